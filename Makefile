@@ -1,0 +1,52 @@
+# Every task of this repository. `make` alone lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
+
+install: $(STAMP) ## set up .venv with rankd and everything it needs
+
+$(STAMP): requirements.lock pyproject.toml
+	@echo "== setting up $(VENV): locked dependencies, then rankd itself"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankd needs Python 3.11 or newer; this is " + sys.version)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: install ## two minutes: a broker, a database, all services, four users' jobs, the queue as it moves
+	@echo "== demo: starting rankd with 4 simulated nodes and this machine as a real one"
+	@$(BIN)/rankd demo
+
+test: install ## run every test, with the real servers that they start
+	@echo "== tests: unit, properties, contract, integration (real nats-server), system (real processes)"
+	@$(BIN)/pytest
+
+lint: install ## ruff, mypy (strict), import-linter
+	@echo "== lint"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: install ## let ruff format and fix what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: install ## measure what is claimed; a table on the terminal, JSON in benchmarks/results
+	@echo "== benchmarks"
+	@for script in benchmarks/bench_*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
+
+lock: ## resolve the dependencies again (needs uv)
+	@uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --group dev \
+		--custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) .rankd dist build .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""``python -m rankd``: the command line."""
+
+from rankd.cli.main import main
+
+raise SystemExit(main())

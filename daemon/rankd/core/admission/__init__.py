@@ -1,0 +1,1 @@
+"""May this be accepted, and as what: class resolution, limits, what a submission may ask for."""

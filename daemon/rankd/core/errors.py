@@ -1,0 +1,99 @@
+"""Every error that rankd raises on purpose.
+
+::
+
+    RankdError                     code, message, field, status, retryable
+    ├── Refused                    a request can't be accepted as it is (status 4xx)
+    ├── Unavailable                not ready, or a part that is needed does not answer (503, retryable)
+    ├── ConfigurationError         a configuration with every problem found in it
+    ├── InvalidTransition          a job's state does not allow this event: a bug, or a stale report
+    ├── FactorError                a factor plugin raised or returned what it may not
+    └── RoleLost                   another instance holds the role now; this one must stop
+
+``code`` is stable: programs compare it. ``message`` names what failed, which value, and what to do.
+``status`` is the number that travels in the header ``Nats-Service-Error-Code``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing wrong in a configuration: where (path in the document, line from 1, 0 if unknown) and what."""
+
+    path: str
+    message: str
+    line: int = 0
+    file: str = ""
+
+    def __str__(self) -> str:
+        """``queues.yaml:12: partitions[0].queues[1]: …``, as compilers print places."""
+        place = ":".join(part for part in (self.file, str(self.line or "")) if part)
+        return ": ".join(part for part in (place, self.path, self.message) if part)
+
+
+class RankdError(Exception):
+    """Root of the hierarchy."""
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, code: str, message: str, field: str | None = None, status: int = 500) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.field = field
+        self.status = status
+
+
+class Refused(RankdError):
+    """The request can't be accepted as it is; sending it again unchanged gives the same answer."""
+
+    def __init__(self, code: str, message: str, field: str | None = None, status: int = 400) -> None:
+        super().__init__(code, message, field, status)
+
+
+class Unavailable(RankdError):
+    """A part that is needed does not answer now; the same request may succeed later."""
+
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, code: str, message: str, field: str | None = None, status: int = 503) -> None:
+        super().__init__(code, message, field, status)
+
+
+class ConfigurationError(RankdError):
+    """A configuration that is not taken, with all of its problems, not the first one only."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("bad_configuration", "\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class InvalidTransition(RankdError):
+    """A job's state does not allow this event. Carries the job, its state and the event."""
+
+    def __init__(self, job: int, state: str, event: str) -> None:
+        message = f"job {job} is {state}: the event '{event}' is not possible in this state"
+        super().__init__("invalid_transition", message, status=409)
+        self.job = job
+        self.state = state
+        self.event = event
+
+
+class FactorError(RankdError):
+    """A factor plugin raised, or returned values of the wrong number, type or range."""
+
+    def __init__(self, factor: str, message: str) -> None:
+        super().__init__("factor_failed", f"factor '{factor}': {message}")
+        self.factor = factor
+
+
+class RoleLost(RankdError):
+    """Another instance has taken this singleton role; nothing may be written any more."""
+
+    def __init__(self, role: str) -> None:
+        super().__init__("role_lost", f"another instance is the {role} now; this one stops")
+        self.role = role

@@ -1,0 +1,159 @@
+"""A job: as it is asked for, the states it goes through, and what may change it.
+
+`JobRequest` is the format of the bus and of ``rankd evaluate``. The transition table below is the only
+place that says which event leads where; the store applies it inside the transaction that records the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal, NewType
+
+import msgspec
+
+from rankd.core.errors import InvalidTransition
+from rankd.core.model.quantity import Amount, Resources
+
+JobId = NewType("JobId", int)
+AllocationId = NewType("AllocationId", int)
+
+URGENCY_HOLD = 0
+URGENCY_DEFAULT = 16
+URGENCY_EXPEDITE = 31
+
+
+class State(StrEnum):
+    """Where a job is in its life."""
+
+    PENDING = "pending"
+    ALLOCATED = "allocated"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    NODE_LOST = "node_lost"
+
+
+FINAL_STATES = frozenset({State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.NODE_LOST})
+ACTIVE_STATES = frozenset({State.ALLOCATED, State.RUNNING})
+
+
+class Event(StrEnum):
+    """What can happen to a job. Each is recorded once per time it happens, in ``job_event``."""
+
+    SUBMIT = "submit"
+    HOLD = "hold"
+    RELEASE = "release"
+    UPDATE = "update"
+    ELIGIBLE = "eligible"
+    ALLOCATE = "allocate"
+    START = "start"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    TIME_OUT = "time_out"
+    CANCEL = "cancel"
+    REQUEUE = "requeue"
+    LOSE_NODE = "lose_node"
+
+
+_WAITING = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE)
+_ENDS = {
+    Event.COMPLETE: State.COMPLETED,
+    Event.FAIL: State.FAILED,
+    Event.TIME_OUT: State.TIMEOUT,
+    Event.CANCEL: State.CANCELLED,
+    Event.REQUEUE: State.PENDING,
+    Event.LOSE_NODE: State.NODE_LOST,
+}
+
+TRANSITIONS: Mapping[tuple[State | None, Event], State] = MappingProxyType(
+    {
+        (None, Event.SUBMIT): State.PENDING,
+        **{(State.PENDING, event): State.PENDING for event in _WAITING},
+        (State.PENDING, Event.CANCEL): State.CANCELLED,
+        (State.PENDING, Event.ALLOCATE): State.ALLOCATED,
+        (State.ALLOCATED, Event.START): State.RUNNING,
+        **{(State.ALLOCATED, event): state for event, state in _ENDS.items()},
+        **{(State.RUNNING, event): state for event, state in _ENDS.items()},
+    }
+)
+
+
+def next_state(job: int, state: State | None, event: Event) -> State:
+    """The state after ``event``; ``None`` is the state before submission.
+
+    Raises:
+        InvalidTransition: the table has no such entry.
+    """
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise InvalidTransition(job, state or "new", event) from None
+
+
+class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What must have happened to another job first: ``afterok`` (completed), ``afternotok``, ``afterany`` (ended), ``after`` (began)."""
+
+    type: Literal["afterok", "afterany", "afternotok", "after"]
+    job: int | str
+
+
+class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job as it is submitted; only ``command`` is needed.
+
+    Amounts in ``resources`` are per node: vcore in cores (or ``500m``), memory in bytes (or ``8Gi``).
+    Times are UTC seconds.
+    """
+
+    command: list[str]
+    name: str | None = None
+    user: str | None = None
+    account: str | None = None
+    queue: str | None = None
+    qos: str | None = None
+    application: str | None = None
+    priority_class: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    urgency: int = URGENCY_DEFAULT
+    partition: str | None = None
+    nodes: int = 1
+    min_nodes: int | None = None
+    resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"vcore": 1})
+    constraints: str | None = None
+    exclusive: bool = False
+    time_limit_s: float | None = None
+    begin_at: float | None = None
+    depends_on: list[Dependency] = []
+    array: str | None = None
+    requeue: bool = True
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    stdin: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    key: str | None = None
+    comment: str | None = None
+    held: bool = False
+
+
+class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job after admission: every name resolved, every amount parsed, nothing left to look up."""
+
+    user: str
+    account: str
+    queue: str
+    qos: str
+    partition: str
+    class_value: int
+    priority_class: str | None
+    preemption_policy: str
+    urgency: int
+    held: bool
+    nodes: int
+    min_nodes: int
+    resources: Resources
+    request: JobRequest

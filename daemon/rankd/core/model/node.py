@@ -1,0 +1,29 @@
+"""A node: what it has, what is taken, and whether it takes more."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from rankd.core.model.quantity import Resources
+
+
+class NodeState(StrEnum):
+    """``up`` takes jobs; ``draining`` takes no new ones; ``down`` and ``lost`` count for nothing."""
+
+    UP = "up"
+    DRAINING = "draining"
+    DOWN = "down"
+    LOST = "lost"
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """Amounts are internal ones: thousandths of a core, bytes."""
+
+    name: str
+    partition: str = "default"
+    capacity: Resources
+    used: Resources = {}
+    labels: dict[str, str] = {}
+    state: NodeState = NodeState.UP

@@ -1,0 +1,18 @@
+"""A priority class: a name for a number, as in Kubernetes."""
+
+from __future__ import annotations
+
+import msgspec
+
+PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
+NEVER = "Never"
+
+
+class PriorityClass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``value`` is what the class adds to a job's priority, int32."""
+
+    name: str
+    value: int
+    global_default: bool = False
+    description: str = ""
+    preemption_policy: str = PREEMPT_LOWER_PRIORITY

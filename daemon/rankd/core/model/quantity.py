@@ -1,0 +1,96 @@
+"""Amounts of resources: ``500m`` of a core, ``8Gi`` of memory, 2 GPUs.
+
+Inside rankd every amount is an int: ``vcore`` in thousandths of a core, memory in bytes, any other type in
+its own unit. Outside (JSON, views, tables), vcore is in cores. Source of the suffixes: YuniKorn's
+``resources`` quantities.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rankd.core.errors import Refused
+
+Resources = dict[str, int]
+Amount = int | float | str
+
+VCORE = "vcore"
+MEMORY = "memory"
+LARGEST = 2**63 - 1
+
+_QUANTITY = re.compile(r"([0-9]+)\s*([mkKMGTPE]i?)?")
+_DECIMAL = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
+_BINARY = {f"{letter}i": 2 ** (10 * power) for power, letter in enumerate("KMGTPE", start=1)} | {"ki": 2**10}
+_FACTORS = {"": 1, **_DECIMAL, **_BINARY}
+
+
+def parse_quantity(resource: str, text: str) -> int:
+    """The amount that a quantity with an optional suffix stands for.
+
+    Raises:
+        ValueError: empty, negative, of unknown form, ``m`` for anything but vcore, or over 63 bits.
+    """
+    match = _QUANTITY.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"'{text}' is no quantity; write a whole number with an optional suffix such as 500m, 4, 8Gi")
+    digits, suffix = match.group(1), match.group(2) or ""
+    if suffix == "m":
+        if resource != VCORE:
+            raise ValueError(f"'{text}': the suffix m (thousandths) is for vcore only")
+        amount = int(digits)
+    elif suffix in _FACTORS:
+        amount = int(digits) * _FACTORS[suffix] * (1000 if resource == VCORE else 1)
+    else:
+        raise ValueError(f"'{text}': unknown suffix '{suffix}'")
+    if amount > LARGEST:
+        raise ValueError(f"'{text}' is larger than 64 bits hold")
+    return amount
+
+
+def parse_amount(resource: str, value: Amount) -> int:
+    """As :func:`parse_quantity`, for a JSON value: numbers are cores for vcore, whole units otherwise.
+
+    Raises:
+        ValueError: as there; also NaN, infinities and fractions of what can't be divided.
+    """
+    if isinstance(value, str):
+        return parse_quantity(resource, value)
+    if isinstance(value, bool) or value != value or value in (float("inf"), float("-inf")) or value < 0:  # noqa: PLR0124 - NaN
+        raise ValueError(f"{value} is no amount; write a number of at least 0, or a quantity such as 500m, 8Gi")
+    scaled = value * 1000 if resource == VCORE else value
+    amount = round(scaled)
+    if abs(amount - scaled) > (1e-6 if resource == VCORE else 0):
+        raise ValueError(f"{value} of {resource} can't be divided that finely")
+    if amount > LARGEST:
+        raise ValueError(f"{value} is larger than 64 bits hold")
+    return amount
+
+
+def parse_resources(amounts: Mapping[str, Amount], field: str = "resources") -> Resources:
+    """All amounts of a record; types asked for with 0 are left out.
+
+    Raises:
+        Refused: ``bad_quantity`` with the field of the first bad amount.
+    """
+    parsed: Resources = {}
+    for resource, value in amounts.items():
+        try:
+            amount = parse_amount(resource, value)
+        except ValueError as error:
+            raise Refused("bad_quantity", f"{resource}: {error}", f"{field}.{resource}") from None
+        if amount:
+            parsed[resource] = amount
+    return parsed
+
+
+def shown(resource: str, amount: int) -> float:
+    """An amount as users see it: vcore in cores, everything else as it is."""
+    if resource != VCORE:
+        return amount
+    return amount / 1000 if amount % 1000 else amount // 1000
+
+
+def shown_resources(resources: Mapping[str, int]) -> dict[str, float]:
+    """All amounts as users see them."""
+    return {resource: shown(resource, amount) for resource, amount in resources.items()}

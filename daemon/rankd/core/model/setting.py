@@ -1,0 +1,94 @@
+"""The settings of ``config/rankd.toml`` (and of evaluate's ``priority`` and ``scheduling``), checked and frozen."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Positive = Annotated[float, Meta(gt=0)]
+AtLeastOne = Annotated[int, Meta(ge=1)]
+
+DEFAULT_WEIGHTS = {
+    "age": 1000.0,
+    "fairshare": 10000.0,
+    "qos": 5000.0,
+    "queue": 2000.0,
+    "size": 1000.0,
+    "user": 1000.0,
+}
+
+
+class _Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A typo in a configuration is an error, never a silent default."""
+
+
+class FairshareSettings(_Setting, frozen=True, kw_only=True):
+    """Fair share: the algorithm, the half-life of usage, and what a second of each resource costs.
+
+    ``half_life_s`` is None where nothing decays. ``billing`` holds cost per unit and second (vcore: per core).
+    """
+
+    algorithm: Literal["fair_tree", "classic"] = "fair_tree"
+    dampening: Positive = 1.0
+    half_life_s: Positive | None = 604800.0
+    billing: dict[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0})
+
+
+class PrioritySettings(_Setting, frozen=True, kw_only=True):
+    """How a job's priority is made. ``weights`` name the factors, in the order in which they are summed."""
+
+    policy: Literal["multifactor", "class", "fcfs"] = "multifactor"
+    period_s: Positive = 5.0
+    max_age_s: Positive = 604800.0
+    favor: Literal["large", "small"] = "large"
+    size_relative_to_time: bool = False
+    weights: dict[str, float] = msgspec.field(default_factory=lambda: dict(DEFAULT_WEIGHTS))
+    fairshare: FairshareSettings = FairshareSettings()
+
+
+class SchedulingSettings(_Setting, frozen=True, kw_only=True):
+    """How jobs are placed."""
+
+    backfill: Literal["easy", "conservative", "none"] = "easy"
+    reserve_depth: AtLeastOne = 1
+    default_time_limit_s: Positive | None = None
+    stale_after_s: Positive = 30.0
+
+
+class AdmissionSettings(_Setting, frozen=True, kw_only=True):
+    """What is taken in. ``unknown_association``: what becomes of a user whom no account lists."""
+
+    unknown_association: Literal["refuse", "default", "zero"] = "refuse"
+    default_account: str = "default"
+    refuse_unfit: bool = False
+
+
+class NodeSettings(_Setting, frozen=True, kw_only=True):
+    """How nodes are watched and how jobs end on them."""
+
+    heartbeat_s: Positive = 5.0
+    lost_after_s: Positive = 60.0
+    grace_s: Positive = 5.0
+    max_requeues: Annotated[int, Meta(ge=0)] = 3
+
+
+class Qos(_Setting, frozen=True, kw_only=True):
+    """A quality of service: its priority among all, or a factor outright, and what usage under it costs."""
+
+    name: str
+    priority: Annotated[int, Meta(ge=0)] = 0
+    factor: Annotated[float, Meta(ge=0, le=1)] | None = None
+    usage_factor: Annotated[float, Meta(ge=0)] = 1.0
+
+
+class Settings(_Setting, frozen=True, kw_only=True):
+    """The whole of rankd.toml."""
+
+    priority: PrioritySettings = PrioritySettings()
+    scheduling: SchedulingSettings = SchedulingSettings()
+    admission: AdmissionSettings = AdmissionSettings()
+    node: NodeSettings = NodeSettings()
+    default_qos: str = "normal"
+    qos: list[Qos] = msgspec.field(default_factory=lambda: [Qos(name="normal")])

@@ -1,0 +1,1 @@
+"""What starts where: snapshot + nodes + now -> allocations and, for every other job, the reason it waits."""
