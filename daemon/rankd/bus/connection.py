@@ -1,0 +1,144 @@
+"""A connection that does not give up, and publishing that says when it is durable.
+
+nats-py closes for good after 60 failed reconnects and reports slow consumers and refused publishes only to
+``error_cb``; both defaults are wrong for a daemon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+import nats
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+
+from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.wire.codec import encode
+from rankd.wire.message import ErrorBody
+
+T = TypeVar("T")
+
+log = logging.getLogger("rankd.bus")
+
+RECONNECT_WAIT_S = 0.2
+PING_INTERVAL_S = 5
+PUBLISH_TIMEOUT_S = 5.0
+STATUS_HEADER = "Nats-Service-Error-Code"
+
+LOST = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
+"""What the bus raises while the broker is away. Everything else is a bug."""
+
+
+class Bus(AbstractAsyncContextManager["Bus"]):
+    """``async with Bus(url, name) as bus``. Reconnects for ever once it was connected."""
+
+    def __init__(self, url: str, name: str, *, connect_timeout_s: float = 30.0) -> None:
+        self.url = url
+        self.name = name
+        self.client = Client()
+        self._connect_timeout_s = connect_timeout_s
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """JetStream on this connection."""
+        return self.client.jetstream(timeout=PUBLISH_TIMEOUT_S)
+
+    async def __aenter__(self) -> Self:
+        """Connect, waiting for a broker that is still starting.
+
+        Raises:
+            Unavailable: ``no_broker``: nobody answered in time.
+        """
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await self._connect()
+        except TimeoutError:
+            message = f"no NATS server at {self.url}; start one, or give --nats URL"
+            raise Unavailable("no_broker", message) from None
+        return self
+
+    async def _connect(self) -> None:
+        while True:
+            try:
+                await self.client.connect(
+                    self.url,
+                    name=f"rankd {self.name}",
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
+                    ping_interval=PING_INTERVAL_S,
+                    allow_reconnect=True,
+                    error_cb=self._on_error,
+                    pending_size=64 * 2**20,
+                )
+            except LOST:
+                self.client = Client()
+                await asyncio.sleep(RECONNECT_WAIT_S)
+            else:
+                return
+
+    async def _on_error(self, error: Exception) -> None:
+        log.warning("bus: %s: %s", type(error).__name__, error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Send what is buffered, then close; a broker that is gone does not hold us up."""
+        try:
+            async with asyncio.timeout(2):
+                if self.client.is_connected:
+                    await self.client.flush()
+        except LOST as lost:
+            log.info("bus: closing without the broker: %s", lost)
+        await self.client.close()
+
+    async def publish(self, subject: str, message: msgspec.Struct) -> None:
+        """At most once: for hints and for what is repeated anyway."""
+        await self.client.publish(subject, encode(message))
+
+    async def publish_durably(self, subject: str, message: msgspec.Struct, message_id: str) -> None:
+        """Into a stream; returns once it is on the broker's disk. The same id twice is stored once.
+
+        Raises:
+            Unavailable: ``bus_unavailable``: not acknowledged; publish again with the same id.
+        """
+        try:
+            await self.jetstream.publish(
+                subject, encode(message), timeout=PUBLISH_TIMEOUT_S, headers={"Nats-Msg-Id": message_id}
+            )
+        except LOST as error:
+            message_text = f"{subject} was not acknowledged: {type(error).__name__} {error}"
+            raise Unavailable("bus_unavailable", message_text) from error
+
+    async def request(
+        self, subject: str, payload: bytes, kind: type[T], *, timeout_s: float = 10.0
+    ) -> T:
+        """Ask and decode the answer.
+
+        Raises:
+            Refused, Unavailable: what the other side answered; ``no_answer`` if nobody did.
+        """
+        try:
+            reply = await self.client.request(subject, payload, timeout=timeout_s)
+        except LOST as error:
+            message = f"no answer on {subject} ({type(error).__name__}); is rankd running on {self.url}?"
+            raise Unavailable("no_answer", message) from error
+        raise_if_refused(reply)
+        return msgspec.json.decode(reply.data, type=kind)
+
+
+def raise_if_refused(reply: Msg) -> None:
+    """Turn an error reply into the error that it tells of."""
+    status = (reply.headers or {}).get(STATUS_HEADER)
+    if status is None:
+        return
+    body = msgspec.json.decode(reply.data, type=ErrorBody) if reply.data else ErrorBody(code="error", message="")
+    kind: type[RankdError] = Unavailable if status == "503" else Refused
+    raise kind(body.code, body.message, body.field, int(status))

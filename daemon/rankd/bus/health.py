@@ -1,0 +1,36 @@
+"""Health: each service answers for itself, after asking what it depends on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+
+from nats.aio.msg import Msg
+
+from rankd.bus.connection import Bus
+from rankd.core.errors import RankdError
+from rankd.wire.codec import encode
+from rankd.wire.message import Health
+from rankd.wire.subject import health_subject
+
+
+async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[str]]) -> None:
+    """Answer health requests for as long as the connection lives; ``probe`` raises where something is wrong."""
+
+    async def answer(message: Msg) -> None:
+        try:
+            health = Health(service=service, ready=True, pid=os.getpid(), detail=await probe())
+        except RankdError as error:
+            health = Health(service=service, ready=False, pid=os.getpid(), detail=error.message)
+        await message.respond(encode(health))
+
+    await bus.client.subscribe(health_subject(service), cb=answer)
+
+
+async def ask_health(bus: Bus, service: str, *, timeout_s: float = 2.0) -> Health:
+    """Ask a service.
+
+    Raises:
+        Unavailable: ``no_answer``.
+    """
+    return await bus.request(health_subject(service), b"", Health, timeout_s=timeout_s)

@@ -1,0 +1,135 @@
+"""The JetStream streams, and pull consumers that neither stall nor die with the broker.
+
+nats-py's ``fetch(n > 1)`` stalls after an empty fetch (its issue 986), hence an own loop over
+``$JS.API.CONSUMER.MSG.NEXT``. Every stream can be rebuilt from the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+from nats.aio.msg import Msg
+from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+
+from rankd.bus.connection import LOST, Bus
+from rankd.wire.subject import (
+    PREFIX,
+    STREAM_ALLOCATIONS,
+    STREAM_EVENTS,
+    STREAM_REPORTS,
+    encode_name,
+    node_pattern,
+)
+
+log = logging.getLogger("rankd.bus")
+
+DUPLICATE_WINDOW_S = 600
+EVENTS_KEPT_S = 7 * 86400
+EXPIRES_S = 5.0
+ACK_WAIT_S = 30.0
+
+
+def _streams() -> list[StreamConfig]:
+    work = {
+        "retention": RetentionPolicy.WORK_QUEUE,
+        "storage": StorageType.FILE,
+        "duplicate_window": DUPLICATE_WINDOW_S,
+    }
+    return [
+        StreamConfig(name=STREAM_ALLOCATIONS, subjects=[node_pattern("allocation")], **work),
+        StreamConfig(name=STREAM_REPORTS, subjects=[node_pattern("report")], **work),
+        StreamConfig(
+            name=STREAM_EVENTS,
+            subjects=[f"{PREFIX}.event.>"],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            max_age=EVENTS_KEPT_S,
+            duplicate_window=DUPLICATE_WINDOW_S,
+        ),
+    ]
+
+
+async def ensure_streams(bus: Bus) -> None:
+    """Make the streams that are missing; several services may do so at once."""
+    for config in _streams():
+        await _until_done(lambda config=config: bus.jetstream.add_stream(config))  # type: ignore[misc]
+
+
+async def _until_done(action) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001 - a coroutine factory of nats-py's types
+    while True:
+        try:
+            await action()
+        except LOST as error:
+            log.info("bus: waiting for JetStream: %s: %s", type(error).__name__, error)
+            await asyncio.sleep(0.2)
+        else:
+            return
+
+
+class PullConsumer:
+    """A durable consumer that hands out messages in batches, as they come."""
+
+    def __init__(self, bus: Bus, stream: str, durable: str, subjects: Sequence[str], batch: int = 256) -> None:
+        self._bus = bus
+        self._stream = stream
+        self._durable = encode_name(durable)
+        self._subjects = list(subjects)
+        self._batch = batch
+
+    async def ensure(self) -> None:
+        """Make the consumer if it is missing."""
+        config = ConsumerConfig(
+            durable_name=self._durable,
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=ACK_WAIT_S,
+            max_ack_pending=-1,
+            filter_subjects=self._subjects,
+        )
+        await _until_done(lambda: self._bus.jetstream.add_consumer(self._stream, config))
+
+    async def batches(self) -> AsyncIterator[list[Msg]]:
+        """Batches of at least one message, for ever; each message must be acknowledged by its taker.
+
+        After a silence longer than a request lives (broker restarted, consumer gone), the consumer is made sure
+        of again. What was delivered and not acknowledged comes again.
+        """
+        inbox = self._bus.client.new_inbox()
+        subscription = await self._bus.client.subscribe(inbox)
+        await self.ensure()
+        request = json.dumps({"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}).encode()
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
+        try:
+            while True:
+                await self._bus.client.publish(subject, request, reply=inbox)
+                wanted = self._batch
+                while wanted > 0:
+                    messages, over = await _drain(subscription, EXPIRES_S + 2)
+                    if messages:
+                        wanted -= len(messages)
+                        yield messages
+                    if over is None:
+                        await self.ensure()
+                    if over is not False:
+                        break
+        finally:
+            await subscription.unsubscribe()
+
+
+async def _drain(subscription, timeout_s: float) -> tuple[list[Msg], bool | None]:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """What has arrived: messages, and whether the request is over (None: silence)."""
+    try:
+        first = await subscription.next_msg(timeout=timeout_s)
+    except LOST:
+        return [], None
+    arrived = [first]
+    while subscription.pending_msgs and len(arrived) < 10_000:
+        arrived.append(await subscription.next_msg(timeout=1))
+    messages = [message for message in arrived if not _is_status(message)]
+    return messages, len(messages) < len(arrived)
+
+
+def _is_status(message: Msg) -> bool:
+    return not message.data and "Status" in (message.headers or {})

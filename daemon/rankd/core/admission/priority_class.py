@@ -1,0 +1,316 @@
+"""The table of priority classes and every rule about it: creation, update, deletion, resolution.
+
+Pure. Tables are values: an operation returns a new table and leaves the old one as it was, so whoever holds
+one (intake, ``rankd class check``, evaluate) can never see half of a change. Storing a table and asking who may
+change it are not done here; documents that state classes are read by :mod:`rankd.core.admission.class_check`.
+
+Source: Kubernetes, "Priority in Kubernetes API" (2017), with the values and the policy of the running system
+(``scheduling.k8s.io/v1``) where the text differs from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.core.model.priority_class import NEVER, PREEMPT_LOWER_PRIORITY, PriorityClass
+
+SYSTEM_PREFIX = "system-"
+HIGHEST_USER_VALUE = 1_000_000_000
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+LONGEST_NAME = 253
+
+BUILT_IN = (
+    PriorityClass(
+        name="system-cluster-critical",
+        value=2_000_000_000,
+        description="For jobs that the cluster can't do without, on any node.",
+    ),
+    PriorityClass(
+        name="system-node-critical",
+        value=2_000_001_000,
+        description="For jobs that a node can't do without; the highest class.",
+    ),
+)
+
+_BUILT_IN_BY_NAME = {built_in.name: built_in for built_in in BUILT_IN}
+CLASS_FIELDS = PriorityClass.__struct_fields__
+_FIXED = ("value", "preemption_policy")
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job carries from now on. ``name`` is None where no class applies."""
+
+    class_value: int
+    name: str | None
+    preemption_policy: str
+
+
+class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
+    """A table after a configuration file: what that created, and a sentence per field that differs from it."""
+
+    table: ClassTable
+    created: tuple[PriorityClass, ...] = ()
+    differences: tuple[str, ...] = ()
+
+
+class ClassTable(msgspec.Struct, frozen=True):
+    """All classes by name, the built-ins always among them. Make one with :meth:`of`."""
+
+    classes: dict[str, PriorityClass]
+
+    @classmethod
+    def of(cls, classes: Iterable[PriorityClass] = ()) -> ClassTable:
+        """A table of stored or imported classes, taken as they are; rules apply to changes only.
+
+        A built-in that is missing is added; one with another value or policy gets its own back.
+        """
+        table = dict(_BUILT_IN_BY_NAME)
+        for given in classes:
+            built_in = _BUILT_IN_BY_NAME.get(given.name)
+            table[given.name] = given if built_in is None else _restored(given, built_in)
+        return cls(table)
+
+    def listed(self) -> tuple[PriorityClass, ...]:
+        """All classes, the built-ins too, by name."""
+        return tuple(self.classes[name] for name in sorted(self.classes))
+
+    def global_default(self) -> PriorityClass | None:
+        """The default in force: of several, as imported data may hold, the smallest value, then the name."""
+        defaults = (given for given in self.classes.values() if given.global_default)
+        return min(defaults, key=lambda given: (given.value, given.name), default=None)
+
+    def create(self, given: PriorityClass) -> ClassTable:
+        """The table with one more class.
+
+        Raises:
+            Refused: ``bad_class_name``, ``reserved_class_name``, ``bad_class_value``,
+                ``class_value_too_high``, ``bad_preemption_policy``, ``class_exists``,
+                ``second_global_default``.
+        """
+        _check_name(given.name)
+        _check_value(given)
+        check_policy(given.preemption_policy)
+        if given.name in self.classes:
+            raise Refused(
+                "class_exists",
+                f"priority class '{given.name}' exists already; choose another name, or delete it first",
+                "name",
+                409,
+            )
+        self._check_default(given)
+        return ClassTable({**self.classes, given.name: given})
+
+    def update(self, given: PriorityClass) -> ClassTable:
+        """The table with the class of this name replaced, whole; only description and default may differ.
+
+        Raises:
+            Refused: ``unknown_priority_class``, ``bad_class_value``, ``bad_preemption_policy``,
+                ``immutable_class_field``, ``second_global_default``.
+        """
+        check_int32(given.value)
+        check_policy(given.preemption_policy)
+        present = self.named(given.name, "name")
+        for field in _FIXED:
+            check_unchanged(given.name, field, getattr(present, field), getattr(given, field))
+        self._check_default(given)
+        return ClassTable({**self.classes, given.name: given})
+
+    def delete(self, name: str) -> ClassTable:
+        """The table without this class. Jobs that name it keep their number, so they are no obstacle.
+
+        Raises:
+            Refused: ``unknown_priority_class``, ``built_in_class``.
+        """
+        if name in _BUILT_IN_BY_NAME:
+            raise Refused(
+                "built_in_class", f"priority class '{name}' is built in and can't be deleted", "name", 403
+            )
+        self.named(name, "name")
+        return ClassTable({key: kept for key, kept in self.classes.items() if key != name})
+
+    def reconcile(self, configured: Iterable[PriorityClass]) -> Reconciled:
+        """Creates what a configuration file has and this table lacks; changes and deletes nothing."""
+        table = self
+        created: list[PriorityClass] = []
+        differences: list[str] = []
+        for given in configured:
+            present = table.classes.get(given.name)
+            if present is not None:
+                differences.extend(_differences(present, given))
+                continue
+            try:
+                table = table.create(given)
+            except Refused as refusal:
+                differences.append(f"priority class '{given.name}' is not created: {refusal.message}")
+            else:
+                created.append(given)
+        return Reconciled(table=table, created=tuple(created), differences=tuple(differences))
+
+    def named(self, name: str, field: str) -> PriorityClass:
+        """The class of this name; ``field`` is the one to blame in the request.
+
+        Raises:
+            Refused: ``unknown_priority_class``.
+        """
+        present = self.classes.get(name)
+        if present is None:
+            known = ", ".join(sorted(self.classes))
+            raise Refused(
+                "unknown_priority_class", f"unknown priority class '{name}'; known: {known}", field, 404
+            )
+        return present
+
+    def _check_default(self, given: PriorityClass) -> None:
+        in_force = self.global_default() if given.global_default else None
+        if in_force is not None and in_force.name != given.name:
+            raise Refused(
+                "second_global_default",
+                f"'{given.name}' can't be the global default, '{in_force.name}' is; set global_default of "
+                f"'{in_force.name}' to false first",
+                "global_default",
+                409,
+            )
+
+
+def resolve(
+    classes: ClassTable,
+    name: str | None,
+    priority: int | None,
+    preemption_policy: str | None,
+    privileged: bool,
+) -> Resolved:
+    """The class value of a job, found once, at its submission; afterwards only the number counts.
+
+    Without a name (None or empty) the global default in force applies; without one, 0 and no name. A number
+    or policy that comes with the job does not choose anything: it must equal what is found.
+
+    Raises:
+        Refused: ``unknown_priority_class``, ``system_priority_class``, ``priority_mismatch``,
+            ``preemption_policy_mismatch``.
+    """
+    found = classes.named(name, "priority_class") if name else classes.global_default()
+    if found is None:
+        resolved = Resolved(class_value=0, name=None, preemption_policy=PREEMPT_LOWER_PRIORITY)
+    else:
+        _check_allowed(found, privileged)
+        resolved = Resolved(
+            class_value=found.value, name=found.name, preemption_policy=found.preemption_policy
+        )
+    _check_agrees("priority", priority, resolved.class_value, resolved.name)
+    _check_agrees("preemption_policy", preemption_policy, resolved.preemption_policy, resolved.name)
+    return resolved
+
+
+def _check_name(name: str) -> None:
+    if len(name) > LONGEST_NAME or not _DNS_SUBDOMAIN.fullmatch(name):
+        raise Refused(
+            "bad_class_name",
+            f"'{name}' is no name for a priority class; use at most {LONGEST_NAME} of a-z, 0-9, '-' and '.', "
+            "every part between dots beginning and ending with a letter or digit",
+            "name",
+        )
+    if name.startswith(SYSTEM_PREFIX) and name not in _BUILT_IN_BY_NAME:
+        raise Refused(
+            "reserved_class_name",
+            f"'{name}': names beginning with '{SYSTEM_PREFIX}' are for built-in classes; choose another name",
+            "name",
+        )
+
+
+def _check_value(given: PriorityClass) -> None:
+    value = check_int32(given.value)
+    if value > HIGHEST_USER_VALUE and given.name not in _BUILT_IN_BY_NAME:
+        raise Refused(
+            "class_value_too_high",
+            f"value {value} of '{given.name}' is over {HIGHEST_USER_VALUE}: only built-in classes are; lower it",
+            "value",
+        )
+
+
+def check_int32(value: object) -> int:
+    """The value itself where it is an int32; bools, floats and text are none.
+
+    Raises:
+        Refused: ``bad_class_value``.
+    """
+    if value is None:
+        raise Refused("bad_class_value", "a priority class needs a value; give a whole number", "value")
+    if isinstance(value, bool) or not isinstance(value, int) or not LOWEST <= value <= HIGHEST:
+        raise Refused(
+            "bad_class_value",
+            f"value {quoted(value)} is no whole number from {LOWEST} to {HIGHEST}",
+            "value",
+        )
+    return value
+
+
+def check_policy(policy: str) -> None:
+    """Nothing where the policy is one of the two.
+
+    Raises:
+        Refused: ``bad_preemption_policy``.
+    """
+    if policy not in (PREEMPT_LOWER_PRIORITY, NEVER):
+        raise Refused(
+            "bad_preemption_policy",
+            f"unknown preemption policy '{policy}'; give {PREEMPT_LOWER_PRIORITY} or {NEVER}, or leave it out",
+            "preemption_policy",
+        )
+
+
+def check_unchanged(name: str, field: str, present: object, given: object) -> None:
+    """Nothing where a field that is fixed at creation is given as it is.
+
+    Raises:
+        Refused: ``immutable_class_field``.
+    """
+    if given != present:
+        raise Refused(
+            "immutable_class_field",
+            f"{field} of priority class '{name}' is {present} and can't become {given}; leave it as it is, or "
+            "delete the class and create it anew",
+            field,
+        )
+
+
+def _check_allowed(found: PriorityClass, privileged: bool) -> None:
+    if found.name.startswith(SYSTEM_PREFIX) and not privileged:
+        raise Refused(
+            "system_priority_class",
+            f"priority class '{found.name}' is for privileged submitters; name another class",
+            "priority_class",
+            403,
+        )
+
+
+def _check_agrees(field: str, given: int | str | None, found: int | str, name: str | None) -> None:
+    if given is None or (given == found and not isinstance(given, bool)):
+        return
+    source = f"class '{name}' gives" if name else "a job without a class gets"
+    raise Refused(f"{field}_mismatch", f"{field} is {given}, but {source} {found}; leave {field} out", field)
+
+
+def _restored(given: PriorityClass, built_in: PriorityClass) -> PriorityClass:
+    return msgspec.structs.replace(given, value=built_in.value, preemption_policy=built_in.preemption_policy)
+
+
+def _differences(present: PriorityClass, given: PriorityClass) -> Iterator[str]:
+    for field in CLASS_FIELDS:
+        here, there = getattr(present, field), getattr(given, field)
+        if here != there:
+            yield f"priority class '{given.name}': {field} stays {quoted(here)}; the file says {quoted(there)}"
+
+
+def quoted(value: object) -> str:
+    """A value as JSON shows it, cut where it would fill the message."""
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, msgspec.MsgspecError):
+        text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

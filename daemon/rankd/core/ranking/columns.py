@@ -1,0 +1,111 @@
+"""Pending jobs as columns (struct of arrays), in order of their ids.
+
+A pass over a million jobs is a handful of numpy operations on these arrays; no Python loop over jobs.
+What several jobs share (association, queue, QoS, partition, application) is an index into that group's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+NO_GROUP = -1
+"""Index of a job that belongs to no group of that kind (no application, no association)."""
+
+
+class JobRow(NamedTuple):
+    """One pending job, as the store reads it. Groups are indices; times UTC seconds; None where not set.
+
+    ``vcore`` is per node, in thousandths. ``eligible_at`` None: not eligible (held, dependent, not yet begun).
+    """
+
+    id: int
+    association: int
+    queue: int
+    qos: int
+    partition: int
+    application: int
+    class_value: int
+    urgency: int
+    nodes: int
+    vcore: int
+    time_limit_s: float | None
+    submitted_at: float
+    eligible_at: float | None
+    fixed_priority: int | None
+
+
+class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns, each of shape (n_jobs,), sorted by ``ids`` ascending.
+
+    ``eligible_at``, ``time_limit_s`` and ``fixed_priorities`` are NaN where not set.
+    """
+
+    ids: IntArray
+    associations: IntArray
+    queues: IntArray
+    qos: IntArray
+    partitions: IntArray
+    applications: IntArray
+    class_values: IntArray
+    urgencies: IntArray
+    nodes: IntArray
+    vcores: IntArray
+    time_limits_s: FloatArray
+    submitted_at: FloatArray
+    eligible_at: FloatArray
+    fixed_priorities: FloatArray
+
+    def __len__(self) -> int:
+        """How many jobs."""
+        return len(self.ids)
+
+    @property
+    def cores(self) -> FloatArray:
+        """Cores asked for by the whole job: nodes times vcore per node."""
+        return self.nodes * self.vcores / 1000.0
+
+    @property
+    def eligible(self) -> BoolArray:
+        """Which jobs may be ranked."""
+        return ~np.isnan(self.eligible_at)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Sequence[float | int | None]]) -> JobColumns:
+        """Columns of rows in any order; each row has the fields of :class:`JobRow`. O(n log n)."""
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(JobRow._fields)
+        kinds = (np.int64,) * 10 + (np.float64,) * 4
+        arrays = [np.array(column, dtype=kind) for column, kind in zip(columns, kinds, strict=True)]
+        built = cls(**dict(zip(cls.__struct_fields__, arrays, strict=True)))
+        return built if _ascending(built.ids) else built.take(np.argsort(built.ids, kind="stable"))
+
+    def take(self, places: NDArray[np.intp]) -> JobColumns:
+        """The jobs at ``places``, in that order."""
+        return JobColumns(**{name: getattr(self, name)[places] for name in self.__struct_fields__})
+
+    def merge(self, gone: IntArray, rows: Sequence[Sequence[float | int | None]]) -> JobColumns:
+        """Without the jobs of ``gone``, with ``rows`` (which replace jobs of the same id). O(n)."""
+        added = JobColumns.from_rows(rows)
+        kept_mask = ~np.isin(self.ids, np.concatenate([gone, added.ids]), assume_unique=False)
+        kept = self if kept_mask.all() else self.take(np.flatnonzero(kept_mask))
+        if not len(added):
+            return kept
+        both = JobColumns(
+            **{
+                name: np.concatenate([getattr(kept, name), getattr(added, name)])
+                for name in self.__struct_fields__
+            }
+        )
+        return both if _ascending(both.ids) else both.take(np.argsort(both.ids, kind="stable"))
+
+
+def _ascending(ids: IntArray) -> bool:
+    return bool((ids[1:] > ids[:-1]).all())

@@ -1,0 +1,124 @@
+"""The factor protocol: what a plugin of the entry-point group ``rankd.factors`` implements.
+
+A factor turns the context of a pass into values, vectorised: one value per group (association, QoS, queue)
+where all jobs of the group share it, one per job otherwise. It says which; the engine expands group values to
+jobs, checks range and shape, multiplies by the weight, and stores what is shared once.
+
+A per-job factor may also give its formula in SQL over the same columns; then its values are computed by the
+view ``job_priority`` instead of being stored as rows. Both must give the same float64, bit for bit: use the
+same operations in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+import msgspec
+import numpy as np
+
+from rankd.core.errors import FactorError
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.columns import FloatArray, JobColumns
+
+
+class Per(StrEnum):
+    """What one value of a factor belongs to."""
+
+    JOB = "job"
+    ASSOCIATION = "association"
+    QOS = "qos"
+    QUEUE = "queue"
+
+
+class Groups(msgspec.Struct, frozen=True, kw_only=True):
+    """What jobs refer to by index. All arrays float64; NaN where not set.
+
+    ``fairshares`` (n_associations,): in [0, 1]. ``qos_priorities``, ``qos_factors`` (n_qos,).
+    ``queue_factors`` (n_queues,): ``priority.factor`` as configured. ``partition_nodes``,
+    ``partition_cores`` (n_partitions,): totals of nodes that are up or draining.
+    """
+
+    fairshares: FloatArray
+    qos_priorities: FloatArray
+    qos_factors: FloatArray
+    queue_factors: FloatArray
+    partition_nodes: FloatArray
+    partition_cores: FloatArray
+
+    def size(self, per: Per, n_jobs: int) -> int:
+        """How many values a factor of that kind gives."""
+        sizes = {
+            Per.JOB: n_jobs,
+            Per.ASSOCIATION: len(self.fairshares),
+            Per.QOS: len(self.qos_priorities),
+            Per.QUEUE: len(self.queue_factors),
+        }
+        return sizes[per]
+
+
+class FactorContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a factor may look at: one instant, the jobs, the groups, the settings."""
+
+    now: float
+    jobs: JobColumns
+    groups: Groups
+
+
+@runtime_checkable
+class Factor(Protocol):
+    """One factor. Built with the priority settings: ``Plugin(settings)``."""
+
+    name: str
+    per: Per
+    lowest: float
+    highest: float
+
+    def __init__(self, settings: PrioritySettings) -> None:
+        """Keep what is needed of the settings; raise ConfigurationError for what can't work."""
+
+    def values(self, context: FactorContext) -> FloatArray:
+        """The values, float64, of shape (n_jobs,) or (n_groups,) as ``per`` says. Pure."""
+
+    def sql(self) -> str | None:
+        """For ``Per.JOB``: the formula over the names of :data:`SQL_NAMES` and own parameters; else None."""
+
+    def parameters(self) -> Mapping[str, float]:
+        """Numbers that :meth:`sql` names; stored with each generation, so that old ones stay readable."""
+
+
+SQL_NAMES = frozenset(
+    {
+        "ranked_at",
+        "submitted_at",
+        "eligible_at",
+        "urgency",
+        "nodes",
+        "cores",
+        "time_limit_s",
+        "partition_nodes",
+        "partition_cores",
+    }
+)
+"""Names in braces that a factor's SQL may use, beside its own parameters. ``eligible_at`` may be NULL."""
+
+
+def evaluate(factor: Factor, context: FactorContext) -> FloatArray:
+    """The factor's values, checked.
+
+    Raises:
+        FactorError: the plugin raised, or gave another shape, NaN, or values outside its range.
+    """
+    try:
+        values = np.asarray(factor.values(context), dtype=np.float64)
+    except Exception as error:  # a plugin may raise anything; nobody else's ranking may suffer
+        raise FactorError(factor.name, f"raised {type(error).__name__}: {error}") from error
+    expected = context.groups.size(factor.per, len(context.jobs))
+    if values.shape != (expected,):
+        raise FactorError(factor.name, f"gave values of shape {values.shape}; expected ({expected},)")
+    inside = (values >= factor.lowest) & (values <= factor.highest)
+    if not inside.all():
+        worst = values[~inside][0]
+        raise FactorError(factor.name, f"gave {worst}; allowed is [{factor.lowest}, {factor.highest}]")
+    return values

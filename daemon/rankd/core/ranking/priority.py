@@ -1,0 +1,137 @@
+"""Job priorities: the weighted sum of all factors, and what overrides it.
+
+    priority = clamp_int32( class_value + trunc( sum_i weight_i * value_i ) )
+
+Products are added left to right in configured order in float64, truncated once towards zero. Source: the
+generic form of Flux's job-priority design (weight[], factor[], name[]), Slurm's truncation of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+import numpy as np
+
+from rankd.core.errors import FactorError
+from rankd.core.model.job import URGENCY_EXPEDITE
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.columns import FloatArray, IntArray, JobColumns
+from rankd.core.ranking.factor import Factor, FactorContext, Per, evaluate
+
+INT32_MIN = -(2**31)
+INT32_MAX = 2**31 - 1
+
+
+class Override(StrEnum):
+    """Why a priority is not the sum of its breakdown."""
+
+    EXPEDITED = "expedited"
+    FIXED = "fixed"
+    CLASS = "class"
+    FCFS = "fcfs"
+    INITIAL = "initial"
+
+
+class FactorValues(msgspec.Struct, frozen=True, kw_only=True):
+    """One factor in one pass: its weight and its values, (n_jobs,) or (n_groups,) as ``per`` says."""
+
+    name: str
+    weight: float
+    per: Per
+    values: FloatArray
+
+    def of_jobs(self, jobs: JobColumns) -> FloatArray:
+        """The values per job; a job outside every group has 0."""
+        groups = _group_of(self.per, jobs)
+        if groups is None:
+            return self.values
+        if not len(self.values):
+            return np.zeros(len(jobs))
+        values: FloatArray = self.values[groups]
+        return np.where(groups < 0, 0.0, values) if (groups < 0).any() else values
+
+
+class Priorities(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome for all jobs: ``points_sums`` float64 (n_jobs,), ``priorities`` int64 (n_jobs,) in int32 range.
+
+    ``failures`` are the factors that could not be used; they took their last good values, or 0.
+    """
+
+    factors: tuple[FactorValues, ...]
+    points_sums: FloatArray
+    priorities: IntArray
+    failures: tuple[FactorError, ...]
+
+
+def compute_priorities(
+    context: FactorContext,
+    settings: PrioritySettings,
+    factors: Sequence[Factor],
+    last_good: Mapping[str, FactorValues] | None = None,
+) -> Priorities:
+    """Priorities of all jobs at the context's instant. O(n_jobs x n_factors), no Python loop over jobs."""
+    jobs = context.jobs
+    rows, failures = [], []
+    for factor in factors:
+        try:
+            values = evaluate(factor, context)
+        except FactorError as error:
+            failures.append(error)
+            values = _fallback(factor, context, last_good or {})
+        weight = settings.weights[factor.name]
+        rows.append(FactorValues(name=factor.name, weight=weight, per=factor.per, values=values))
+    sums = weighted_sum(rows, jobs)
+    return Priorities(
+        factors=tuple(rows),
+        points_sums=sums,
+        priorities=apply_overrides(jobs, settings, clamp_sum(jobs.class_values, sums)),
+        failures=tuple(failures),
+    )
+
+
+def weighted_sum(rows: Sequence[FactorValues], jobs: JobColumns) -> FloatArray:
+    """Sum of weight times value, left to right."""
+    total: FloatArray | None = None
+    for row in rows:
+        points = row.of_jobs(jobs) * row.weight
+        total = points if total is None else np.add(total, points, out=total)
+    return np.zeros(len(jobs)) if total is None else total
+
+
+def clamp_sum(class_values: IntArray, points_sums: FloatArray) -> IntArray:
+    """``clamp_int32(class_value + trunc(points_sum))``; exact, since beyond 2^53 everything is clamped."""
+    return np.clip(np.trunc(points_sums) + class_values, INT32_MIN, INT32_MAX).astype(np.int64)
+
+
+def apply_overrides(jobs: JobColumns, settings: PrioritySettings, priorities: IntArray) -> IntArray:
+    """Policy first, then a fixed priority, then expedition, which nothing outranks."""
+    if settings.policy == "class":
+        priorities = jobs.class_values.copy()
+    elif settings.policy == "fcfs":
+        priorities = initial_priority(jobs.ids)
+    fixed = ~np.isnan(jobs.fixed_priorities)
+    if fixed.any():
+        priorities = np.where(fixed, np.nan_to_num(jobs.fixed_priorities).astype(np.int64), priorities)
+    return np.where(jobs.urgencies == URGENCY_EXPEDITE, INT32_MAX, priorities)
+
+
+def initial_priority(ids: IntArray) -> IntArray:
+    """First come, first served: the first job ever gets 2147483647, each later one 1 less. Source: Flux."""
+    return np.maximum(INT32_MAX + 1 - ids, INT32_MIN)
+
+
+def _group_of(per: Per, jobs: JobColumns) -> IntArray | None:
+    columns = {Per.ASSOCIATION: jobs.associations, Per.QOS: jobs.qos, Per.QUEUE: jobs.queues}
+    return columns.get(per)
+
+
+def _fallback(
+    factor: Factor, context: FactorContext, last_good: Mapping[str, FactorValues]
+) -> FloatArray:
+    size = context.groups.size(factor.per, len(context.jobs))
+    last = last_good.get(factor.name)
+    if last is not None and last.values.shape == (size,):
+        return last.values
+    return np.zeros(size)

@@ -1,0 +1,185 @@
+"""One database file: who may write how, and how it is read.
+
+Writing: a single thread of this process holds one connection. A write is one synchronous function that runs
+whole on that thread, between taking the file lock and giving it back, so that no wait of the event loop ever
+lengthens a transaction. Reading: SQLAlchemy's asyncio engine on aiosqlite, connections with ``query_only``.
+
+Commits are durable (``synchronous=FULL``) unless the writer says that losing the last one in a power failure
+costs nothing but work (generations: ``durable=False``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import StaticPool
+
+from rankd.core.errors import RoleLost, Unavailable
+from rankd.store.lock import FileLock, acquire_or_fail
+
+T = TypeVar("T")
+
+BUSY_TIMEOUT_MS = 30_000
+WAL_CHECKPOINT_BYTES = 4 * 2**20
+
+
+def sqlite_path(url: str) -> Path:
+    """The file behind ``--db``: an SQLAlchemy URL (``sqlite:////var/lib/rankd.db``) or a plain path.
+
+    Raises:
+        Unavailable: ``unsupported_database`` for any other database.
+    """
+    if "://" not in url:
+        return Path(url).absolute()
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        raise Unavailable("unsupported_database", f"'{url}': this version stores in SQLite; give sqlite:///FILE")
+    return Path(parsed.database).absolute()
+
+
+class Database(AbstractAsyncContextManager["Database"]):
+    """``async with Database(path) as database``; made by one process for all of its tasks."""
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self.path = path
+        self._durable = durable
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
+        self._lock = FileLock(path.with_name(path.name + ".lock"))
+        self._roles: dict[str, tuple[int, FileLock]] = {}
+        self._engine = create_engine(
+            URL.create("sqlite", database=str(path)),
+            poolclass=StaticPool,
+            connect_args={"check_same_thread": False, "isolation_level": None},
+        )
+        event.listen(self._engine, "connect", self._on_writer_connect)
+        event.listen(self._engine, "begin", _begin_immediate)
+        self._readers: AsyncEngine = create_async_engine(
+            URL.create("sqlite+aiosqlite", database=str(path)), pool_size=2, max_overflow=2
+        )
+        event.listen(self._readers.sync_engine, "connect", _on_reader_connect)
+
+    def _on_writer_connect(self, connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = OFF")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close everything; the last connection's own checkpoint happens under the lock."""
+        await self._readers.dispose()
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
+        self._writer.shutdown()
+
+    async def __aenter__(self) -> Self:
+        """Open; connections are made when first used."""
+        return self
+
+    def _close(self) -> None:
+        with self._lock.held():
+            self._engine.dispose()
+        for _, lock in self._roles.values():
+            lock.close()
+        self._lock.close()
+
+    async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
+        """Run ``work`` as one transaction on the writer thread, under the file lock.
+
+        With ``role``, the transaction first checks that this process still holds it.
+
+        Raises:
+            RoleLost: another instance has taken the role.
+            Unavailable: ``storage_failed``: disk full or a failing device; nothing was written.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
+
+    def _write(self, work: Callable[[Connection], T], role: str | None) -> T:
+        try:
+            with self._lock.held(), self._engine.begin() as connection:
+                if role is not None:
+                    self._check_role(connection, role)
+                return work(connection)
+        except Exception as error:
+            if isinstance(getattr(error, "orig", None), sqlite3.OperationalError):
+                raise Unavailable("storage_failed", f"the database could not be written: {error}") from error
+            raise
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in one read transaction, so that it sees one state of the database."""
+        async with self._readers.connect() as connection:
+            return await _in_transaction(connection, work)
+
+    async def checkpoint(self) -> None:
+        """Move the write-ahead log into the file once it is large; the janitor's duty."""
+        wal = self.path.with_name(self.path.name + "-wal")
+        if wal.exists() and wal.stat().st_size > WAL_CHECKPOINT_BYTES:
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        with self._lock.held(), self._engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)  # noqa: S101 - narrows the type
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    async def take_role(self, role: str, now: float) -> int:
+        """Become the only holder of ``role`` until :meth:`__aexit__`; returns the new epoch.
+
+        Raises:
+            Unavailable: ``already_running``: somebody else holds it.
+        """
+        path = self.path.with_name(f"{self.path.name}.{role}.lock")
+        lock = await asyncio.to_thread(acquire_or_fail, path, role)
+        epoch = await self.write(lambda connection: _next_epoch(connection, role, now))
+        self._roles[role] = (epoch, lock)
+        return epoch
+
+    def _check_role(self, connection: Connection, role: str) -> None:
+        row = connection.exec_driver_sql("SELECT epoch FROM roles WHERE name = ?", (role,)).first()
+        if row is None or role not in self._roles or row[0] != self._roles[role][0]:
+            raise RoleLost(role)
+
+
+async def _in_transaction(connection: AsyncConnection, work: Callable[[Connection], T]) -> T:
+    def run(sync: Connection) -> T:
+        sync.exec_driver_sql("BEGIN")
+        try:
+            return work(sync)
+        finally:
+            sync.exec_driver_sql("ROLLBACK")
+
+    return await connection.run_sync(run)
+
+
+def _next_epoch(connection: Connection, role: str, now: float) -> int:
+    holder = f"{os.uname().nodename}:{os.getpid()}"
+    connection.exec_driver_sql(
+        "INSERT INTO roles (name, epoch, holder, since) VALUES (?, 1, ?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1, holder = excluded.holder, since = excluded.since",
+        (role, holder, now),
+    )
+    return int(connection.exec_driver_sql("SELECT epoch FROM roles WHERE name = ?", (role,)).scalar_one())
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _on_reader_connect(connection: Any, _record: object) -> None:  # noqa: ANN401 - SQLAlchemy's adapter has no public type
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA query_only = ON")
+    cursor.close()

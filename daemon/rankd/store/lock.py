@@ -1,0 +1,61 @@
+"""The exclusive lock around every write transaction and every checkpoint of one SQLite file.
+
+SQLite before 3.51.3 can corrupt a WAL database when one connection writes while another checkpoints, and its
+busy handler is unfair. The kernel's file lock is neither; it is released when its process dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rankd.core.errors import Unavailable
+
+
+class FileLock:
+    """One open lock file; used by one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the lock, hold it for the block."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def try_acquire(self) -> bool:
+        """Take the lock for as long as this process lives, unless someone else holds it."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give the lock back."""
+        os.close(self._descriptor)
+
+
+def acquire_or_fail(path: Path, what: str, patience_s: float = 2.0) -> FileLock:
+    """A lock held until its ``close``; ``patience_s`` lets a predecessor finish dying.
+
+    Raises:
+        Unavailable: ``already_running``, naming what holds it.
+    """
+    lock = FileLock(path)
+    deadline = time.monotonic() + patience_s
+    while not lock.try_acquire():
+        if time.monotonic() > deadline:
+            lock.close()
+            raise Unavailable("already_running", f"another {what} is running on {path}; stop it first")
+        time.sleep(0.05)
+    return lock

@@ -1,0 +1,327 @@
+"""Tables, as SQLAlchemy Core knows them. Alembic's revisions in migrations/ make them; a test compares both.
+
+Times are UTC seconds (float). Amounts are internal: vcore in thousandths, memory in bytes. JSON is text.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+
+associations = Table(
+    "associations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("account", Text, nullable=False),
+    Column("user", Text, nullable=False, server_default="", comment="empty: the account itself"),
+    Column("parent", Text, comment="accounts only: the account above"),
+    Column("shares", Float, nullable=False),
+    Column("shares_parent", Boolean, nullable=False, server_default=text("0")),
+    Column("priority", Integer, nullable=False, server_default=text("0")),
+    Column("is_default", Boolean, nullable=False, server_default=text("0")),
+    Column("configured", Boolean, nullable=False, comment="false: made on first use"),
+    Column("usage", Float, nullable=False, server_default=text("0")),
+    Column("usage_at", Float, nullable=False, server_default=text("0")),
+    UniqueConstraint("account", "user"),
+    Index("associations_user", "user"),
+)
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("partition", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("configured", Boolean, nullable=False),
+    Column("is_leaf", Boolean, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("offset", Integer, nullable=False),
+    Column("sort_priority", Boolean, nullable=False),
+    Column("sort_policy", Text, nullable=False),
+    Column("factor", Float),
+    Column("guaranteed", Text, nullable=False),
+    Column("max", Text, nullable=False),
+    UniqueConstraint("partition", "path"),
+)
+
+qos = Table(
+    "qos",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("priority", Integer, nullable=False),
+    Column("factor", Float),
+    Column("usage_factor", Float, nullable=False),
+)
+
+priority_classes = Table(
+    "priority_classes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Integer, nullable=False),
+    Column("global_default", Boolean, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("preemption_policy", Text, nullable=False),
+)
+
+applications = Table(
+    "applications",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("queue_id", ForeignKey("queues.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    UniqueConstraint("queue_id", "name"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("revision", Integer, nullable=False, comment="id of the job's last event"),
+    Column("user", Text, nullable=False),
+    Column("association_id", ForeignKey("associations.id"), nullable=False),
+    Column("queue_id", ForeignKey("queues.id"), nullable=False),
+    Column("qos_id", ForeignKey("qos.id"), nullable=False),
+    Column("application_id", ForeignKey("applications.id")),
+    Column("name", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("held", Boolean, nullable=False),
+    Column("blocked_by", Text, comment="dependency or begin time: why a job that is not held is not eligible"),
+    Column("class_value", Integer, nullable=False),
+    Column("priority_class", Text),
+    Column("preemption_policy", Text, nullable=False),
+    Column("urgency", Integer, nullable=False),
+    Column("fixed_priority", Integer),
+    Column("fixed_by", Text),
+    Column("nodes", Integer, nullable=False),
+    Column("min_nodes", Integer, nullable=False),
+    Column("vcore", Integer, nullable=False),
+    Column("resources", Text, nullable=False),
+    Column("constraints", Text),
+    Column("exclusive", Boolean, nullable=False),
+    Column("shape", Integer, nullable=False, comment="equal for jobs that ask for the same of the same nodes"),
+    Column("time_limit_s", Float),
+    Column("begin_at", Float),
+    Column("depends_on", Text),
+    Column("requeue", Boolean, nullable=False),
+    Column("requeues", Integer, nullable=False, server_default=text("0")),
+    Column("submitted_at", Float, nullable=False),
+    Column("eligible_at", Float),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("exit_status", Integer),
+    Column("signal", Integer),
+    Column("allocation_id", Integer),
+    Column("nodelist", Text),
+    Column("cancelled_by", Text, comment="who asked for the end of a job that was allocated or running"),
+    Column("key", Text),
+    Column("comment", Text),
+    Column("request", Text, nullable=False, comment="as submitted"),
+    Index("jobs_revision", "revision"),
+    Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
+    Index("jobs_user", "user", "state"),
+    Index("jobs_state", "state", sqlite_where=text("state IN ('pending', 'allocated', 'running')")),
+    sqlite_autoincrement=True,
+)
+
+job_events = Table(
+    "job_events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("job_id", Integer, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("cause", Text),
+    Column("detail", Text),
+    Index("job_events_job", "job_id"),
+    sqlite_autoincrement=True,
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("partition", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("capacity", Text, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("registered_at", Float, nullable=False),
+    Column("heartbeat_at", Float, nullable=False),
+)
+
+node_events = Table(
+    "node_events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+allocations = Table(
+    "allocations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("job_id", ForeignKey("jobs.id"), nullable=False),
+    Column("cycle", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("nodes", Text, nullable=False, comment="JSON list, in the order chosen"),
+    Column("resources", Text, nullable=False, comment="per node"),
+    Column("charge_rate", Float, nullable=False, comment="billing units per second"),
+    Column("allocated_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("published", Boolean, nullable=False, server_default=text("0")),
+    Column("cancel", Text, comment="why it is to end: cancel, requeue"),
+    Column("cancel_published", Boolean, nullable=False, server_default=text("0")),
+    Index("allocations_job", "job_id"),
+    Index("allocations_open", "id", sqlite_where=text("ended_at IS NULL")),
+    sqlite_autoincrement=True,
+)
+
+allocation_nodes = Table(
+    "allocation_nodes",
+    metadata,
+    Column("allocation_id", ForeignKey("allocations.id"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("exit_status", Integer),
+    Column("signal", Integer),
+    Column("cause", Text),
+    Column("message", Text),
+    Column("stdout", Text),
+    Column("stderr", Text),
+    Column("max_rss_bytes", Integer),
+    Column("cpu_s", Float),
+)
+
+wait_reasons = Table(
+    "wait_reasons",
+    metadata,
+    Column("queue_id", Integer, primary_key=True),
+    Column("shape", Integer, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("fact", Text, nullable=False),
+)
+
+generations = Table(
+    "generations",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("ranked_at", Float, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("revision", Integer, nullable=False, comment="id of the last event that the pass knew"),
+    Column("jobs", Integer, nullable=False),
+    Column("new_jobs", Integer, nullable=False, comment="ranked for the first time since they became eligible"),
+    Column("weights", Text, nullable=False),
+    Column("durations", Text, nullable=False, comment="seconds by phase"),
+    Column("failures", Text, nullable=False, comment="factors that kept their last good values"),
+)
+
+generation_numbers = Table(
+    "generation_numbers",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("name", Text, primary_key=True, comment="weight.<factor> or <factor>.<parameter>"),
+    Column("value", Float, nullable=False),
+)
+
+generation_values = Table(
+    "generation_values",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("factor", Text, primary_key=True),
+    Column("key", Integer, primary_key=True, comment="id of the association, QoS, queue or job"),
+    Column("value", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+generation_partitions = Table(
+    "generation_partitions",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("partition", Text, primary_key=True),
+    Column("nodes", Float, nullable=False),
+    Column("cores", Float, nullable=False),
+)
+
+generation_queues = Table(
+    "generation_queues",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("queue_id", Integer, primary_key=True),
+    Column("priority", Integer),
+    Column("share", Float, nullable=False),
+    Column("pending_jobs", Integer, nullable=False),
+    Column("pending", Text, nullable=False),
+    Column("allocated", Text, nullable=False),
+)
+
+generation_associations = Table(
+    "generation_associations",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("association_id", Integer, primary_key=True),
+    Column("shares_norm", Float),
+    Column("usage", Float, nullable=False),
+    Column("usage_effective", Float),
+    Column("level_fairshare", Float),
+    Column("fairshare", Float),
+)
+
+ranking_chunks = Table(
+    "ranking_chunks",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("chunk", Integer, primary_key=True),
+    Column("first_rank", Integer, nullable=False),
+    Column("ids", Text, nullable=False, comment="JSON list of job ids by rank"),
+    Column("priorities", Text, nullable=False, comment="JSON list beside ids"),
+)
+
+rank_chunks = Table(
+    "rank_chunks",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("chunk", Integer, primary_key=True, comment="job id / 4096"),
+    Column("first_id", Integer, nullable=False),
+    Column("ranks", Text, nullable=False, comment="JSON list by job id; null: not ranked"),
+)
+
+roles = Table(
+    "roles",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("since", Float, nullable=False),
+)
+
+relay_marks = Table(
+    "relay_marks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("event_id", Integer, nullable=False),
+)

@@ -1,0 +1,270 @@
+"""The views that users query. Singular names, stable columns; docs/reference/database.md lists them.
+
+The fixed ones are made anew by every `rankd db upgrade`. Those with a column per factor depend on
+the configuration: :func:`factor_views` writes them for the factors of a generation, and they are replaced in
+the transaction that makes the first generation of a new configuration visible.
+
+What the view computes and what the ranking used are the same float64 operations in the same order; weights
+and parameters are bound numbers of the generation, never literals, since SQLite reads some literals one bit off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rankd.core.ranking.factor import Per
+
+CHUNK = 4096
+"""Ranks, and job ids, per chunk of the stored order."""
+
+JOB_COLUMNS = frozenset({"id", "user", "account", "queue", "qos", "partition", "name", "reason"})
+"""Columns of ``job_priority`` that a factor's name must not hide: such a factor's column gets ``_factor`` behind it."""
+
+_REASON = """CASE
+        WHEN j.state <> 'pending' THEN NULL
+        WHEN j.held OR j.urgency = 0 THEN 'held'
+        WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
+        ELSE w.reason END"""
+
+_JOB = f"""CREATE VIEW job AS
+SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
+    j.state, {_REASON} AS reason,
+    CASE WHEN j.state = 'pending' AND NOT j.held AND j.blocked_by IS NULL THEN w.fact END AS reason_fact,
+    j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
+    j.nodes, j.min_nodes, j.nodes * j.vcore / 1000.0 AS cores,
+    json_set(j.resources, '$.vcore', j.vcore / 1000.0) AS resources, j.constraints, j.exclusive,
+    j.time_limit_s, j.begin_at, j.depends_on, j.requeue, j.requeues, j.submitted_at, j.eligible_at,
+    j.started_at, j.ended_at, j.exit_status, j.signal, j.allocation_id, j.nodelist,
+    o.stdout, o.stderr, o.max_rss_bytes, o.cpu_s, o.message, j."key", j.comment, j.request
+FROM jobs j
+JOIN associations a ON a.id = j.association_id
+JOIN queues q ON q.id = j.queue_id
+JOIN qos s ON s.id = j.qos_id
+LEFT JOIN applications p ON p.id = j.application_id
+LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
+LEFT JOIN allocation_nodes o ON o.allocation_id = j.allocation_id
+    AND o.node = (SELECT json_extract(l.nodes, '$[0]') FROM allocations l WHERE l.id = j.allocation_id)"""
+
+_JOB_EVENT = """CREATE VIEW job_event AS
+SELECT e.id, e.job_id, j."user", e.event, e.state, e.at, e.actor, e.cause, e.detail
+FROM job_events e JOIN jobs j ON j.id = e.job_id"""
+
+_ALLOCATION = """CREATE VIEW allocation AS
+SELECT l.id, l.job_id, j."user", l.nodes, l.resources, l.cycle, l.generation, l.rank, l.charge_rate,
+    l.allocated_at, l.started_at, l.ended_at
+FROM allocations l JOIN jobs j ON j.id = l.job_id"""
+
+_NODE = """CREATE VIEW node AS
+SELECT n.name, n.partition, n.state, n.capacity, n.labels, n.agent, n.registered_at, n.heartbeat_at,
+    (SELECT count(*) FROM allocations l, json_each(l.nodes) e
+     WHERE l.ended_at IS NULL AND e.value = n.name) AS allocations,
+    (SELECT json_group_object(k, total) FROM (
+        SELECT r.key AS k, sum(r.value) AS total
+        FROM allocations l, json_each(l.nodes) e, json_each(l.resources) r
+        WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key)) AS allocated
+FROM nodes n"""
+
+_PRIORITY_CLASS = """CREATE VIEW priority_class AS
+SELECT name, value, global_default, description, preemption_policy FROM priority_classes"""
+
+_GENERATION = """CREATE VIEW generation AS
+SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures FROM generations"""
+
+_QUEUE_PRIORITY = """CREATE VIEW queue_priority AS
+SELECT q.path, q.partition, q.policy, q.offset,
+    CASE WHEN q.sort_priority THEN 'enabled' ELSE 'disabled' END AS sort_priority, q.sort_policy,
+    v.priority, coalesce(v.share, 0.0) AS share, coalesce(v.pending_jobs, 0) AS pending_jobs,
+    coalesce(v.pending, '{}') AS pending, coalesce(v.allocated, '{}') AS allocated, q.max, q.guaranteed,
+    v.generation
+FROM queues q
+LEFT JOIN generation_queues v
+    ON v.queue_id = q.id AND v.generation = (SELECT max(number) FROM generations)
+WHERE q.configured"""
+
+_ASSOCIATION_SHARE = """CREATE VIEW association_share AS
+SELECT a.account, nullif(a."user", '') AS "user", a.parent,
+    CASE WHEN a.shares_parent THEN 'parent' ELSE a.shares END AS shares, a.is_default,
+    v.shares_norm, coalesce(v.usage, 0.0) AS usage, v.usage_effective, v.level_fairshare, v.fairshare,
+    v.generation
+FROM associations a
+LEFT JOIN generation_associations v
+    ON v.association_id = a.id AND v.generation = (SELECT max(number) FROM generations)"""
+
+_RANKING = """CREATE VIEW ranking AS
+SELECT c.first_rank + i.key AS rank, i.value AS job_id, p.value AS priority, q.path AS queue, c.generation
+FROM ranking_chunks c
+JOIN json_each(c.ids) i
+JOIN json_each(c.priorities) p ON p.key = i.key
+JOIN jobs j ON j.id = i.value
+JOIN queues q ON q.id = j.queue_id
+WHERE c.generation = (SELECT max(number) FROM generations)"""
+
+
+def fixed_views() -> dict[str, str]:
+    """The views that no configuration changes, by name."""
+    return {
+        "job": _JOB,
+        "job_event": _JOB_EVENT,
+        "allocation": _ALLOCATION,
+        "node": _NODE,
+        "priority_class": _PRIORITY_CLASS,
+        "generation": _GENERATION,
+        "queue_priority": _QUEUE_PRIORITY,
+        "association_share": _ASSOCIATION_SHARE,
+        "ranking": _RANKING,
+    }
+
+
+class FactorColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A factor as the views need it: how its value comes about, and its parameters' names."""
+
+    name: str
+    per: Per
+    sql: str | None
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def value_column(self) -> str:
+        """The column of the raw value in ``job_priority``."""
+        return f"{self.name}_factor" if self.name in JOB_COLUMNS else self.name
+
+
+_KEYS = {Per.ASSOCIATION: "j.association_id", Per.QOS: "j.qos_id", Per.QUEUE: "j.queue_id", Per.JOB: "j.id"}
+
+_SQL_NAMES = {
+    "ranked_at": "g.ranked_at",
+    "submitted_at": "j.submitted_at",
+    "eligible_at": "j.eligible_at",
+    "urgency": "CAST(j.urgency AS REAL)",
+    "nodes": "CAST(j.nodes AS REAL)",
+    "cores": "(j.nodes * j.vcore / 1000.0)",
+    "time_limit_s": "j.time_limit_s",
+    "partition_nodes": "t.nodes",
+    "partition_cores": "t.cores",
+}
+
+
+def factor_views(factors: Sequence[FactorColumn]) -> dict[str, str]:
+    """``job_priority``, ``queue_head`` and ``job_factor`` for these factors, in summing order."""
+    return {
+        "job_priority": f"CREATE VIEW job_priority AS {_breakdown(factors)}",
+        "queue_head": f"CREATE VIEW queue_head AS {_head(factors)}",
+        "job_factor": f"CREATE VIEW job_factor AS {_long(factors)}",
+    }
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _number(name: str) -> str:
+    return f"(SELECT value FROM generation_numbers WHERE generation = n.number AND name = {_text(name)})"
+
+
+def _generation(factors: Sequence[FactorColumn]) -> str:
+    """The newest generation as one row, with its weights (w0, w1, …) and parameters (p0_0, …)."""
+    numbers = []
+    for place, factor in enumerate(factors):
+        numbers.append(f"{_number('weight.' + factor.name)} AS w{place}")
+        numbers += [
+            f"{_number(factor.name + '.' + parameter)} AS p{place}_{at}"
+            for at, parameter in enumerate(factor.parameters)
+        ]
+    columns = ", ".join(["n.number", "n.ranked_at", "n.policy", "n.revision", *numbers])
+    return f"(SELECT {columns} FROM generations n ORDER BY n.number DESC LIMIT 1) g"
+
+
+def _value(place: int, factor: FactorColumn) -> str:
+    if factor.sql is None:
+        return f"coalesce(v{place}.value, 0.0)"
+    names = _SQL_NAMES | {name: f"g.p{place}_{at}" for at, name in enumerate(factor.parameters)}
+    return factor.sql.format_map(names)
+
+
+def _joins(factors: Sequence[FactorColumn]) -> str:
+    return "\n".join(
+        f"LEFT JOIN generation_values v{place} ON v{place}.generation = g.number"
+        f" AND v{place}.factor = {_text(factor.name)} AND v{place}.key = {_KEYS[factor.per]}"
+        for place, factor in enumerate(factors)
+        if factor.sql is None
+    )
+
+
+def _breakdown(factors: Sequence[FactorColumn]) -> str:
+    """Three layers, since SQL can't name a column in its own row: values, points, sum and priority."""
+    values = ", ".join(
+        f"CASE WHEN j.revision <= g.revision THEN {_value(place, factor)} END AS f{place}, g.w{place} AS w{place}"
+        for place, factor in enumerate(factors)
+    )
+    points = ", ".join(f"f{place} * w{place} AS s{place}" for place in range(len(factors)))
+    total = " + ".join(f"s{place}" for place in range(len(factors))) or "0.0"
+    shown = ", ".join(
+        f"f{place} AS {_quoted(factor.value_column)}, s{place} AS {_quoted(factor.name + '_points')}"
+        for place, factor in enumerate(factors)
+    )
+    return f"""
+SELECT id, "user", account, queue, qos, partition, name, {shown or "NULL AS no_factor"}, class_value, points_sum,
+    CASE override
+        WHEN 'initial' THEN max(2147483648 - id, -2147483648)
+        WHEN 'expedited' THEN 2147483647
+        WHEN 'fixed' THEN fixed_priority
+        WHEN 'class' THEN class_value
+        WHEN 'fcfs' THEN max(2147483648 - id, -2147483648)
+        ELSE max(-2147483648, min(2147483647, class_value + CAST(points_sum AS INTEGER))) END AS priority,
+    override, CASE WHEN override = 'fixed' THEN fixed_by END AS override_by,
+    CASE WHEN fresh AND eligible_at IS NOT NULL THEN
+        (SELECT json_extract(c.ranks, '$[' || (id - c.first_id) || ']') FROM rank_chunks c
+         WHERE c.generation = number AND c.chunk = id / {CHUNK}) END AS rank,
+    number AS generation, ranked_at, reason, submitted_at, eligible_at
+FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_points"} FROM (
+    SELECT j.id, j."user", a.account, q.path AS queue, s.name AS qos, q.partition, j.name, j.class_value,
+        j.fixed_priority, j.fixed_by, j.submitted_at, j.eligible_at, {_REASON} AS reason,
+        g.number, g.ranked_at, j.revision <= g.revision AS fresh,
+        CASE WHEN j.revision > g.revision THEN 'initial'
+            WHEN j.urgency = 31 THEN 'expedited'
+            WHEN j.fixed_priority IS NOT NULL THEN 'fixed'
+            WHEN g.policy <> 'multifactor' THEN g.policy END AS override{", " + values if values else ""}
+    FROM {_generation(factors)}
+    CROSS JOIN jobs j
+    JOIN associations a ON a.id = j.association_id
+    JOIN queues q ON q.id = j.queue_id
+    JOIN qos s ON s.id = j.qos_id
+    LEFT JOIN generation_partitions t ON t.generation = g.number AND t.partition = q.partition
+    LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
+    {_joins(factors)}
+    WHERE j.state = 'pending')))"""
+
+
+def _head(factors: Sequence[FactorColumn]) -> str:
+    """The first 10,000 of the ranking with their breakdown."""
+    del factors
+    return """
+SELECT p.* FROM (
+    SELECT c.first_rank + i.key AS place, i.value AS job_id
+    FROM ranking_chunks c JOIN json_each(c.ids) i
+    WHERE c.generation = (SELECT max(number) FROM generations) AND c.first_rank <= 10000
+    ORDER BY c.chunk, i.key LIMIT 10000) h
+CROSS JOIN job_priority p ON p.id = h.job_id AND p.rank = h.place"""
+
+
+def _long(factors: Sequence[FactorColumn]) -> str:
+    """One row per job and factor."""
+    rows = [
+        f"SELECT id AS job_id, {_text(factor.name)} AS factor, {_quoted(factor.value_column)} AS value,"
+        f" {_newest_number('weight.' + factor.name)} AS weight,"
+        f" {_quoted(factor.name + '_points')} AS points, generation FROM job_priority"
+        for factor in factors
+    ]
+    empty = "SELECT NULL AS job_id, NULL AS factor, NULL AS value, NULL AS weight, NULL AS points, NULL AS generation"
+    return "\nUNION ALL ".join(rows) or f"{empty} WHERE 0"
+
+
+def _newest_number(name: str) -> str:
+    newest = "(SELECT max(number) FROM generations)"
+    return f"(SELECT value FROM generation_numbers WHERE generation = {newest} AND name = {_text(name)})"

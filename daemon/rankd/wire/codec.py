@@ -1,0 +1,80 @@
+"""JSON in and out, with errors that name the field."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.core.model.job import JobRequest
+from rankd.wire.message import MAX_JOBS_PER_MESSAGE, JobBatch
+
+T = TypeVar("T")
+
+encode = msgspec.json.Encoder(enc_hook=None).encode
+
+_PLACE = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]+)`")
+_MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
+
+
+class _Probe(msgspec.Struct, frozen=True):
+    jobs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_PROBE = msgspec.json.Decoder(_Probe)
+_BATCH = msgspec.json.Decoder(JobBatch)
+_JOB = msgspec.json.Decoder(JobRequest)
+
+
+def decode_strict(payload: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """A user's message.
+
+    Raises:
+        Refused: ``bad_request`` (no JSON) or ``bad_field``, with the field's path where there is one.
+    """
+    return _decode(msgspec.json.Decoder(kind), payload or b"{}")
+
+
+def decode_submission(payload: bytes) -> JobRequest | JobBatch:
+    """One job, or a batch whose jobs are still to be decoded one by one with :func:`decode_job`.
+
+    Raises:
+        Refused: as :func:`decode_strict`; ``too_many_jobs`` for a batch over the limit.
+    """
+    if not isinstance(_decode(_PROBE, payload).jobs, msgspec.Raw):
+        return decode_job(payload)
+    batch = _decode(_BATCH, payload)
+    if len(batch.jobs) > MAX_JOBS_PER_MESSAGE:
+        message = f"{len(batch.jobs)} jobs in one message; send at most {MAX_JOBS_PER_MESSAGE}"
+        raise Refused("too_many_jobs", message, "jobs", status=413)
+    return batch
+
+
+def decode_job(payload: bytes | msgspec.Raw) -> JobRequest:
+    """One job."""
+    return _decode(_JOB, payload)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], payload: bytes | msgspec.Raw) -> T:
+    try:
+        return decoder.decode(payload)
+    except msgspec.ValidationError as error:
+        raise _refused(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused("bad_request", f"the message is no JSON: {error}") from None
+
+
+def _refused(text: str) -> Refused:
+    place = _PLACE.search(text)
+    path = place.group("path") if place else ""
+    message = text[: place.start()] if place else text
+    if unknown := _UNKNOWN.search(text):
+        field = ".".join(part for part in (path, unknown.group("field")) if part)
+        return Refused("unknown_field", f"unknown field '{field}'; see the job format in the reference", field)
+    if missing := _MISSING.search(text):
+        field = ".".join(part for part in (path, missing.group("field")) if part)
+        return Refused("missing_field", f"the field '{field}' is needed", field)
+    return Refused("bad_field", f"{path}: {message}" if path else message, path or None)

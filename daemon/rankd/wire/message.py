@@ -1,0 +1,213 @@
+"""The messages. Requests by users refuse unknown fields; what services send each other tolerates them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from rankd.core.model.job import JobRequest
+
+MAX_JOBS_PER_MESSAGE = 10_000
+
+
+class _FromUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A typo must not be ignored."""
+
+
+class _Internal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tolerates fields of newer versions."""
+
+
+class JobBatch(_FromUser, frozen=True, kw_only=True):
+    """Many jobs; each is decoded by itself, so that one bad job does not spoil the others."""
+
+    jobs: list[msgspec.Raw]
+    atomic: bool = False
+
+
+class JobFilter(_FromUser, frozen=True, kw_only=True):
+    """Which jobs: all conditions hold; lists are alternatives. ``limit`` bounds the answer."""
+
+    id: int | None = None
+    ids: list[int] | None = None
+    users: list[str] | None = None
+    accounts: list[str] | None = None
+    queues: list[str] | None = None
+    partitions: list[str] | None = None
+    states: list[str] | None = None
+    names: list[str] | None = None
+    limit: int = 100_000
+
+
+class JobSelection(_FromUser, frozen=True, kw_only=True):
+    """Jobs to act upon, by one id, several, or a filter."""
+
+    id: int | None = None
+    ids: list[int] | None = None
+    filter: JobFilter | None = None
+
+
+class JobShow(_FromUser, frozen=True, kw_only=True):
+    """One job."""
+
+    id: int
+
+
+class ErrorBody(_Internal, frozen=True, kw_only=True):
+    """Every refusal: a stable code, what to do, and which field."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class Accepted(_Internal, frozen=True, kw_only=True):
+    """A job of a batch that was taken."""
+
+    index: int
+    id: int
+
+
+class Rejected(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of a batch that was not."""
+
+    index: int
+    code: str
+    message: str
+    field: str | None = None
+
+
+class BatchReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of each job of a batch, by its place in it."""
+
+    accepted: list[Accepted]
+    rejected: list[Rejected]
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that could not be acted upon."""
+
+    id: int
+    code: str
+    message: str
+
+
+class SelectionReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs were changed, and which not and why."""
+
+    done: list[int]
+    failed: list[Failed]
+
+
+class NodeRegistration(_Internal, frozen=True, kw_only=True):
+    """What a node has. Amounts as users write them; ``running`` are allocations that it still runs."""
+
+    partition: str = "default"
+    resources: dict[str, int | float | str]
+    labels: dict[str, str] = {}
+    agent: str
+    running: list[int] = []
+
+
+class NodeRegistered(_Internal, frozen=True, kw_only=True):
+    """The answer: how the agent is to behave."""
+
+    heartbeat_s: float
+    grace_s: float
+
+
+class Heartbeat(_Internal, frozen=True, kw_only=True):
+    """An agent's sign of life, for all nodes that it stands for."""
+
+    nodes: list[str]
+
+
+class StartJob(_Internal, frozen=True, kw_only=True):
+    """Start a job under an allocation on this node. ``rank`` is the node's place in ``nodes``."""
+
+    allocation: int
+    job: int
+    user: str
+    name: str
+    nodes: list[str]
+    rank: int
+    resources: dict[str, int]
+    request: JobRequest
+
+
+class AllocationMessage(_Internal, frozen=True, kw_only=True):
+    """What a node is to start, and which allocations it is to end, in this order."""
+
+    starts: list[StartJob] = []
+    cancels: list[int] = []
+
+
+class Report(_Internal, frozen=True, kw_only=True):
+    """What happened to an allocation on one node.
+
+    ``exit_status`` is the command's, ``signal`` the one that ended it; ``cause`` says why the agent ended it
+    (``timeout``, ``cancel``, ``agent_stopped``) or could not start it (``start_failed``).
+    """
+
+    allocation: int
+    job: int
+    kind: Literal["started", "ended"]
+    at: float
+    exit_status: int | None = None
+    signal: int | None = None
+    cause: str | None = None
+    message: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    max_rss_bytes: int | None = None
+    cpu_s: float | None = None
+
+
+class ReportMessage(_Internal, frozen=True, kw_only=True):
+    """Several reports of one node, in the order in which things happened."""
+
+    reports: list[Report]
+
+
+class Committed(_Internal, frozen=True, kw_only=True):
+    """A commit that others may act upon: by whom."""
+
+    service: str
+
+
+class RankingEvent(_Internal, frozen=True, kw_only=True):
+    """A new generation of the ranking is visible."""
+
+    generation: int
+    kind: str
+    at: float
+    new_jobs: int
+    jobs: int
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one job, as published."""
+
+    id: int
+    job: int
+    event: str
+    state: str
+    at: float
+    actor: str
+    cause: str | None = None
+
+
+class JobEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Transitions of one user's jobs in one publication, oldest first."""
+
+    events: list[Transition]
+
+
+class Health(_Internal, frozen=True, kw_only=True):
+    """Whether a service is ready, asked of itself: database and bus included."""
+
+    service: str
+    ready: bool
+    pid: int
+    detail: str = ""

@@ -1,0 +1,103 @@
+"""Subjects under one prefix. The subject says who asks; the payload never does.
+
+Names inside subjects are percent-encoded but for ``[A-Za-z0-9_-]``, so that ``first.last`` is one token.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from urllib.parse import unquote
+
+PREFIX = "rankd.v1"
+
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def encode_name(name: str) -> str:
+    """A user's or node's name as one subject token.
+
+    >>> encode_name("first.last")
+    'first%2Elast'
+    """
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in name.encode())
+
+
+def decode_name(token: str) -> str:
+    """The name behind a token.
+
+    >>> decode_name("first%2Elast")
+    'first.last'
+    """
+    return unquote(token, errors="strict")
+
+
+class Asker(NamedTuple):
+    """Who asks, by the subject: the user, and whether as an administrator."""
+
+    user: str
+    privileged: bool
+
+
+def user_request(user: str, verb: str) -> str:
+    """Where a user asks for ``verb`` (``job.submit``)."""
+    return f"{PREFIX}.user.{encode_name(user)}.{verb}"
+
+
+def admin_request(user: str, verb: str) -> str:
+    """Where an administrator asks."""
+    return f"{PREFIX}.admin.{encode_name(user)}.{verb}"
+
+
+def request_patterns(verb: str) -> tuple[str, str]:
+    """What the daemon listens on for a verb: users', administrators'."""
+    return f"{PREFIX}.user.*.{verb}", f"{PREFIX}.admin.*.{verb}"
+
+
+def asker_of(subject: str) -> Asker:
+    """Who published a request on this subject."""
+    role, token = subject[len(PREFIX) + 1 :].split(".", 2)[:2]
+    return Asker(decode_name(token), role == "admin")
+
+
+def node_subject(node: str, kind: str) -> str:
+    """A node's subject: ``register``, ``heartbeat``, ``report``, ``allocation``."""
+    return f"{PREFIX}.node.{encode_name(node)}.{kind}"
+
+
+def node_pattern(kind: str) -> str:
+    """The same of every node."""
+    return f"{PREFIX}.node.*.{kind}"
+
+
+def node_of(subject: str) -> str:
+    """Which node published on this subject."""
+    return decode_name(subject[len(PREFIX) + 1 :].split(".", 2)[1])
+
+
+def job_event(user: str) -> str:
+    """Where the transitions of a user's jobs are published."""
+    return f"{PREFIX}.event.job.{encode_name(user)}"
+
+
+EVENT_RANKING = f"{PREFIX}.event.ranking"
+WAKE = f"{PREFIX}.internal.committed"
+"""Published by whoever committed something that others may wait for. A hint: the records are the truth."""
+
+STREAM_ALLOCATIONS = "RANKD_ALLOCATIONS"
+STREAM_REPORTS = "RANKD_REPORTS"
+STREAM_EVENTS = "RANKD_EVENTS"
+
+
+def health_subject(service: str) -> str:
+    """Where a service answers whether it is well."""
+    return f"{PREFIX}.internal.health.{service}"
+
+
+def inbox_allowed(reply: str) -> bool:
+    """Whether a reply subject is an inbox; anything else is a request to speak with the daemon's rights.
+
+    >>> inbox_allowed("rankd.v1.node.n1.allocation")
+    False
+    """
+    return re.fullmatch(r"_INBOX\.[^ *>]+", reply) is not None

@@ -1,0 +1,1 @@
+"""Application sorting policies, entry-point group ``rankd.application_sort``."""

@@ -1,0 +1,46 @@
+"""Queue: the ``priority.factor`` of the job's queue, relative to the largest of all leaf queues.
+
+    queue = priority.factor / max(priority.factor of all leaf queues)          in [0, 1]; 0 if not set
+
+Source: Slurm's partition factor (PriorityJobFactor). Not to be confused with a queue's offset, which moves
+the whole queue against its siblings and leaves the job's own priority alone.
+
+>>> 1 / max(1, 10)
+0.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.columns import FloatArray
+from rankd.core.ranking.factor import FactorContext, Per
+
+
+class Queue:
+    """The same for all jobs of a queue."""
+
+    name = "queue"
+    per = Per.QUEUE
+    lowest = 0.0
+    highest = 1.0
+
+    def __init__(self, settings: PrioritySettings) -> None:
+        """Nothing to keep: the table is in the context."""
+
+    def values(self, context: FactorContext) -> FloatArray:
+        """Per queue; parents have NaN in the context and get 0."""
+        factors = np.nan_to_num(context.groups.queue_factors, nan=0.0)
+        largest = factors.max(initial=0.0)
+        return factors / largest if largest > 0 else np.zeros_like(factors)
+
+    def sql(self) -> str | None:
+        """Stored per queue."""
+        return None
+
+    def parameters(self) -> Mapping[str, float]:
+        """None."""
+        return {}

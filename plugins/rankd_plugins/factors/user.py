@@ -1,0 +1,42 @@
+"""User: the urgency that the user gave the job.
+
+    user = (urgency - 16) / 16          in [-1, 1); urgency 0..31, default 16
+
+Source: Flux's urgency (``flux submit --urgency``); 0 holds a job, 31 expedites it.
+
+>>> (24 - 16) / 16
+0.5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rankd.core.model.job import URGENCY_DEFAULT
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.columns import FloatArray
+from rankd.core.ranking.factor import FactorContext, Per
+
+
+class User:
+    """What the user thinks of the job."""
+
+    name = "user"
+    per = Per.JOB
+    lowest = -1.0
+    highest = 1.0
+
+    def __init__(self, settings: PrioritySettings) -> None:
+        """Nothing to keep: the scale of urgencies is fixed."""
+
+    def values(self, context: FactorContext) -> FloatArray:
+        """Per job."""
+        return (context.jobs.urgencies - float(URGENCY_DEFAULT)) / 16.0
+
+    def sql(self) -> str | None:
+        """As :meth:`values`."""
+        return "({urgency} - 16.0) / 16.0"
+
+    def parameters(self) -> Mapping[str, float]:
+        """None."""
+        return {}
