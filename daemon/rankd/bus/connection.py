@@ -117,9 +117,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             message_text = f"{subject} was not acknowledged: {type(error).__name__} {error}"
             raise Unavailable("bus_unavailable", message_text) from error
 
-    async def request(
-        self, subject: str, payload: bytes, kind: type[T], *, timeout_s: float = 10.0
-    ) -> T:
+    async def request(self, subject: str, payload: bytes, kind: type[T], *, timeout_s: float = 10.0) -> T:
         """Ask and decode the answer.
 
         Raises:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
 from rankd.bus.connection import LOST, Bus
@@ -32,15 +34,20 @@ EXPIRES_S = 5.0
 ACK_WAIT_S = 30.0
 
 
+def _work_queue(name: str, subject: str) -> StreamConfig:
+    return StreamConfig(
+        name=name,
+        subjects=[subject],
+        retention=RetentionPolicy.WORK_QUEUE,
+        storage=StorageType.FILE,
+        duplicate_window=DUPLICATE_WINDOW_S,
+    )
+
+
 def _streams() -> list[StreamConfig]:
-    work = {
-        "retention": RetentionPolicy.WORK_QUEUE,
-        "storage": StorageType.FILE,
-        "duplicate_window": DUPLICATE_WINDOW_S,
-    }
     return [
-        StreamConfig(name=STREAM_ALLOCATIONS, subjects=[node_pattern("allocation")], **work),
-        StreamConfig(name=STREAM_REPORTS, subjects=[node_pattern("report")], **work),
+        _work_queue(STREAM_ALLOCATIONS, node_pattern("allocation")),
+        _work_queue(STREAM_REPORTS, node_pattern("report")),
         StreamConfig(
             name=STREAM_EVENTS,
             subjects=[f"{PREFIX}.event.>"],
@@ -55,10 +62,10 @@ def _streams() -> list[StreamConfig]:
 async def ensure_streams(bus: Bus) -> None:
     """Make the streams that are missing; several services may do so at once."""
     for config in _streams():
-        await _until_done(lambda config=config: bus.jetstream.add_stream(config))  # type: ignore[misc]
+        await _until_done(partial(bus.jetstream.add_stream, config))
 
 
-async def _until_done(action) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001 - a coroutine factory of nats-py's types
+async def _until_done(action: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await action()
@@ -118,7 +125,7 @@ class PullConsumer:
             await subscription.unsubscribe()
 
 
-async def _drain(subscription, timeout_s: float) -> tuple[list[Msg], bool | None]:  # type: ignore[no-untyped-def]  # noqa: ANN001
+async def _drain(subscription: Subscription, timeout_s: float) -> tuple[list[Msg], bool | None]:
     """What has arrived: messages, and whether the request is over (None: silence)."""
     try:
         first = await subscription.next_msg(timeout=timeout_s)

@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def shipped(name: str) -> Path:
-    """A folder that travels with rankd: inside the wheel, or beside it in the repository (``config``, ``migrations``)."""
+    """A folder that travels with rankd (``config``, ``migrations``): in the wheel, or beside it in the repository."""
     inside = _PACKAGE / f"_{name}"
     return inside if inside.is_dir() else _PACKAGE.parents[1] / name
 

@@ -24,12 +24,10 @@ from rankd.core.ranking.factor import FactorContext, Per
 _SQL = {
     (False, "large"): "({nodes} / {partition_nodes} + {cores} / {partition_cores}) / 2.0",
     (False, "small"): (
-        "(({partition_nodes} - {nodes}) / {partition_nodes}"
-        " + ({partition_cores} - {cores}) / {partition_cores}) / 2.0"
+        "(({partition_nodes} - {nodes}) / {partition_nodes} + ({partition_cores} - {cores}) / {partition_cores}) / 2.0"
     ),
     (True, "large"): (
-        "MAX({cores}, {nodes} * {partition_cores} / {partition_nodes})"
-        " / ({time_limit_s} / 60.0) / {partition_cores}"
+        "MAX({cores}, {nodes} * {partition_cores} / {partition_nodes}) / ({time_limit_s} / 60.0) / {partition_cores}"
     ),
 }
 _SQL[True, "small"] = f"1.0 - {_SQL[True, 'large']}"
@@ -53,7 +51,7 @@ class Size:
         total_nodes = groups.partition_nodes[jobs.partitions]
         total_cores = groups.partition_cores[jobs.partitions]
         with np.errstate(divide="ignore", invalid="ignore"):
-            sizes = self._sizes(jobs.nodes, jobs.cores, total_nodes, total_cores, jobs.time_limits_s)
+            sizes = self._sizes(jobs.nodes.astype(np.float64), jobs.cores, total_nodes, total_cores, jobs.time_limits_s)
         return np.clip(np.where(np.isfinite(sizes), sizes, 0.0), 0.0, 1.0)
 
     def _sizes(

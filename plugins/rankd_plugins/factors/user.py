@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from rankd.core.model.job import URGENCY_DEFAULT
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
@@ -31,7 +33,7 @@ class User:
 
     def values(self, context: FactorContext) -> FloatArray:
         """Per job."""
-        return (context.jobs.urgencies - float(URGENCY_DEFAULT)) / 16.0
+        return (context.jobs.urgencies.astype(np.float64) - URGENCY_DEFAULT) / 16.0
 
     def sql(self) -> str | None:
         """As :meth:`values`."""

@@ -29,26 +29,22 @@ _T = TypeVar("_T", str, bool)
 
 
 def read_class(document: object) -> PriorityClass:
-    """A class as a request states it: ``name`` and ``value`` needed; absent or null, other fields get defaults.
+    """A class as a request states it: ``name`` and ``value`` needed, defaults for others absent or null.
 
-    A struct decoder would not do: ``value`` may have no default, null must count as absent, and 1.0 is no int.
+    A struct decoder would not do: null must count as absent here, ``""`` must not, and 1.0 is no int.
 
     Raises:
         Refused: ``bad_class``, ``bad_class_name``, ``bad_class_value``, ``bad_preemption_policy``.
     """
     if not isinstance(document, Mapping):
-        raise Refused(
-            "bad_class", f"{quoted(document)} is no priority class; give an object with name and value"
-        )
+        raise Refused("bad_class", f"{quoted(document)} is no priority class; give an object with name and value")
     for key in document:
         if key not in CLASS_FIELDS:
             known = ", ".join(CLASS_FIELDS)
             raise Refused("bad_class", f"unknown field '{key}' in a priority class; known: {known}", str(key))
     name = _typed(document, "name", str, "", "bad_class_name")
     if not name:
-        raise Refused(
-            "bad_class_name", "a priority class needs a name; give one such as 'batch-high'", "name"
-        )
+        raise Refused("bad_class_name", "a priority class needs a name; give one such as 'batch-high'", "name")
     policy = _typed(document, "preemption_policy", str, PREEMPT_LOWER_PRIORITY, "bad_preemption_policy")
     check_policy(policy)
     return PriorityClass(
@@ -92,7 +88,7 @@ def check(document: object) -> CheckAnswer | MalformedAnswer:
     return CheckAnswer(accepted=True, classes=after.listed())
 
 
-class _Malformed(Exception):  # noqa: N818 - carries a problem of a document, never leaves this module
+class _Malformed(Exception):
     def __init__(self, path: str, message: str) -> None:
         super().__init__(message)
         self.problem = Problem(path=path, message=message)
@@ -106,9 +102,7 @@ def _read_request(document: object) -> tuple[ClassTable, str, Mapping[object, ob
             raise _Malformed(f"$.{key}", f"unknown key '{key}'; known: {', '.join(_REQUEST_FIELDS)}")
     operation = document.get("operation")
     if not isinstance(operation, str) or operation not in _OPERATIONS:
-        raise _Malformed(
-            "$.operation", f"unknown operation {quoted(operation)}; give one of {', '.join(_OPERATIONS)}"
-        )
+        raise _Malformed("$.operation", f"unknown operation {quoted(operation)}; give one of {', '.join(_OPERATIONS)}")
     if not isinstance(document.get("privileged", False), bool):
         raise _Malformed("$.privileged", f"{quoted(document['privileged'])} is neither true nor false")
     return _read_existing(document.get("existing")), operation, document
@@ -131,7 +125,7 @@ def _read_existing(entries: object) -> ClassTable:
 
 
 def _operate(table: ClassTable, operation: str, request: Mapping[object, object]) -> ClassTable:
-    given, name = request.get("class"), request.get("name")
+    given, name = request.get("class"), request.get("name") or None
     if isinstance(given, Mapping) and name is not None:
         # the name beside the class says which one is meant; inside it may be left out, but not differ
         check_unchanged(str(name), "name", name, given.get("name") or name)
@@ -149,9 +143,7 @@ def _target(given: object, name: object) -> str:
     return target
 
 
-def _typed(
-    document: Mapping[object, object], field: str, kind: type[_T], default: _T, code: str = "bad_class"
-) -> _T:
+def _typed(document: Mapping[object, object], field: str, kind: type[_T], default: _T, code: str = "bad_class") -> _T:
     value = document.get(field)
     if value is None:
         return default

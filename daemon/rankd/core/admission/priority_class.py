@@ -1,8 +1,8 @@
 """The table of priority classes and every rule about it: creation, update, deletion, resolution.
 
 Pure. Tables are values: an operation returns a new table and leaves the old one as it was, so whoever holds
-one (intake, ``rankd class check``, evaluate) can never see half of a change. Storing a table and asking who may
-change it are not done here; documents that state classes are read by :mod:`rankd.core.admission.class_check`.
+one (intake, ``rankd class check``, evaluate) can never see half of a change. Storing a table and asking who
+may change it are not done here; :mod:`rankd.core.admission.class_check` reads documents that state classes.
 
 Source: Kubernetes, "Priority in Kubernetes API" (2017), with the values and the policy of the running system
 (``scheduling.k8s.io/v1``) where the text differs from it.
@@ -11,12 +11,15 @@ Source: Kubernetes, "Priority in Kubernetes API" (2017), with the values and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.priority_class import NEVER, PREEMPT_LOWER_PRIORITY, PriorityClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 SYSTEM_PREFIX = "system-"
 HIGHEST_USER_VALUE = 1_000_000_000
@@ -52,7 +55,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """A table after a configuration file: what that created, and a sentence per field that differs from it."""
+    """A table after a configuration file: what that created, and a sentence per field that differs."""
 
     table: ClassTable
     created: tuple[PriorityClass, ...] = ()
@@ -128,9 +131,7 @@ class ClassTable(msgspec.Struct, frozen=True):
             Refused: ``unknown_priority_class``, ``built_in_class``.
         """
         if name in _BUILT_IN_BY_NAME:
-            raise Refused(
-                "built_in_class", f"priority class '{name}' is built in and can't be deleted", "name", 403
-            )
+            raise Refused("built_in_class", f"priority class '{name}' is built in and can't be deleted", "name", 403)
         self.named(name, "name")
         return ClassTable({key: kept for key, kept in self.classes.items() if key != name})
 
@@ -161,9 +162,7 @@ class ClassTable(msgspec.Struct, frozen=True):
         present = self.classes.get(name)
         if present is None:
             known = ", ".join(sorted(self.classes))
-            raise Refused(
-                "unknown_priority_class", f"unknown priority class '{name}'; known: {known}", field, 404
-            )
+            raise Refused("unknown_priority_class", f"unknown priority class '{name}'; known: {known}", field, 404)
         return present
 
     def _check_default(self, given: PriorityClass) -> None:
@@ -199,9 +198,7 @@ def resolve(
         resolved = Resolved(class_value=0, name=None, preemption_policy=PREEMPT_LOWER_PRIORITY)
     else:
         _check_allowed(found, privileged)
-        resolved = Resolved(
-            class_value=found.value, name=found.name, preemption_policy=found.preemption_policy
-        )
+        resolved = Resolved(class_value=found.value, name=found.name, preemption_policy=found.preemption_policy)
     _check_agrees("priority", priority, resolved.class_value, resolved.name)
     _check_agrees("preemption_policy", preemption_policy, resolved.preemption_policy, resolved.name)
     return resolved
@@ -228,7 +225,7 @@ def _check_value(given: PriorityClass) -> None:
     if value > HIGHEST_USER_VALUE and given.name not in _BUILT_IN_BY_NAME:
         raise Refused(
             "class_value_too_high",
-            f"value {value} of '{given.name}' is over {HIGHEST_USER_VALUE}: only built-in classes are; lower it",
+            f"value {value} of '{given.name}' is over {HIGHEST_USER_VALUE}, kept for built-ins; lower it",
             "value",
         )
 
@@ -259,7 +256,7 @@ def check_policy(policy: str) -> None:
     if policy not in (PREEMPT_LOWER_PRIORITY, NEVER):
         raise Refused(
             "bad_preemption_policy",
-            f"unknown preemption policy '{policy}'; give {PREEMPT_LOWER_PRIORITY} or {NEVER}, or leave it out",
+            f"unknown preemption policy '{policy}'; give {PREEMPT_LOWER_PRIORITY} or {NEVER}, or nothing",
             "preemption_policy",
         )
 
@@ -273,7 +270,7 @@ def check_unchanged(name: str, field: str, present: object, given: object) -> No
     if given != present:
         raise Refused(
             "immutable_class_field",
-            f"{field} of priority class '{name}' is {present} and can't become {given}; leave it as it is, or "
+            f"{field} of priority class '{name}' is {present} and can't become {given}; leave it, or "
             "delete the class and create it anew",
             field,
         )
@@ -304,7 +301,7 @@ def _differences(present: PriorityClass, given: PriorityClass) -> Iterator[str]:
     for field in CLASS_FIELDS:
         here, there = getattr(present, field), getattr(given, field)
         if here != there:
-            yield f"priority class '{given.name}': {field} stays {quoted(here)}; the file says {quoted(there)}"
+            yield f"priority class '{given.name}' keeps {field} {quoted(here)}; the file says {quoted(there)}"
 
 
 def quoted(value: object) -> str:

@@ -95,7 +95,10 @@ def next_state(job: int, state: State | None, event: Event) -> State:
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must have happened to another job first: ``afterok`` (completed), ``afternotok``, ``afterany`` (ended), ``after`` (began)."""
+    """What must have happened to another job first.
+
+    ``afterok``: completed; ``afternotok``: ended otherwise; ``afterany``: ended; ``after``: began or ended.
+    """
 
     type: Literal["afterok", "afterany", "afternotok", "after"]
     job: int | str

@@ -1,16 +1,21 @@
 """Amounts of resources: ``500m`` of a core, ``8Gi`` of memory, 2 GPUs.
 
 Inside rankd every amount is an int: ``vcore`` in thousandths of a core, memory in bytes, any other type in
-its own unit. Outside (JSON, views, tables), vcore is in cores. Source of the suffixes: YuniKorn's
-``resources`` quantities.
+its own unit. Outside (JSON, views, tables), vcore is in cores.
+
+Source: the quantities of YuniKorn 1.8 (``pkg/common/resources/quantity.go``). As there, a suffix may have the
+right form (``K``, ``ki``, ``mi``) and yet be none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Resources = dict[str, int]
 Amount = int | float | str
@@ -19,10 +24,11 @@ VCORE = "vcore"
 MEMORY = "memory"
 LARGEST = 2**63 - 1
 
-_QUANTITY = re.compile(r"([0-9]+)\s*([mkKMGTPE]i?)?")
-_DECIMAL = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
-_BINARY = {f"{letter}i": 2 ** (10 * power) for power, letter in enumerate("KMGTPE", start=1)} | {"ki": 2**10}
+_QUANTITY = re.compile(r"([0-9]+)[\t\n\f\r ]*([mkKMGTPE]i?)?")
+_DECIMAL: dict[str, int] = {letter: 10 ** (3 * power) for power, letter in enumerate("kMGTPE", start=1)}
+_BINARY: dict[str, int] = {f"{letter}i": 2 ** (10 * power) for power, letter in enumerate("KMGTPE", start=1)}
 _FACTORS = {"": 1, **_DECIMAL, **_BINARY}
+_MOST_DIGITS = len(str(LARGEST))
 
 
 def parse_quantity(resource: str, text: str) -> int:
@@ -33,19 +39,24 @@ def parse_quantity(resource: str, text: str) -> int:
     """
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"'{text}' is no quantity; write a whole number with an optional suffix such as 500m, 4, 8Gi")
-    digits, suffix = match.group(1), match.group(2) or ""
+        raise ValueError(f"'{text}' is no quantity; write a whole number, with a suffix if need be: 500m, 4, 8Gi")
+    digits, suffix = match.group(1).lstrip("0") or "0", match.group(2) or ""
+    factor = _factor(resource, text, suffix)
+    # counted before it is converted: Python refuses to read numbers of thousands of digits
+    if len(digits) > _MOST_DIGITS or int(digits) * factor > LARGEST:
+        raise ValueError(f"'{text}' is more than 64 bits hold; write a smaller one")
+    return int(digits) * factor
+
+
+def _factor(resource: str, text: str, suffix: str) -> int:
     if suffix == "m":
         if resource != VCORE:
-            raise ValueError(f"'{text}': the suffix m (thousandths) is for vcore only")
-        amount = int(digits)
-    elif suffix in _FACTORS:
-        amount = int(digits) * _FACTORS[suffix] * (1000 if resource == VCORE else 1)
-    else:
-        raise ValueError(f"'{text}': unknown suffix '{suffix}'")
-    if amount > LARGEST:
-        raise ValueError(f"'{text}' is larger than 64 bits hold")
-    return amount
+            raise ValueError(f"'{text}': the suffix m (thousandths) is for vcore only; write whole units")
+        return 1
+    if suffix not in _FACTORS:
+        known = ", ".join([*(["m"] if resource == VCORE else []), *filter(None, _FACTORS)])
+        raise ValueError(f"'{text}': unknown suffix '{suffix}'; write one of {known}")
+    return _FACTORS[suffix] * (1000 if resource == VCORE else 1)
 
 
 def parse_amount(resource: str, value: Amount) -> int:

@@ -20,11 +20,15 @@ BoolArray = NDArray[np.bool_]
 NO_GROUP = -1
 """Index of a job that belongs to no group of that kind (no application, no association)."""
 
+N_INTEGERS = 11
+"""The columns of whole numbers, which come first; the others are float64."""
+
 
 class JobRow(NamedTuple):
     """One pending job, as the store reads it. Groups are indices; times UTC seconds; None where not set.
 
-    ``vcore`` is per node, in thousandths. ``eligible_at`` None: not eligible (held, dependent, not yet begun).
+    ``vcore`` is per node, in thousandths; ``shape`` an index into the shapes that the pass knows;
+    ``eligible_at`` None: not eligible (held, dependent, not yet begun).
     """
 
     id: int
@@ -37,6 +41,7 @@ class JobRow(NamedTuple):
     urgency: int
     nodes: int
     vcore: int
+    shape: int
     time_limit_s: float | None
     submitted_at: float
     eligible_at: float | None
@@ -59,6 +64,7 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
     urgencies: IntArray
     nodes: IntArray
     vcores: IntArray
+    shapes: IntArray
     time_limits_s: FloatArray
     submitted_at: FloatArray
     eligible_at: FloatArray
@@ -82,9 +88,9 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
     def from_rows(cls, rows: Sequence[Sequence[float | int | None]]) -> JobColumns:
         """Columns of rows in any order; each row has the fields of :class:`JobRow`. O(n log n)."""
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(JobRow._fields)
-        kinds = (np.int64,) * 10 + (np.float64,) * 4
-        arrays = [np.array(column, dtype=kind) for column, kind in zip(columns, kinds, strict=True)]
-        built = cls(**dict(zip(cls.__struct_fields__, arrays, strict=True)))
+        integers = [np.array(column, dtype=np.int64) for column in columns[:N_INTEGERS]]
+        floats = [np.array(column, dtype=np.float64) for column in columns[N_INTEGERS:]]
+        built = cls(**dict(zip(cls.__struct_fields__, [*integers, *floats], strict=True)))  # type: ignore[arg-type]
         return built if _ascending(built.ids) else built.take(np.argsort(built.ids, kind="stable"))
 
     def take(self, places: NDArray[np.intp]) -> JobColumns:
@@ -99,10 +105,7 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
         if not len(added):
             return kept
         both = JobColumns(
-            **{
-                name: np.concatenate([getattr(kept, name), getattr(added, name)])
-                for name in self.__struct_fields__
-            }
+            **{name: np.concatenate([getattr(kept, name), getattr(added, name)]) for name in self.__struct_fields__}
         )
         return both if _ascending(both.ids) else both.take(np.argsort(both.ids, kind="stable"))
 

@@ -13,6 +13,7 @@ its children's, in the children's order on ties.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -71,7 +72,7 @@ def _leaf_places(
     keys = _leaf_keys(jobs, priorities, eligible, applications, by_priority)
     ordered = eligible[np.lexsort(keys)] if len(eligible) else eligible
     bounds = np.searchsorted(jobs.queues[ordered], np.arange(len(queues) + 1))
-    return [ordered[start:end] for start, end in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [ordered[start:end] for start, end in pairwise(bounds)]
 
 
 def _leaf_keys(
@@ -100,9 +101,7 @@ def _leaf_keys(
     return own.ids, own.submitted_at, descending, ids, named.astype(np.int64), created, first, own.queues
 
 
-def _sequence(
-    queue: int, queues: Sequence[OrderQueue], leaves: Sequence[Places], priorities: IntArray
-) -> _Sequence:
+def _sequence(queue: int, queues: Sequence[OrderQueue], leaves: Sequence[Places], priorities: IntArray) -> _Sequence:
     """A queue's jobs in order, with what each position shows to the parent."""
     properties = queues[queue].properties
     children = queues[queue].children

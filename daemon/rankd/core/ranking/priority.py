@@ -127,9 +127,7 @@ def _group_of(per: Per, jobs: JobColumns) -> IntArray | None:
     return columns.get(per)
 
 
-def _fallback(
-    factor: Factor, context: FactorContext, last_good: Mapping[str, FactorValues]
-) -> FloatArray:
+def _fallback(factor: Factor, context: FactorContext, last_good: Mapping[str, FactorValues]) -> FloatArray:
     size = context.groups.size(factor.per, len(context.jobs))
     last = last_good.get(factor.name)
     if last is not None and last.values.shape == (size,):

@@ -1,0 +1,123 @@
+"""Requests by users: endpoints of a NATS micro service, behind a bounded dispatcher.
+
+nats-py's endpoint handles one request at a time, and sends the repr of an uncaught exception to the client.
+Here a handler only starts a task and returns; every error becomes a stable code. Several instances share the
+load by queue group; ``nats micro info rankd`` describes the endpoints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+from nats.micro import add_service
+from nats.micro.request import Request
+from nats.micro.service import EndpointConfig, ServiceConfig
+
+from rankd.bus.connection import LOST, Bus
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.wire.codec import encode
+from rankd.wire.message import ErrorBody
+from rankd.wire.subject import asker_of, inbox_allowed, node_of, request_patterns
+
+log = logging.getLogger("rankd.bus")
+
+MAX_REQUESTS = 10_000
+
+Reply = msgspec.Struct | Mapping[str, object]
+UserHandler = Callable[[Submitter, bytes], Awaitable[Reply]]
+NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
+
+
+class Verb(NamedTuple):
+    """A verb of users and administrators."""
+
+    name: str
+    handler: UserHandler
+    admin_only: bool = False
+
+
+class Endpoints:
+    """The micro service ``rankd``; ``await serve()`` inside a task group that outlives the requests."""
+
+    def __init__(self, bus: Bus, group: asyncio.TaskGroup, version: str) -> None:
+        self._bus = bus
+        self._group = group
+        self._version = version
+        self._running = 0
+        self.dropped = 0
+
+    async def serve(self, verbs: list[Verb], node_verbs: Mapping[str, tuple[str, NodeHandler]]) -> None:
+        """Register everything; ``node_verbs`` maps a name to its subject pattern and handler."""
+        service = await add_service(
+            self._bus.client, ServiceConfig(name="rankd", version=self._version, queue_group="rankd")
+        )
+        for verb in verbs:
+            user, admin = request_patterns(verb.name)
+            for role, subject in (("user", user), ("admin", admin)):
+                if role == "admin" or not verb.admin_only:
+                    await service.add_endpoint(
+                        EndpointConfig(
+                            name=f"{role}_{verb.name.replace('.', '_')}",
+                            subject=subject,
+                            handler=self._of_user(verb.handler),
+                            metadata={"verb": verb.name},
+                        )
+                    )
+        for name, (subject, handler) in node_verbs.items():
+            config = EndpointConfig(name=name, subject=subject, handler=self._of_node(handler))
+            await service.add_endpoint(config)
+
+    def _of_user(self, handler: UserHandler) -> Callable[[Request], Awaitable[None]]:
+        async def handle(request: Request) -> None:
+            await self._dispatch(request, lambda: handler(Submitter(*asker_of(request.subject)), request.data))
+
+        return handle
+
+    def _of_node(self, handler: NodeHandler) -> Callable[[Request], Awaitable[None]]:
+        async def handle(request: Request) -> None:
+            await self._dispatch(request, lambda: handler(node_of(request.subject), request.data))
+
+        return handle
+
+    async def _dispatch(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
+        """Answer in a task of its own; a reply that is no inbox would make us speak for the asker: dropped."""
+        if not inbox_allowed(request._msg.reply):  # noqa: SLF001 - nats-py has no public way to the reply subject
+            self.dropped += 1
+            log.warning("dropped a request on %s: its reply subject is no inbox", request.subject)
+            return
+        if self._running >= MAX_REQUESTS:
+            await _respond(request, Unavailable("busy", "too many requests are waiting; try again in a second"))
+            return
+        self._running += 1
+        self._group.create_task(self._answer(request, answer))
+
+    async def _answer(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
+        try:
+            await _respond(request, await answer())
+        except RankdError as error:
+            await _respond(request, error)
+        except ValueError as error:
+            await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
+        finally:
+            self._running -= 1
+
+
+async def _respond(request: Request, reply: Reply | RankdError) -> None:
+    try:
+        if isinstance(reply, RankdError):
+            body = ErrorBody(code=reply.code, message=reply.message, field=reply.field)
+            await request.respond_error(str(reply.status), _one_line(reply.message), encode(body))
+        else:
+            await request.respond(encode(reply))
+    except LOST as lost:  # the asker will ask again; what was decided is in the database
+        log.info("could not answer on %s: %s", request.subject, lost)
+
+
+def _one_line(text: str) -> str:
+    """Headers end at a line break."""
+    return " ".join(text.split())[:500]

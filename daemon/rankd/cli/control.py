@@ -1,0 +1,69 @@
+"""``rankd cancel``, ``hold``, ``release``: jobs by number or by a filter, in scancel's words."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from rankd.cli.option import add_asker, add_command, add_place, job_ids
+from rankd.cli.queue import add_filters, job_filter
+from rankd.core.errors import Refused
+from rankd.wire.message import JobFilter, JobSelection, SelectionReply
+
+if TYPE_CHECKING:
+    from rankd.cli.option import Subparsers
+
+_TEXTS = {
+    "cancel": "Cancel jobs: pending ones leave the queue, running ones are ended.",
+    "hold": "Keep pending jobs from starting.",
+    "release": "Let held jobs start; their age counts from now.",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the three."""
+    for verb, text in _TEXTS.items():
+        parser = add_command(subparsers, verb, run, text)
+        parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="17, or 17,18, or 17-20")
+        add_filters(parser)
+        parser.add_argument("-v", "--verbose", action="store_true", help="say which jobs were changed")
+        parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+        add_place(parser)
+        add_asker(parser)
+        parser.set_defaults(verb=f"job.{verb}")
+
+
+def selection(arguments: argparse.Namespace) -> JobSelection:
+    """The jobs that are meant.
+
+    Raises:
+        Refused: ``usage``: neither a number nor a filter.
+    """
+    ids = [number for group in arguments.job for number in group] + (arguments.jobs or [])
+    wanted = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": None}))
+    if ids and wanted == _EVERY:
+        return JobSelection(ids=ids)
+    if wanted == _EVERY and not arguments.states:
+        raise Refused("usage", "which jobs? give numbers, or a filter such as --me or -n NAME", "job")
+    return JobSelection(filter=job_filter(argparse.Namespace(**{**vars(arguments), "jobs": ids or None})))
+
+
+_EVERY = JobFilter(limit=2**31 - 1)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and say what could not be done."""
+    from rankd.cli.session import ask
+
+    reply = ask(arguments, arguments.verb, selection(arguments), SelectionReply)
+    if arguments.json:
+        from rankd.cli.table import print_json
+
+        print_json(reply)
+    elif arguments.verbose:
+        for job in reply.done:
+            print(job)
+    for failed in reply.failed:
+        print(f"rankd: {failed.message}", file=sys.stderr)
+    return 1 if reply.failed else 0

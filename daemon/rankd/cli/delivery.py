@@ -1,0 +1,164 @@
+"""Sending jobs in messages that the broker takes, repeated while rankd is away; waiting for their end."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.cli.session import Asker, repeat, with_bus
+from rankd.cli.table import print_json
+from rankd.core.errors import Refused
+from rankd.core.model.job import FINAL_STATES
+from rankd.store.look import Row
+from rankd.wire.message import MAX_JOBS_PER_MESSAGE, BatchReply, Rejected
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rankd.bus.connection import Bus
+    from rankd.cli.place import Place
+    from rankd.cli.request import Job
+
+POLL_S = 0.2
+PAYLOAD_SHARE = 0.9
+"""How much of the broker's largest payload a message may fill."""
+
+REQUEST_TIMEOUT_S = 30.0
+
+
+class Delivered(msgspec.Struct):
+    """What became of the jobs, by their place."""
+
+    ids: dict[int, int]
+    rejected: list[Rejected]
+
+
+def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
+    """Submit, report, wait if asked to; returns the exit status."""
+
+    async def action(bus: Bus) -> int:
+        outcome = await submit(bus, who, jobs, arguments)
+        report(outcome, arguments)
+        status = 1 if outcome.rejected else 0
+        if arguments.wait and outcome.ids:
+            sys.stdout.flush()
+            return max(status, await wait(bus, who, list(outcome.ids.values()), arguments.retry_for))
+        return status
+
+    return with_bus(place, action, connect_timeout_s=arguments.retry_for)
+
+
+async def submit(bus: Bus, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> Delivered:
+    """Send all jobs and collect their numbers.
+
+    Raises:
+        Refused: the only job is refused, or ``--atomic`` for more than one message holds.
+        Unavailable: nobody took them in time.
+    """
+    import asyncio
+
+    until = asyncio.get_running_loop().time() + arguments.retry_for
+    subject = who.subject("job.submit")
+    if len(jobs) == 1:
+        payload = msgspec.json.encode(jobs[0])
+        answer = await repeat(lambda: bus.request(subject, payload, dict[str, int], timeout_s=REQUEST_TIMEOUT_S), until)
+        return Delivered(ids={0: answer["id"]}, rejected=[])
+    parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
+    if arguments.atomic and len(parts) > 1:
+        raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
+    return await _submit_parts(bus, subject, parts, until)
+
+
+async def _submit_parts(bus: Bus, subject: str, parts: list[tuple[int, bytes]], until: float) -> Delivered:
+    outcome = Delivered(ids={}, rejected=[])
+    for first, payload in parts:
+
+        async def send(payload: bytes = payload) -> BatchReply:
+            return await bus.request(subject, payload, BatchReply, timeout_s=REQUEST_TIMEOUT_S)
+
+        answer = await repeat(send, until)
+        outcome.ids |= {first + taken.index: taken.id for taken in answer.accepted}
+        outcome.rejected += [msgspec.structs.replace(bad, index=first + bad.index) for bad in answer.rejected]
+    return outcome
+
+
+def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator[tuple[int, bytes]]:
+    """The jobs in as few messages as limits allow: each with the place of its first job."""
+    frame = b'{"jobs":[%s],"atomic":true}' if atomic else b'{"jobs":[%s]}'
+    first, batch, size = 0, list[bytes](), len(frame)
+    for place, job in enumerate(jobs):
+        encoded = msgspec.json.encode(job)
+        if batch and (len(batch) == MAX_JOBS_PER_MESSAGE or size + len(encoded) + 1 > largest):
+            yield first, frame % b",".join(batch)
+            first, batch, size = place, [], len(frame)
+        batch.append(encoded)
+        size += len(encoded) + 1
+    yield first, frame % b",".join(batch)
+
+
+def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
+    """Say which numbers the jobs got; refusals go to standard error."""
+    ids = list(outcome.ids.values())
+    if arguments.json:
+        rejected = [msgspec.to_builtins(bad) for bad in outcome.rejected]
+        print_json({"ids": ids, "rejected": rejected} if arguments.count > 1 or arguments.file else {"id": ids[0]})
+    elif arguments.parsable:
+        print("\n".join(map(str, ids)))
+    elif len(ids) == 1:
+        print(f"Submitted batch job {ids[0]}")
+    elif ids:
+        print(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
+    report_refusals(outcome.rejected)
+
+
+def report_refusals(rejected: list[Rejected]) -> None:
+    """A line on standard error per message, not per job: copies of one job fail for one reason."""
+    places: dict[str, list[int]] = {}
+    for bad in rejected:
+        places.setdefault(bad.message, []).append(bad.index)
+    for message, which in places.items():
+        jobs = f"job {which[0]}" if len(which) == 1 else f"{len(which)} jobs ({shown_ids(which)})"
+        print(f"rankd: {jobs} refused: {message}", file=sys.stderr)
+
+
+def shown_ids(ids: list[int]) -> str:
+    """Numbers as ranges.
+
+    >>> shown_ids([3, 4, 5, 9])
+    '3-5,9'
+    """
+    ranges: list[list[int]] = []
+    for number in sorted(ids):
+        if ranges and ranges[-1][-1] + 1 == number:
+            ranges[-1][-1:] = [number] if len(ranges[-1]) > 1 else [ranges[-1][0], number]
+        else:
+            ranges.append([number])
+    return ",".join("-".join(map(str, run)) for run in ranges)
+
+
+async def wait(bus: Bus, who: Asker, ids: list[int], retry_for: float) -> int:
+    """Wait until all have ended; the largest of their exit statuses. An absence of rankd is waited out."""
+    import asyncio
+
+    worst, left = 0, list(ids)
+    while left:
+        until = asyncio.get_running_loop().time() + retry_for
+        record = await repeat(lambda: bus.request(who.subject("job.show"), b'{"id":%d}' % left[0], Row), until)
+        if record["state"] in FINAL_STATES:
+            worst = max(worst, status_of(record))
+            left.pop(0)
+        else:
+            await asyncio.sleep(POLL_S)
+    return worst
+
+
+def status_of(record: Row) -> int:
+    """What a shell would say: the exit status, 128 + signal, or 1 for any other end than success."""
+    if record["state"] == "completed":
+        return 0
+    if record.get("signal"):
+        return 128 + int(record["signal"])
+    return int(record.get("exit_status") or 1)

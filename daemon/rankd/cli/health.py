@@ -1,0 +1,48 @@
+"""``rankd health SERVICE``: 0 if it is ready, 1 if it says that it is not, 3 if it does not answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.cli.option import add_command, add_place
+from rankd.cli.place import find
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.bus.connection import Bus
+    from rankd.cli.option import Subparsers
+    from rankd.wire.message import Health
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``health``."""
+    text = "Whether a service is ready: it asks its database and its bus, then answers."
+    parser = add_command(subparsers, "health", run, text)
+    parser.add_argument("service", metavar="SERVICE", help="intake, prioritizer, scheduler, or agent-NODE")
+    parser.add_argument("--timeout", type=float, default=2.0, metavar="SECONDS", help="how long to wait (2)")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    add_place(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask and print."""
+    health = _ask(arguments)
+    if arguments.json:
+        from rankd.cli.table import print_json
+
+        print_json({"service": health.service, "ready": health.ready, "pid": health.pid, "detail": health.detail})
+    else:
+        word = "ready" if health.ready else "not ready"
+        print(f"{health.service}: {word} (pid {health.pid}) {health.detail}".rstrip())
+    return 0 if health.ready else 1
+
+
+def _ask(arguments: argparse.Namespace) -> Health:
+    from rankd.bus.health import ask_health
+    from rankd.cli.session import with_bus
+
+    async def action(bus: Bus) -> Health:
+        return await ask_health(bus, arguments.service, timeout_s=arguments.timeout)
+
+    return with_bus(find(arguments), action, connect_timeout_s=arguments.timeout)

@@ -1,0 +1,164 @@
+"""``rankd``: finds the command, imports its module and nothing else, turns errors into exit statuses.
+
+A command that only looks starts in under 150 ms, so this module imports the standard library only.
+A new command takes one line in :data:`COMMANDS` and a module whose ``add_parser(subparsers)`` adds a parser
+of that name with ``set_defaults(run=…)``; ``run(arguments)`` returns the exit status.
+
+Exit statuses: 0 done, 1 refused or failed, 2 usage or a bad document, 3 not running or not available,
+130 interrupted. `submit --wait` ends with the job's own status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from typing import NamedTuple
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+UNAVAILABLE = 3
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+BAD_DOCUMENT = frozenset({"usage", "bad_request", "bad_field", "unknown_field", "missing_field", "bad_configuration"})
+"""Codes of errors that lie in what was written, not in whether it is allowed."""
+
+
+class Command(NamedTuple):
+    """Where a command is, and its line in the global help."""
+
+    group: str
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Command] = {
+    "up": Command("Run", "up", "broker, database and all services on this machine"),
+    "demo": Command("Run", "demo", "two minutes of a busy queue, explained"),
+    "submit": Command("Jobs", "submit", "submit a job, or many (sbatch)"),
+    "cancel": Command("Jobs", "control", "cancel jobs (scancel)"),
+    "hold": Command("Jobs", "control", "keep pending jobs from starting"),
+    "release": Command("Jobs", "control", "let held jobs start"),
+    "queue": Command("Look", "queue", "jobs that wait and run (squeue)"),
+    "prio": Command("Look", "prio", "why jobs stand where they stand: their priorities by factor (sprio)"),
+    "show": Command("Look", "show", "everything about a job"),
+    "history": Command("Look", "show", "what happened to a job, and when"),
+    "list": Command("Look", "queue", "jobs in any state, asked over the bus"),
+    "nodes": Command("Look", "nodes", "nodes and how full they are (sinfo)"),
+    "share": Command("Look", "share", "shares, usage and fair share by account and user (sshare)"),
+    "queues": Command("Look", "queues", "the tree of queues with their priorities"),
+    "intake": Command("Services", "service", "takes requests and answers them"),
+    "prioritizer": Command("Services", "service", "ranks the pending jobs"),
+    "scheduler": Command("Services", "service", "starts jobs in the ranking's order"),
+    "agent": Command("Services", "service", "runs jobs on a node"),
+    "health": Command("Services", "health", "whether a service is ready"),
+    "db": Command("Services", "db", "upgrade, check or query the database"),
+}
+
+SORTED = frozenset({"queue", "prio"})
+"""Commands with ``-S``."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command line; returns the exit status."""
+    try:
+        status = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else DONE
+    except BrokenPipeError:
+        return _quiet_stdout()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - what is not rankd's own is raised again
+        return _report(error)
+    return status
+
+
+def _run(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_global_help())
+        return DONE if argv else USAGE
+    if argv[0] in ("-V", "--version", "version"):
+        from rankd import __version__
+
+        print(f"rankd {__version__}")
+        return DONE
+    if argv[0] not in COMMANDS:
+        return _unknown(argv[0])
+    arguments = _parser(argv[0]).parse_args(_descending(argv) if argv[0] in SORTED else argv)
+    return int(arguments.run(arguments))
+
+
+def _descending(argv: list[str]) -> list[str]:
+    """Join ``-S -p`` to one word: argparse takes a value that starts with a dash for a flag."""
+    joined: list[str] = []
+    for word in argv:
+        if word.startswith("-") and joined and joined[-1] in ("-S", "--sort"):
+            joined[-1] = f"--sort={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    """A parser that knows the one command only."""
+    parser = argparse.ArgumentParser(prog="rankd")
+    subparsers = parser.add_subparsers(required=True)
+    import_module(f"rankd.cli.{COMMANDS[command].module}").add_parser(subparsers)
+    return parser
+
+
+def _global_help() -> str:
+    lines = ["usage: rankd COMMAND [option ...]", "", "A fair, explainable job queue over NATS."]
+    group = ""
+    for name, command in COMMANDS.items():
+        if command.group != group:
+            group = command.group
+            lines += ["", f"{group}:"]
+        lines.append(f"  {name:<12} {command.help}")
+    return "\n".join([*lines, "", "`rankd COMMAND --help` shows a command's options; `rankd --version` the version."])
+
+
+def _unknown(word: str) -> int:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, COMMANDS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "`rankd --help` lists the commands"
+    print(f"rankd: unknown command '{word}'; {hint}", file=sys.stderr)
+    return USAGE
+
+
+def _report(error: Exception) -> int:
+    """Print what was raised on purpose as one line each; anything else is a bug and keeps its traceback."""
+    from rankd.core.errors import RankdError
+
+    found = _leaves(error)
+    if not all(isinstance(leaf, RankdError) for leaf in found):
+        raise error
+    for leaf in found:
+        print(f"rankd: {leaf}", file=sys.stderr)
+    return max(exit_status(leaf) for leaf in found)
+
+
+def _leaves(error: Exception) -> list[Exception]:
+    """The errors inside a group of a service's tasks, or the one itself."""
+    if isinstance(error, ExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
+
+
+def exit_status(error: Exception) -> int:
+    """The status that scripts see for an error of rankd's."""
+    if getattr(error, "retryable", False):
+        return UNAVAILABLE
+    return USAGE if getattr(error, "code", "") in BAD_DOCUMENT else FAILED
+
+
+def _quiet_stdout() -> int:
+    """Whoever read our output has gone: nothing more may be written, not even at the interpreter's end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE

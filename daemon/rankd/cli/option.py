@@ -1,0 +1,82 @@
+"""What many commands share in their options. Argparse only: imported by every command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def add_command(
+    subparsers: Subparsers, name: str, run: Run, description: str, *, dash_h: bool = True
+) -> argparse.ArgumentParser:
+    """A command's parser. ``dash_h=False`` where ``-h`` is ``--noheader``, as in Slurm; ``--help`` stays."""
+    parser = subparsers.add_parser(name, description=description, add_help=dash_h, allow_abbrev=False)
+    if not dash_h:
+        parser.add_argument("--help", action="help", help="show this help and exit")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Where rankd is: its directory, or broker and database outright."""
+    group = parser.add_argument_group("where rankd is")
+    group.add_argument("--dir", metavar="DIR", help="directory of `rankd up` ($RANKD_DIR; default .rankd)")
+    group.add_argument("--nats", metavar="URL", help="the broker ($RANKD_NATS)")
+    group.add_argument("--db", metavar="FILE", help="the database ($RANKD_DB)")
+
+
+def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Who asks."""
+    group = parser.add_argument_group("who asks")
+    group.add_argument(
+        *(names or ("--as",)),
+        dest="asker",
+        metavar="USER",
+        help="the user who asks ($RANKD_USER, else the login name)",
+    )
+    group.add_argument("--admin", action="store_true", help="ask as an administrator")
+
+
+def add_output(parser: argparse.ArgumentParser, *no_header: str) -> None:
+    """How a table is written."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="print JSON")
+    group.add_argument(*no_header, "--noheader", action="store_true", help="leave out the header line")
+
+
+def names(text: str) -> list[str]:
+    """``a,b`` as a list.
+
+    >>> names("a, b,")
+    ['a', 'b']
+    """
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def job_ids(text: str) -> list[int]:
+    """``1,2,7-9`` as a list of job ids.
+
+    >>> job_ids("1,7-9")
+    [1, 7, 8, 9]
+    """
+    ids: list[int] = []
+    for part in names(text):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            raise argparse.ArgumentTypeError(f"'{part}' is no job id; write 17 or 17,18 or 17-20")
+        ids.extend(range(int(first), int(last or first) + 1))
+    return ids
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """``K=V`` as a pair."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise argparse.ArgumentTypeError(f"'{text}' is not of the form NAME=VALUE")
+    return key, value

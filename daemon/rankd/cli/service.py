@@ -1,0 +1,203 @@
+"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``: each service alone, as supervisors run it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankd.cli.option import add_command, key_value
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+
+    from rankd.cli.option import Subparsers
+
+Main = Callable[["asyncio.Event"], Awaitable[None]]
+
+PARENT_CHECK_S = 0.5
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the four."""
+    intake = _service(subparsers, "intake", run_intake, "Take requests of users and nodes, and answer them.")
+    _add_store(intake)
+    prioritizer = _service(subparsers, "prioritizer", run_prioritizer, "Rank the pending jobs, all the time.")
+    _add_store(prioritizer)
+    prioritizer.add_argument(
+        "--weight",
+        action="append",
+        type=weight,
+        default=[],
+        metavar="FACTOR=N",
+        help="instead of the configuration's",
+    )
+    scheduler = _service(subparsers, "scheduler", run_scheduler, "Start jobs in the ranking's order.")
+    _add_store(scheduler)
+    _add_agent(subparsers)
+
+
+def _service(
+    subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    parser = add_command(subparsers, name, run, text)
+    parser.add_argument("--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="the broker ($RANKD_NATS)")
+    parser.add_argument("--parent-pid", type=int, metavar="PID", help="stop when this is no longer the parent process")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    return parser
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--db", metavar="URL", default=os.environ.get("RANKD_DB"), help="the database ($RANKD_DB)")
+    parser.add_argument(
+        "--config",
+        metavar="DIR",
+        type=Path,
+        default=os.environ.get("RANKD_CONFIG"),
+        help="the configuration's directory ($RANKD_CONFIG; default: the one that ships)",
+    )
+
+
+def _add_agent(subparsers: Subparsers) -> None:
+    parser = _service(subparsers, "agent", run_agent, "Run jobs on this node, or pretend to be many nodes.")
+    parser.add_argument("--state", metavar="DIR", type=Path, required=True, help="where it keeps what it runs")
+    parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
+    parser.add_argument("--simulate", type=int, metavar="N", help="stand for N nodes whose jobs only take their time")
+    parser.add_argument("--partition", default="default", help="the nodes' partition")
+    parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
+    parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
+
+
+def weight(text: str) -> tuple[str, float]:
+    """``age=2000``."""
+    name, value = key_value(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{value}' is no number; write {name}=2000") from None
+
+
+def pairs(text: str) -> dict[str, str]:
+    """``vcore=8,memory=16Gi``."""
+    return dict(key_value(item) for item in text.split(",") if item)
+
+
+def _need(arguments: argparse.Namespace, *flags: str) -> None:
+    for flag in flags:
+        if not getattr(arguments, flag):
+            raise Refused("usage", f"--{flag} (or $RANKD_{flag.upper()}) is needed", flag)
+
+
+def _config(arguments: argparse.Namespace) -> Path:
+    from rankd.store.migration import shipped
+
+    return arguments.config or shipped("config")
+
+
+def run_intake(arguments: argparse.Namespace) -> int:
+    """Serve until stopped."""
+    _need(arguments, "nats", "db")
+    from rankd.services import intake
+
+    options = intake.IntakeOptions(nats=arguments.nats, db=arguments.db, config=_config(arguments))
+    return _serve(arguments, "intake", lambda stop: intake.run(options, stop))
+
+
+def run_prioritizer(arguments: argparse.Namespace) -> int:
+    """Rank until stopped."""
+    _need(arguments, "nats", "db")
+    from rankd.services import prioritizer
+
+    options = prioritizer.PrioritizerOptions(
+        nats=arguments.nats, db=arguments.db, config=_config(arguments), weights=dict(arguments.weight)
+    )
+    return _serve(arguments, "prioritizer", lambda stop: prioritizer.run(options, stop))
+
+
+def run_scheduler(arguments: argparse.Namespace) -> int:
+    """Schedule until stopped."""
+    _need(arguments, "nats", "db")
+    from rankd.services import scheduler
+
+    options = scheduler.SchedulerOptions(nats=arguments.nats, db=arguments.db, config=_config(arguments))
+    return _serve(arguments, "scheduler", lambda stop: scheduler.run(options, stop))
+
+
+def run_agent(arguments: argparse.Namespace) -> int:
+    """Run jobs until stopped."""
+    _need(arguments, "nats")
+    from rankd.services import agent
+
+    options = agent.AgentOptions(
+        nats=arguments.nats,
+        state=arguments.state,
+        name=arguments.name or os.uname().nodename.partition(".")[0],
+        simulate=arguments.simulate,
+        partition=arguments.partition,
+        resources=arguments.resources,
+        labels=arguments.labels,
+    )
+    return _serve(arguments, "agent", lambda stop: agent.run(options, stop))
+
+
+def _serve(arguments: argparse.Namespace, name: str, main: Main) -> int:
+    return serve(main, name, parent_pid=arguments.parent_pid, log_level=arguments.log_level)
+
+
+def serve(main: Main, name: str, *, parent_pid: int | None = None, log_level: str = "info") -> int:
+    """Run a service's ``main`` until SIGINT, SIGTERM or the parent's end; 0 if it stopped when told to.
+
+    ``main`` gets an event that is set once it shall finish its round and return. What it raises is passed on.
+    """
+    import uvloop
+
+    set_up_logging(log_level)
+    uvloop.run(_until_stopped(main, name, parent_pid))
+    return 0
+
+
+def set_up_logging(level: str) -> None:
+    """Lines on standard error: time, level, name, message; times in UTC."""
+    import logging
+    import time
+
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel("WARNING")
+
+
+async def _until_stopped(main: Main, name: str, parent_pid: int | None) -> None:
+    import asyncio
+    import logging
+    import signal
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    log = logging.getLogger(f"rankd.{name}")
+
+    def on_signal(number: signal.Signals) -> None:
+        log.info("%s: stopping", number.name)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    if parent_pid is not None:
+        _watch_parent(loop, parent_pid, stop, log)
+    await main(stop)
+
+
+def _watch_parent(loop: asyncio.AbstractEventLoop, parent: int, stop: asyncio.Event, log: logging.Logger) -> None:
+    """A service whose supervisor was killed has nobody to stop it: it stops by itself."""
+    if os.getppid() != parent:
+        log.warning("the parent process %d has gone: stopping", parent)
+        stop.set()
+        return
+    loop.call_later(PARENT_CHECK_S, _watch_parent, loop, parent, stop, log)

@@ -1,0 +1,157 @@
+"""Where looking commands get their rows from: the database where it is at hand, else the daemon over the bus.
+
+Both give the same records: the intake answers with what :mod:`rankd.store.look` finds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from rankd.cli.place import Place, find
+from rankd.store import look
+from rankd.wire.message import JobFilter
+
+if TYPE_CHECKING:
+    import argparse
+    import sqlite3
+
+    from rankd.cli.session import Asker
+    from rankd.store.look import Row
+
+EVERYTHING = 2**31 - 1
+
+
+class Source(Protocol):
+    """What looking commands ask for."""
+
+    def jobs(self, wanted: JobFilter) -> list[Row]:
+        """Jobs that the filter holds for."""
+
+    def job(self, job_id: int) -> Row:
+        """Everything about one job."""
+
+    def history(self, job_id: int) -> list[Row]:
+        """What happened to it."""
+
+    def priorities(self, wanted: JobFilter) -> list[Row]:
+        """Breakdowns of pending jobs, by rank."""
+
+    def weights(self) -> dict[str, float]:
+        """The factors in order, and their weights."""
+
+    def nodes(self) -> list[Row]:
+        """All nodes."""
+
+    def queues(self) -> list[Row]:
+        """All queues."""
+
+    def shares(self) -> list[Row]:
+        """All accounts and their users."""
+
+
+class DatabaseSource:
+    """Reads the views; everything that one object answers is of one instant."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def jobs(self, wanted: JobFilter) -> list[Row]:
+        """See :class:`Source`."""
+        return look.jobs(self._connection, wanted)
+
+    def job(self, job_id: int) -> Row:
+        """See :class:`Source`."""
+        return look.job(self._connection, job_id)
+
+    def history(self, job_id: int) -> list[Row]:
+        """See :class:`Source`."""
+        return look.history(self._connection, job_id)
+
+    def priorities(self, wanted: JobFilter) -> list[Row]:
+        """See :class:`Source`."""
+        return look.priorities(self._connection, wanted)
+
+    def weights(self) -> dict[str, float]:
+        """See :class:`Source`."""
+        return look.weights(self._connection)
+
+    def nodes(self) -> list[Row]:
+        """See :class:`Source`."""
+        return look.nodes(self._connection)
+
+    def queues(self) -> list[Row]:
+        """See :class:`Source`."""
+        return look.queues(self._connection)
+
+    def shares(self) -> list[Row]:
+        """See :class:`Source`."""
+        return look.shares(self._connection)
+
+
+class BusSource:
+    """Asks the daemon; one request per call."""
+
+    def __init__(self, place: Place, who: Asker) -> None:
+        self._place = place
+        self._who = who
+
+    def _ask(self, verb: str, message: object) -> object:
+        from rankd.cli.session import with_bus
+        from rankd.wire.codec import encode
+
+        subject, payload = self._who.subject(verb), encode(message)
+        return with_bus(self._place, lambda bus: bus.request(subject, payload, object))
+
+    def _rows(self, verb: str, name: str, message: object) -> list[Row]:
+        """The list in the answer, under its name (``{"jobs": […]}``)."""
+        answer = self._ask(verb, message)
+        rows = answer.get(name) if isinstance(answer, dict) else None
+        return rows if isinstance(rows, list) else []
+
+    def jobs(self, wanted: JobFilter) -> list[Row]:
+        """See :class:`Source`."""
+        return self._rows("job.list", "jobs", wanted)
+
+    def job(self, job_id: int) -> Row:
+        """See :class:`Source`."""
+        record = self._ask("job.show", {"id": job_id})
+        return record if isinstance(record, dict) else {}
+
+    def history(self, job_id: int) -> list[Row]:
+        """See :class:`Source`."""
+        return self._rows("job.history", "events", {"id": job_id})
+
+    def priorities(self, wanted: JobFilter) -> list[Row]:
+        """See :class:`Source`."""
+        return self._rows("priority.list", "jobs", wanted)
+
+    def weights(self) -> dict[str, float]:
+        """See :class:`Source`."""
+        answer = self._ask("priority.list", JobFilter(limit=1))
+        return answer.get("weights", {}) if isinstance(answer, dict) else {}
+
+    def nodes(self) -> list[Row]:
+        """See :class:`Source`."""
+        return self._rows("node.list", "nodes", {})
+
+    def queues(self) -> list[Row]:
+        """See :class:`Source`."""
+        return self._rows("queue.list", "queues", {})
+
+    def shares(self) -> list[Row]:
+        """See :class:`Source`."""
+        return self._rows("share.list", "shares", {})
+
+
+def open_source(arguments: argparse.Namespace) -> Source:
+    """The database, unless only the broker was named or known.
+
+    Raises:
+        Unavailable: neither is to be found.
+    """
+    place = find(arguments)
+    if place.nats and (place.by_bus or place.database is None or not place.database.is_file()):
+        from rankd.cli.session import asker
+
+        return BusSource(place, asker(arguments))
+    return DatabaseSource(look.open_for_reading(place.need_database()))

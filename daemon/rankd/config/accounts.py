@@ -1,0 +1,68 @@
+"""``accounts.yaml``: the account tree with its users and shares.
+
+accounts:
+  - {name: physics, parent: root, shares: 3, users: [{name: alice, shares: 1, default: true}]}
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import yaml
+
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.model.association import ROOT, Association
+
+FILE = "accounts.yaml"
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    shares: float | Literal["parent"] = 1.0
+    priority: int = 0
+
+
+class _User(_Entry, frozen=True, kw_only=True):
+    default: bool = False
+
+
+class _Account(_Entry, frozen=True, kw_only=True):
+    parent: str = ROOT
+    users: list[_User] = []
+
+
+class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    accounts: list[_Account] = []
+    users: list[_User] = []
+
+
+def read_accounts(text: str, file: str = FILE) -> list[Association]:
+    """The associations; whether they make a tree is checked by ``AccountTree.build``.
+
+    ``users`` at the top level are directly under root.
+
+    Raises:
+        ConfigurationError: for what can't be read.
+    """
+    try:
+        document = msgspec.convert(yaml.safe_load(text) or {}, _Document)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise ConfigurationError([Problem(file=file, line=line, path="", message=str(error.problem))]) from None
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$")
+        raise ConfigurationError([Problem(file=file, path=place.strip(".`"), message=message)]) from None
+    associations = [_user(ROOT, user) for user in document.users]
+    for account in document.accounts:
+        associations.append(
+            Association(account=account.name, parent=account.parent, shares=account.shares, priority=account.priority)
+        )
+        associations += [_user(account.name, user) for user in account.users]
+    return associations
+
+
+def _user(account: str, user: _User) -> Association:
+    return Association(
+        account=account, user=user.name, shares=user.shares, priority=user.priority, default=user.default
+    )

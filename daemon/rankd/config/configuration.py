@@ -1,0 +1,98 @@
+"""A configuration directory as a whole: rankd.toml, queues.yaml, accounts.yaml, priorityclasses.yaml.
+
+Taken whole or not at all. A file that is missing means its defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from rankd.config.accounts import read_accounts
+from rankd.config.plugin import factor_names
+from rankd.config.priority_class import read_priority_classes
+from rankd.config.queues import read_queues
+from rankd.config.settings import read_settings
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.fairshare.tree import AccountTree
+from rankd.core.model.association import ROOT, Association
+from rankd.core.model.priority_class import PriorityClass
+from rankd.core.model.queue import Partition
+from rankd.core.model.setting import Settings
+
+T = TypeVar("T")
+
+_DEFAULT_QUEUES = (
+    "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: default\n"
+)
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that an administrator decides."""
+
+    directory: str
+    settings: Settings
+    partitions: tuple[Partition, ...]
+    associations: tuple[Association, ...]
+    classes: tuple[PriorityClass, ...]
+    warnings: tuple[Problem, ...] = ()
+
+
+def load_configuration(directory: Path) -> Configuration:
+    """Read and check all files.
+
+    Raises:
+        ConfigurationError: with the problems of all files.
+    """
+    if not directory.is_dir():
+        raise ConfigurationError([Problem(path=str(directory), message="is no directory; give --config DIR")])
+    problems: list[Problem] = []
+    settings = _part(directory, "rankd.toml", "", lambda text: read_settings(text, factor_names()), problems)
+    queues = _part(directory, "queues.yaml", _DEFAULT_QUEUES, read_queues, problems)
+    associations = _part(directory, "accounts.yaml", "", read_accounts, problems)
+    classes = _part(directory, "priorityclasses.yaml", "", read_priority_classes, problems)
+    if settings and associations is not None:
+        associations = _with_default_account(associations, settings)
+        problems += _tree_problems(associations)
+    if problems or settings is None or queues is None or associations is None or classes is None:
+        raise ConfigurationError(problems)
+    return Configuration(
+        directory=str(directory),
+        settings=settings,
+        partitions=queues.partitions,
+        associations=tuple(associations),
+        classes=tuple(classes),
+        warnings=tuple(queues.warnings),
+    )
+
+
+def _part(directory: Path, name: str, absent: str, read: Callable[[str], T], problems: list[Problem]) -> T | None:
+    path = directory / name
+    try:
+        return read(path.read_text(encoding="utf-8") if path.exists() else absent)
+    except ConfigurationError as error:
+        problems += error.problems
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(Problem(file=name, path="", message=f"can't be read: {error}"))
+    return None
+
+
+def _with_default_account(associations: list[Association], settings: Settings) -> list[Association]:
+    """The account for users whom nobody listed exists where it is needed."""
+    account = settings.admission.default_account
+    if settings.admission.unknown_association == "refuse" or account == ROOT:
+        return associations
+    if any(entry.account == account and entry.user is None for entry in associations):
+        return associations
+    return [*associations, Association(account=account)]
+
+
+def _tree_problems(associations: list[Association]) -> list[Problem]:
+    try:
+        AccountTree.build(associations)
+    except ConfigurationError as error:
+        return [msgspec.structs.replace(problem, file="accounts.yaml") for problem in error.problems]
+    return []

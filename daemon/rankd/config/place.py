@@ -1,0 +1,251 @@
+"""Typed questions to the nodes of a document, and the findings that a reader makes on the way.
+
+A :class:`Place` is a node with its path. It answers (:meth:`Place.text`, :meth:`Place.count`, …) and notes
+what is wrong instead of raising, so that one reading finds every problem, each with its path and line. It
+knows no rule of any format.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from rankd.config.yaml_lines import Entries, Items, Node, Scalar, Unreadable, compose, from_data
+from rankd.core.errors import ConfigurationError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_TRUE = frozenset({"true", "yes", "on", "y"})
+_FALSE = frozenset({"false", "no", "off", "n"})
+_DIGITS = re.compile(r"\+?[0-9]{1,20}")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})")
+_MOST = 2**64 - 1
+
+
+class Caution(Problem, frozen=True, kw_only=True):
+    """A warning: the file is taken, but something in it will not do what it seems to. ``code`` is stable."""
+
+    code: str
+
+
+class Findings:
+    """What a reading has found so far, in one file."""
+
+    def __init__(self, file: str = "") -> None:
+        self.file = file
+        self.errors: list[Problem] = []
+        self.warnings: list[Caution] = []
+        self._noted: set[Problem] = set()
+
+    def error(self, path: str, line: int, message: str) -> None:
+        """Notes what the file can't be taken with; once, however often a rule comes by."""
+        problem = Problem(path=path, line=line, message=message, file=self.file)
+        if problem not in self._noted:
+            self._noted.add(problem)
+            self.errors.append(problem)
+
+    def warn(self, code: str, path: str, line: int, message: str) -> None:
+        """Notes what the file is taken in spite of."""
+        self.warnings.append(Caution(code=code, path=path, line=line, message=message, file=self.file))
+
+    def raise_errors(self) -> None:
+        """Ends the reading where anything is wrong.
+
+        Raises:
+            ConfigurationError: with all errors, by line.
+        """
+        if self.errors:
+            raise ConfigurationError(sorted(self.errors, key=lambda problem: problem.line))
+
+
+class Place:
+    """A node, where it stands, and where to note what is wrong with it. ``node`` is None where none is.
+
+    ``line`` is that of its key, in a list that of its beginning, without a node that of what should hold it.
+    """
+
+    __slots__ = ("findings", "line", "node", "path")
+
+    def __init__(self, node: Node | None, path: str, findings: Findings, line: int) -> None:
+        self.node = node
+        self.path = path
+        self.findings = findings
+        self.line = line
+
+    @property
+    def given(self) -> bool:
+        """Whether anything stands here; null counts as nothing."""
+        return self.node is not None and not (isinstance(self.node, Scalar) and self.node.is_null)
+
+    def error(self, message: str) -> None:
+        """Notes an error at this place."""
+        self.findings.error(self.path, self.line, message)
+
+    def warn(self, code: str, message: str) -> None:
+        """Notes a warning at this place."""
+        self.findings.warn(code, self.path, self.line, message)
+
+    def entries(self) -> dict[str, Place]:
+        """The entries of a mapping with free keys; null values are kept."""
+        if not self.given or not isinstance(self.node, Entries):
+            if self.given:
+                self.error(f"{self._shown()} is no mapping; write 'key: value' lines here")
+            return {}
+        for key, line in self.node.repeated:
+            self.findings.error(self._below(key), line, f"'{key}' is written twice; keep one of them")
+        return {
+            key: Place(node, self._below(key), self.findings, self.node.lines[key])
+            for key, node in self.node.nodes.items()
+        }
+
+    def nothing(self) -> Place:
+        """An empty place at this one, for what a reader adds by itself."""
+        return Place(None, self.path, self.findings, self.line)
+
+    def entry(self, path: str) -> Place:
+        """What stands under a key, or under dotted keys; an empty place where that is nothing."""
+        here = self
+        for key in path.split("."):
+            node, line = None, here.line
+            if isinstance(here.node, Entries) and key in here.node.nodes:
+                node, line = here.node.nodes[key], here.node.lines[key]
+            here = Place(node, here._below(key), here.findings, line)
+        return here
+
+    def fields(self, known: Collection[str]) -> Fields:
+        """The entries of a mapping with fixed keys; an unknown one is an error."""
+        entries = self.entries()
+        for key, place in entries.items():
+            if key not in known:
+                place.error(f"unknown key '{key}'; known here: {', '.join(known)}")
+        return Fields(self, entries)
+
+    def items(self) -> list[Place]:
+        """The items of a list."""
+        if not self.given or not isinstance(self.node, Items):
+            if self.given:
+                self.error(f"{self._shown()} is no list; write '- item' lines here")
+            return []
+        return [
+            Place(node, f"{self.path}[{position}]", self.findings, node.line)
+            for position, node in enumerate(self.node.nodes)
+        ]
+
+    def text(self) -> str:
+        """A scalar as written; null and nothing are ``""``."""
+        if self.given and not isinstance(self.node, Scalar):
+            self.error(f"{self._shown()} stands where a single value is needed")
+        return self.node.written if self.given and isinstance(self.node, Scalar) else ""
+
+    def texts(self) -> tuple[str, ...]:
+        """A list of scalars."""
+        return tuple(place.text() for place in self.items())
+
+    def flag(self) -> bool:
+        """A bool, false where nothing is given."""
+        word = self._plain("true or false").lower()
+        if word and word not in _TRUE | _FALSE:
+            self.error(f"'{word}' is neither true nor false")
+        return word in _TRUE
+
+    def count(self) -> int:
+        """An unsigned number of 64 bits, 0 where nothing is given."""
+        word = self._plain("a whole number of at least 0")
+        if not word:
+            return 0
+        if not _DIGITS.fullmatch(word) or int(word) > _MOST:
+            self.error(f"'{word}' is no count; write a whole number of at least 0")
+            return 0
+        return int(word)
+
+    def integer(self) -> int | None:
+        """A whole number, None where none is given or it is of another form."""
+        word = self._plain("a whole number")
+        if word and not _INTEGER.fullmatch(word):
+            self.error(f"'{word}' is no whole number")
+            return None
+        return int(word.replace("_", "")) if word else None
+
+    def number(self) -> float:
+        """A finite number, 0 where nothing is given."""
+        word = self._plain("a number")
+        try:
+            value = float(word or 0)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            self.error(f"'{word}' is no number; write one such as 1.0")
+            return 0.0
+        return value
+
+    def _plain(self, wanted: str) -> str:
+        if self.given and not (isinstance(self.node, Scalar) and self.node.plain):
+            self.error(f"{self._shown()} stands where {wanted} is needed, without quotes")
+            return ""
+        return self.text()
+
+    def _below(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def _shown(self) -> str:
+        if isinstance(self.node, Scalar):
+            return f"'{self.node.written[:80]}'"
+        return "a list" if isinstance(self.node, Items) else "a mapping"
+
+
+class Fields:
+    """The entries of a mapping, ``place``: ``fields["name"]`` is always a place, empty if none is given."""
+
+    __slots__ = ("_entries", "place")
+
+    def __init__(self, place: Place, entries: dict[str, Place]) -> None:
+        self.place = place
+        self._entries = entries
+
+    def __getitem__(self, key: str) -> Place:
+        place = self._entries.get(key)
+        if place is not None:
+            return place
+        path = f"{self.place.path}.{key}" if self.place.path else key
+        return Place(None, path, self.place.findings, self.place.line)
+
+
+def parse(text: str, findings: Findings) -> Place:
+    """The one document of a file; an empty place for an empty file.
+
+    Raises:
+        ConfigurationError: it can't be read, or holds more than one document.
+    """
+    places = parse_all(text, findings)
+    if len(places) > 1:
+        places[1].error("a second document begins here; this file holds one")
+        findings.raise_errors()
+    return places[0] if places else Place(None, "", findings, 0)
+
+
+def parse_all(text: str, findings: Findings) -> list[Place]:
+    """The documents of a file, empty ones too.
+
+    Raises:
+        ConfigurationError: it can't be read.
+    """
+    try:
+        return [Place(node, "", findings, node.line) for node in compose(text)]
+    except Unreadable as unreadable:
+        findings.error("", unreadable.line, unreadable.message)
+        raise ConfigurationError(findings.errors) from None
+
+
+def place_of(document: object, findings: Findings, path: str = "") -> Place:
+    """A document that was decoded from JSON already; its places have no lines.
+
+    Raises:
+        ConfigurationError: it is nested beyond all reason.
+    """
+    try:
+        return Place(from_data(document), path, findings, 0)
+    except Unreadable as unreadable:
+        findings.error(path, 0, unreadable.message)
+        raise ConfigurationError(findings.errors) from None

@@ -1,0 +1,94 @@
+"""Reads ``config/priorityclasses.yaml``: Kubernetes' own PriorityClass manifests, unchanged.
+
+Several documents, or lists as ``kubectl get priorityclasses -o yaml`` prints them. The rules about classes
+are the core's; here they are only asked, so that a file which could not be applied is told about before it is
+used. What a file changes in a running system is decided by ``ClassTable.reconcile``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.config.place import Findings, Place, parse_all
+from rankd.core.admission.priority_class import BUILT_IN, ClassTable, check_policy
+from rankd.core.errors import Refused
+from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY, PriorityClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+API_VERSION = "scheduling.k8s.io/v1"
+KIND = "PriorityClass"
+
+_KEYS = ("apiVersion", "kind", "metadata", "value", "globalDefault", "description", "preemptionPolicy")
+_LIST_KEYS = ("apiVersion", "kind", "metadata", "items")
+_LISTS = {"PriorityClassList": API_VERSION, "List": "v1"}
+_KEY_OF_FIELD = {
+    "name": "metadata.name",
+    "global_default": "globalDefault",
+    "preemption_policy": "preemptionPolicy",
+}
+_BUILT_IN_VALUES = {built_in.name: built_in.value for built_in in BUILT_IN}
+
+
+def read_priority_classes(text: str, file: str = "priorityclasses.yaml") -> tuple[PriorityClass, ...]:
+    """The classes of a file, in its order; an empty file has none.
+
+    A built-in class, as a list from a Kubernetes cluster holds it, is passed over: it is there already.
+
+    Raises:
+        ConfigurationError: with everything that is wrong in the file, by line.
+    """
+    findings = Findings(file)
+    table = ClassTable.of()
+    for manifest in _manifests(parse_all(text, findings)):
+        table = _with(table, manifest)
+    findings.raise_errors()
+    return tuple(given for name, given in table.classes.items() if name not in _BUILT_IN_VALUES)
+
+
+def _manifests(documents: list[Place]) -> Iterator[Place]:
+    for document in documents:
+        kind = document.entry("kind").text()
+        if kind not in _LISTS:
+            if document.given:
+                yield document
+            continue
+        fields = document.fields(_LIST_KEYS)
+        _expect(fields["apiVersion"], _LISTS[kind])
+        yield from fields["items"].items()
+
+
+def _with(table: ClassTable, manifest: Place) -> ClassTable:
+    """The table with one manifest's class; what is wrong with it is noted, and the table stays."""
+    fields = manifest.fields(_KEYS)
+    in_list = manifest.path.startswith("items")
+    if not in_list or fields["apiVersion"].given:
+        _expect(fields["apiVersion"], API_VERSION)
+    if not in_list or fields["kind"].given:
+        _expect(fields["kind"], KIND)
+    value = fields["value"].integer()
+    if not fields["value"].given:
+        fields["value"].error(f"a {KIND} needs a value; add one such as 'value: 1000'")
+    policy = fields["preemptionPolicy"]
+    given = PriorityClass(
+        name=fields["metadata"].entry("name").text(),
+        value=value or 0,
+        global_default=fields["globalDefault"].flag(),
+        description=fields["description"].text(),
+        preemption_policy=policy.text() if policy.given else PREEMPT_LOWER_PRIORITY,
+    )
+    try:
+        if _BUILT_IN_VALUES.get(given.name) == value is not None:
+            check_policy(given.preemption_policy)
+            return table
+        return table.create(given)
+    except Refused as refusal:
+        field = refusal.field or ""
+        manifest.entry(_KEY_OF_FIELD.get(field, field)).error(refusal.message)
+        return table
+
+
+def _expect(place: Place, wanted: str) -> None:
+    if place.text() != wanted:
+        place.error(f"'{place.text()}' stands where '{wanted}' is needed; only that is understood here")

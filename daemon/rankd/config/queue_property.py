@@ -1,0 +1,137 @@
+"""The properties of a queue: what each value means, and what is said about one that means nothing.
+
+No value refuses the file: it is warned about and the default holds. ``""`` is as not given, without a word.
+
+Source: YuniKorn's "Priority Scheduling" and "Sorting Policies"; ``priority.factor`` is rankd's own. Unlike
+in YuniKorn a sorting policy is not inherited, and of ``application.sort.priority`` only ``disabled`` is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from rankd.core.model.queue import QueueProperties
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from rankd.config.place import Place
+
+Kind = Literal["root", "parent", "leaf"]
+
+POLICY = "priority.policy"
+OFFSET = "priority.offset"
+SORT_PRIORITY = "application.sort.priority"
+SORT_POLICY = "application.sort.policy"
+FACTOR = "priority.factor"
+
+_KNOWN = (POLICY, OFFSET, SORT_PRIORITY, SORT_POLICY, FACTOR)
+_LEAF_ONLY = (SORT_POLICY, FACTOR)
+_INT32 = re.compile(r"[+-]?[0-9]+")
+_INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
+_FACTOR = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What was read. ``sort_priority`` is None where nothing valid was given, and true in ``values`` then."""
+
+    values: QueueProperties
+    sort_priority: bool | None
+    offset: Place | None
+
+
+def read_properties(place: Place, kind: Kind) -> Properties:
+    """The properties under a queue's ``properties``; warnings go to the place's findings.
+
+    For root, policy and offset have no effect and draw no message, so their defaults are returned.
+    """
+    entries = place.entries()
+    for key, at in entries.items():
+        if key not in _KNOWN:
+            at.warn("unknown_property", f"rankd does not use the property '{key}'; known: {', '.join(_KNOWN)}")
+        elif key in _LEAF_ONLY and kind != "leaf":
+            at.warn("no_effect", f"'{key}' works in leaf queues only and is not inherited; set it there")
+    fence, offset = ("", 0) if kind == "root" else (_choice(entries, POLICY, ("default", "fence")), _offset(entries))
+    sort_priority = _choice(entries, SORT_PRIORITY, ("enabled", "disabled"))
+    values = QueueProperties(
+        priority_policy="fence" if fence == "fence" else "default",
+        priority_offset=offset,
+        sort_priority=sort_priority != "disabled",
+        sort_policy=_sort_policy(entries),
+        priority_factor=_factor(entries),
+    )
+    given = None if sort_priority == "" else values.sort_priority
+    return Properties(values=values, sort_priority=given, offset=entries.get(OFFSET))
+
+
+def parse_offset(text: str) -> int | None:
+    """An int32 as Go's ``strconv.ParseInt(s, 10, 32)`` reads it: sign and ASCII digits; else None."""
+    if not _INT32.fullmatch(text) or len(text.lstrip("+-0")) > 10:
+        return None
+    return value if _INT32_MIN <= (value := int(text)) <= _INT32_MAX else None
+
+
+def _choice(entries: Mapping[str, Place], key: str, choices: Collection[str]) -> str:
+    """One of the choices in any case, or ``""``."""
+    text = _text(entries, key)
+    if text.lower() in choices:
+        return text.lower()
+    if text:
+        _warn_value(entries[key], text, f"write one of {', '.join(choices)}; as it is, it counts as not given")
+    return ""
+
+
+def _offset(entries: Mapping[str, Place]) -> int:
+    text = _text(entries, OFFSET)
+    offset = parse_offset(text)
+    if offset is None and text:
+        _warn_value(
+            entries[OFFSET],
+            text,
+            f"write a whole number from {_INT32_MIN} to {_INT32_MAX}; as it is, 0 holds",
+        )
+    return offset or 0
+
+
+def _sort_policy(entries: Mapping[str, Place]) -> Literal["fifo", "fair", "stateaware"]:
+    match _text(entries, SORT_POLICY):
+        case "fair":
+            return "fair"
+        case "stateaware":
+            entries[SORT_POLICY].warn(
+                "deprecated",
+                "'stateaware' is deprecated (YuniKorn dropped it in 1.6); use fifo with maxapplications",
+            )
+            return "stateaware"
+        case "" | "fifo":
+            return "fifo"
+        case text:
+            _warn_value(
+                entries[SORT_POLICY],
+                text,
+                "write fifo, fair or stateaware, in lower case; as it is, fifo holds",
+            )
+            return "fifo"
+
+
+def _factor(entries: Mapping[str, Place]) -> float | None:
+    text = _text(entries, FACTOR)
+    value = float(text) if _FACTOR.fullmatch(text) else math.inf
+    if math.isfinite(value):
+        return value
+    if text:
+        _warn_value(entries[FACTOR], text, "write a number of at least 0; as it is, it counts as not set")
+    return None
+
+
+def _text(entries: Mapping[str, Place], key: str) -> str:
+    place = entries.get(key)
+    return place.text() if place else ""
+
+
+def _warn_value(place: Place, text: str, advice: str) -> None:
+    place.warn("bad_property_value", f"'{text}' is no value for this property; {advice}")

@@ -1,0 +1,97 @@
+"""``rankd.toml``: priorities, scheduling, admission, nodes, QoS.
+
+msgspec checks types and ranges; what makes no sense though it parses (all weights 0, an infinite weight) is
+refused here with the key's name.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Collection
+
+import msgspec
+
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.model.setting import PrioritySettings, Settings
+
+FILE = "rankd.toml"
+
+
+def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Settings:
+    """The settings.
+
+    ``factors`` are the names that plugins provide.
+
+    Raises:
+        ConfigurationError: with every problem found.
+    """
+    try:
+        settings = msgspec.convert(_nested(tomllib.loads(text)), Settings)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError([Problem(file=file, path="", message=str(error))]) from None
+    except msgspec.ValidationError as error:
+        raise ConfigurationError([_problem(str(error), file)]) from None
+    problems = [
+        *check_weights(settings.priority, factors, file),
+        *_check_qos(settings, file),
+        *_check_billing(settings.priority, file),
+    ]
+    if problems:
+        raise ConfigurationError(problems)
+    return settings
+
+
+def _nested(document: dict[str, object]) -> dict[str, object]:
+    """``half_life_s = "none"`` is TOML's way to say null."""
+    priority = document.get("priority")
+    fairshare = priority.get("fairshare") if isinstance(priority, dict) else None
+    if isinstance(fairshare, dict) and fairshare.get("half_life_s") == "none":
+        fairshare["half_life_s"] = None
+    return document
+
+
+def _problem(text: str, file: str) -> Problem:
+    message, _, place = text.partition(" - at `$")
+    return Problem(file=file, path=place.strip(".`"), message=message)
+
+
+def check_weights(priority: PrioritySettings, factors: Collection[str], file: str = FILE) -> list[Problem]:
+    """Weights must be finite, of known factors, and not all 0."""
+    problems = []
+    for name, weight in priority.weights.items():
+        path = f"priority.weights.{name}"
+        if name not in factors:
+            known = ", ".join(sorted(factors))
+            problems.append(Problem(file=file, path=path, message=f"unknown factor '{name}'; known: {known}"))
+        if not math.isfinite(weight):
+            problems.append(Problem(file=file, path=path, message=f"{weight} is no weight; write a finite number"))
+    if priority.policy == "multifactor" and not any(priority.weights.values()):
+        message = 'all weights are 0, so that every job ranks the same; give one, or set policy = "class"'
+        problems.append(Problem(file=file, path="priority.weights", message=message))
+    return problems
+
+
+def _check_qos(settings: Settings, file: str) -> list[Problem]:
+    names = [qos.name for qos in settings.qos]
+    problems = [
+        Problem(file=file, path=f"qos[{place}].name", message=f"'{name}' is there twice")
+        for place, name in enumerate(names)
+        if name in names[:place]
+    ]
+    if settings.default_qos not in names:
+        message = f"'{settings.default_qos}' is no QoS; known: {', '.join(names)}"
+        problems.append(Problem(file=file, path="default_qos", message=message))
+    return problems
+
+
+def _check_billing(priority: PrioritySettings, file: str) -> list[Problem]:
+    return [
+        Problem(
+            file=file,
+            path=f"priority.fairshare.billing.{kind}",
+            message=f"{cost}: write a number of at least 0",
+        )
+        for kind, cost in priority.fairshare.billing.items()
+        if not (math.isfinite(cost) and cost >= 0)
+    ]

@@ -1,0 +1,212 @@
+"""May this job be accepted, and as what.
+
+Every name is resolved here, once, at submission; after that only what the `AcceptedJob` says counts. The
+first thing wrong is the error: its code, the field, and what to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from rankd.core.admission.priority_class import ClassTable, resolve
+from rankd.core.errors import Refused
+from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
+from rankd.core.model.quantity import VCORE, Resources, parse_resources
+from rankd.core.model.setting import Settings
+from rankd.core.placement.constraint import parse_constraints
+
+MAX_NODES = 1_000_000
+MAX_NAME = 256
+
+
+class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue as admission sees it; ``maximum`` is the least configured maximum down its path."""
+
+    partition: str
+    path: str
+    is_leaf: bool
+    maximum: Resources = {}
+
+
+class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
+    """What submissions are held against. Keys of ``queues`` are (partition, path in lower case)."""
+
+    settings: Settings
+    classes: ClassTable
+    partitions: tuple[str, ...]
+    queues: Mapping[tuple[str, str], QueueEntry]
+    associations: frozenset[tuple[str, str]]
+    accounts: frozenset[str]
+    default_accounts: Mapping[str, str]
+
+
+class Submitter(NamedTuple):
+    """Who submits, as the bus knows it."""
+
+    user: str
+    privileged: bool
+
+
+def admit(request: JobRequest, submitter: Submitter, tables: AdmissionTables) -> AcceptedJob:
+    """The job with everything resolved.
+
+    Raises:
+        Refused: with the code, the field and what to do.
+    """
+    _check_text(request)
+    _check_numbers(request)
+    user = _user(request, submitter)
+    account = _account(request, user, tables)
+    resources = parse_resources(request.resources)
+    queue = _queue(request, tables)
+    _check_queue_maximum(request, resources, queue)
+    parse_constraints(request.constraints)
+    resolved = resolve(
+        tables.classes,
+        request.priority_class,
+        request.priority,
+        request.preemption_policy,
+        submitter.privileged,
+    )
+    return AcceptedJob(
+        user=user,
+        account=account,
+        queue=queue.path,
+        qos=_qos(request, tables.settings),
+        partition=queue.partition,
+        class_value=resolved.class_value,
+        priority_class=resolved.name,
+        preemption_policy=resolved.preemption_policy,
+        urgency=_urgency(request.urgency, submitter),
+        held=request.held or request.urgency == URGENCY_HOLD,
+        nodes=request.nodes,
+        min_nodes=request.nodes if request.min_nodes is None else request.min_nodes,
+        resources=resources,
+        request=request,
+    )
+
+
+def _check_text(request: JobRequest) -> None:
+    if not request.command or not request.command[0]:
+        raise Refused("empty_command", "the command is empty; give the program and its arguments", "command")
+    texts = [("command", word) for word in request.command]
+    texts += [("env", f"{name}={value}") for name, value in request.env.items()]
+    texts += [(name, getattr(request, name) or "") for name in ("cwd", "stdin", "stdout", "stderr", "name", "key")]
+    for field, text in texts:
+        if "\0" in text:
+            raise Refused("bad_text", f"{field} holds a NUL character, which no program can be given", field)
+    for name in request.env:
+        if not name or "=" in name:
+            raise Refused("bad_text", f"'{name}' is no name of an environment variable", "env")
+    for field in ("name", "key", "application"):
+        if len(getattr(request, field) or "") > MAX_NAME:
+            raise Refused("too_long", f"{field} is longer than {MAX_NAME} characters", field)
+    if request.array is not None:
+        raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
+
+
+def _check_numbers(request: JobRequest) -> None:
+    _check_range("nodes", request.nodes, 1, MAX_NODES)
+    if request.min_nodes is not None:
+        _check_range("min_nodes", request.min_nodes, 1, request.nodes)
+    _check_range("urgency", request.urgency, URGENCY_HOLD, URGENCY_EXPEDITE)
+    limit = request.time_limit_s
+    if limit is not None and not (math.isfinite(limit) and limit > 0):
+        raise Refused("bad_time_limit", f"a time limit of {limit} s; give seconds above 0", "time_limit_s")
+    if request.begin_at is not None and not math.isfinite(request.begin_at):
+        raise Refused("bad_begin_at", f"{request.begin_at} is no time; give UTC seconds", "begin_at")
+    for dependency in request.depends_on:
+        if isinstance(dependency.job, int) and dependency.job < 1:
+            raise Refused("bad_dependency", f"{dependency.job} is no job id", "depends_on")
+
+
+def _check_range(field: str, value: int, lowest: int, highest: int) -> None:
+    if not lowest <= value <= highest:
+        raise Refused(f"bad_{field}", f"{field} is {value}; give {lowest} to {highest}", field)
+
+
+def _user(request: JobRequest, submitter: Submitter) -> str:
+    if request.user is not None and request.user != submitter.user and not submitter.privileged:
+        message = f"the job says user '{request.user}', but '{submitter.user}' asks; leave the field out"
+        raise Refused("user_mismatch", message, "user", status=403)
+    user = request.user or submitter.user
+    if not user or len(user) > MAX_NAME or not user.isprintable():
+        raise Refused("bad_user", f"'{user!r}' is no user name", "user")
+    return user
+
+
+def _account(request: JobRequest, user: str, tables: AdmissionTables) -> str:
+    account = request.account or tables.default_accounts.get(user)
+    rule = tables.settings.admission
+    if account is None:
+        if rule.unknown_association == "refuse":
+            message = f"user '{user}' is in no account; ask an administrator to add one to accounts.yaml"
+            raise Refused("unknown_association", message, "user", status=403)
+        account = rule.default_account
+    if account not in tables.accounts:
+        known = ", ".join(sorted(tables.accounts)[:20])
+        raise Refused("unknown_account", f"unknown account '{account}'; known: {known}", "account")
+    open_to_all = account == rule.default_account and rule.unknown_association != "refuse"
+    if (account, user) not in tables.associations and not open_to_all:
+        message = f"user '{user}' is not in account '{account}'; name one of your own, or leave it out"
+        raise Refused("unknown_association", message, "account", status=403)
+    return account
+
+
+def _queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
+    if request.partition is not None and request.partition not in tables.partitions:
+        known = ", ".join(tables.partitions)
+        message = f"unknown partition '{request.partition}'; known: {known}"
+        raise Refused("unknown_partition", message, "partition")
+    wanted = request.queue or "root.default"
+    partitions = tables.partitions if request.partition is None else (request.partition,)
+    found = _find_queue(wanted, partitions, tables)
+    if found is None:
+        leaves = [entry.path for entry in tables.queues.values() if entry.is_leaf]
+        raise Refused("unknown_queue", f"unknown queue '{wanted}'; known: {', '.join(leaves[:20])}", "queue")
+    if not found.is_leaf:
+        message = f"'{found.path}' is a parent queue; name one of the queues below it"
+        raise Refused("parent_queue", message, "queue")
+    return found
+
+
+def _find_queue(wanted: str, partitions: tuple[str, ...], tables: AdmissionTables) -> QueueEntry | None:
+    """By path, ignoring case; the leading ``root.`` may be left out."""
+    for partition in partitions:
+        for path in (wanted, f"root.{wanted}"):
+            entry = tables.queues.get((partition, path.lower()))
+            if entry is not None:
+                return entry
+    return None
+
+
+def _check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueEntry) -> None:
+    least = request.nodes if request.min_nodes is None else request.min_nodes
+    for kind, amount in resources.items():
+        if kind in queue.maximum and amount * least > queue.maximum[kind]:
+            message = f"the job asks for more {kind} than {queue.path} may ever use; ask for less, or another queue"
+            raise Refused("queue_quota", message, "resources")
+
+
+def _qos(request: JobRequest, settings: Settings) -> str:
+    wanted = request.qos or settings.default_qos
+    known = [qos.name for qos in settings.qos]
+    if wanted not in known:
+        raise Refused("unknown_qos", f"unknown QoS '{wanted}'; known: {', '.join(known)}", "qos")
+    return wanted
+
+
+def _urgency(urgency: int, submitter: Submitter) -> int:
+    if urgency > URGENCY_DEFAULT and not submitter.privileged:
+        message = f"urgency {urgency} is for administrators; users may give {URGENCY_HOLD} to {URGENCY_DEFAULT}"
+        raise Refused("urgency_not_allowed", message, "urgency", status=403)
+    return urgency
+
+
+def vcore_of(resources: Resources) -> int:
+    """Thousandths of a core per node."""
+    return resources.get(VCORE, 0)

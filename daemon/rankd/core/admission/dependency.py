@@ -1,0 +1,58 @@
+"""When a job that waits for others, or for a time, becomes eligible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from rankd.core.model.job import FINAL_STATES, Dependency, State
+
+DEPENDENCY = "dependency"
+BEGIN_TIME = "begin time"
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a job is that others wait for."""
+
+    state: State
+    has_begun: bool
+
+
+class Blocked(msgspec.Struct, frozen=True, kw_only=True):
+    """A pending job that is not eligible for a reason other than a hold."""
+
+    job: int
+    held: bool
+    begin_at: float | None
+    depends_on: tuple[Dependency, ...] = ()
+
+
+def blocked_by(blocked: Blocked, progress: Mapping[int, Progress], now: float) -> str | None:
+    """Why the job is still not eligible; None once it is."""
+    if not all(_met(dependency, progress) for dependency in blocked.depends_on):
+        return DEPENDENCY
+    if blocked.begin_at is not None and blocked.begin_at > now:
+        return BEGIN_TIME
+    return None
+
+
+def next_begin(blocked: Sequence[Blocked], now: float) -> float | None:
+    """The earliest begin time that is still to come."""
+    return min((b.begin_at for b in blocked if b.begin_at is not None and b.begin_at > now), default=None)
+
+
+def _met(dependency: Dependency, progress: Mapping[int, Progress]) -> bool:
+    """A job that is not known meets nothing."""
+    if not isinstance(dependency.job, int) or dependency.job not in progress:
+        return False
+    other = progress[dependency.job]
+    match dependency.type:
+        case "afterok":
+            return other.state is State.COMPLETED
+        case "afternotok":
+            return other.state in FINAL_STATES and other.state is not State.COMPLETED
+        case "afterany":
+            return other.state in FINAL_STATES
+        case "after":
+            return other.has_begun or other.state in FINAL_STATES

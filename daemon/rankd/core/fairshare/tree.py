@@ -1,0 +1,246 @@
+"""The account tree: root, accounts, users; who is where, and with how many shares.
+
+Immutable: a change makes a new tree, so that a pass and a reader never see half of one. Knows nothing of
+usage, which changes all the time; see :mod:`rankd.core.fairshare.decay` for that, and
+:mod:`rankd.core.fairshare.algorithm` for what is made of both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.fairshare.layout import ROOT_NODE, BoolArray, FloatArray, IntArray, Layout, derive
+from rankd.core.fairshare.row_check import account_parents, find_problems, is_amount
+from rankd.core.model.association import ROOT, Association
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+NO_ROW = -1
+
+
+class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A checked tree of n nodes: ``n_accounts`` accounts (node 0 is root), then ``n_users`` users.
+
+    A *user index* counts the user nodes from 0, in the order of their rows: node = n_accounts + user index.
+    Arrays that hold one value per association (usage, fair share) are in this order.
+
+    Attributes:
+        accounts: names by node; parents before children, by name within a level.
+        users: names by user index; a user in several accounts is there several times.
+        parents: int64 (n,), the account above; root has itself.
+        depths: int64 (n,), 0 for root.
+        shares: float64 (n,), at least 0; 0 for ``shares: parent``, which adds nothing to its siblings' sum.
+        is_parent_shares: bool (n,), true for ``shares: parent``.
+        rows: int64 (n,), place of the association in the list that was built from; -1 without one.
+        account_levels: a slice of nodes per depth, root's first.
+        layout: what follows from the above.
+    """
+
+    accounts: tuple[str, ...]
+    users: tuple[str, ...]
+    parents: IntArray
+    depths: IntArray
+    shares: FloatArray
+    is_parent_shares: BoolArray
+    rows: IntArray
+    account_levels: tuple[slice, ...]
+    layout: Layout
+    account_nodes: Mapping[str, int]
+    user_indices: Mapping[tuple[str, str], int]
+    default_accounts: Mapping[str, str]
+
+    @classmethod
+    def build(cls, associations: Sequence[Association]) -> AccountTree:
+        """The tree that the rows describe, in any order. Root is implied; it may be listed.
+
+        An account's row's ``usage`` is not read: an account's usage is its users'. Without a ``default`` a
+        user's first listed account is its default, as in Slurm.
+
+        Raises:
+            ConfigurationError: with every problem of every row.
+        """
+        problems = find_problems(associations)
+        if problems:
+            raise ConfigurationError(problems)
+        return _Builder(associations).tree()
+
+    @property
+    def n_accounts(self) -> int:
+        """Number of accounts, root among them."""
+        return len(self.accounts)
+
+    @property
+    def n_users(self) -> int:
+        """Number of (account, user) associations: N of the fair-tree ranking."""
+        return len(self.users)
+
+    @property
+    def is_user(self) -> BoolArray:
+        """Which nodes are users, bool (n,)."""
+        return np.arange(len(self.parents)) >= self.n_accounts
+
+    def of_users(self, values: FloatArray) -> FloatArray:
+        """The users' part of an array over nodes, as a view by user index."""
+        return values[self.n_accounts :]
+
+    def account_node(self, account: str) -> int | None:
+        """The account's node; None if there is no such account."""
+        return self.account_nodes.get(account)
+
+    def user_index(self, account: str, user: str) -> int | None:
+        """The association's user index; None if there is no such association."""
+        return self.user_indices.get((account, user))
+
+    def user_node(self, account: str, user: str) -> int | None:
+        """The association's node; None if there is no such association."""
+        index = self.user_indices.get((account, user))
+        return None if index is None else self.n_accounts + index
+
+    def default_account(self, user: str) -> str | None:
+        """The account that the user's jobs go to when they name none; None for a user in no account."""
+        return self.default_accounts.get(user)
+
+    def account_of(self, node: int) -> str:
+        """Name of the account that the node is, or that the user is in."""
+        return self.accounts[node if node < self.n_accounts else self.parents[node]]
+
+    def user_of(self, node: int) -> str | None:
+        """The user's name; None for an account."""
+        return None if node < self.n_accounts else self.users[node - self.n_accounts]
+
+    def walk(self) -> Iterator[int]:
+        """All nodes depth first as a tree is shown: account, its users by name, its accounts by name."""
+        children: list[list[int]] = [[] for _ in self.accounts]
+        parents = self.parents.tolist()
+        by_name = sorted(range(self.n_users), key=self.users.__getitem__, reverse=True)
+        # pushed last is shown first: accounts from the last name to the first, then users likewise
+        for node in [
+            *range(self.n_accounts - 1, ROOT_NODE, -1),
+            *(self.n_accounts + index for index in by_name),
+        ]:
+            children[parents[node]].append(node)
+        stack = [ROOT_NODE]
+        while stack:
+            node = stack.pop()
+            yield node
+            if node < self.n_accounts:
+                stack.extend(children[node])
+
+    def with_user(self, account: str, user: str, shares: float = 1.0) -> AccountTree:
+        """This tree and one more user, whose user index is ``n_users``; all others keep theirs. Cost: O(n).
+
+        The account becomes the user's default if it has none.
+
+        Raises:
+            ConfigurationError: unknown account, association there already, or bad shares.
+        """
+        problem = self._refusal(account, user, shares)
+        if problem:
+            raise ConfigurationError([Problem(path=f"associations[{account}/{user}]", message=problem)])
+        node = self.account_nodes[account]
+        parents = np.append(self.parents, np.int64(node))
+        all_shares = np.append(self.shares, np.float64(shares))
+        is_parent_shares = np.append(self.is_parent_shares, np.False_)
+        return msgspec.structs.replace(
+            self,
+            users=(*self.users, user),
+            parents=parents,
+            depths=np.append(self.depths, self.depths[node] + 1),
+            shares=all_shares,
+            is_parent_shares=is_parent_shares,
+            rows=np.append(self.rows, np.int64(NO_ROW)),
+            layout=derive(parents, all_shares, is_parent_shares, self.account_levels),
+            user_indices={**self.user_indices, (account, user): self.n_users},
+            default_accounts={user: account, **self.default_accounts},
+        )
+
+    def _refusal(self, account: str, user: str, shares: float) -> str | None:
+        if account not in self.account_nodes:
+            return f"user '{user}' can't be added to the unknown account '{account}'; list that account first"
+        if not user:
+            return f"the user's name in account '{account}' is empty; name the user"
+        if (account, user) in self.user_indices:
+            return f"user '{user}' is in account '{account}' already; change that association instead"
+        if not is_amount(shares):
+            return f"shares of user '{user}' are {shares}; give a number of at least 0"
+        return None
+
+
+class _Builder:
+    """Lays checked rows out as arrays."""
+
+    def __init__(self, rows: Sequence[Association]) -> None:
+        self._rows = rows
+        depths = _account_depths(account_parents(rows))
+        self._accounts = sorted(depths, key=lambda name: (depths[name], name))
+        self._nodes = {name: node for node, name in enumerate(self._accounts)}
+        self._account_rows = {row.account: at for at, row in enumerate(rows) if row.user is None}
+        self._user_rows = [at for at, row in enumerate(rows) if row.user is not None]
+        self._depths = [depths[name] for name in self._accounts]
+
+    def tree(self) -> AccountTree:
+        entries = self._entries()
+        parents = np.array(self._parents(), dtype=np.int64)
+        is_parent_shares = np.array([row.shares == "parent" for row in entries], dtype=np.bool_)
+        shares = np.array([0.0 if row.shares == "parent" else row.shares for row in entries], dtype=np.float64)
+        account_levels = _slices(self._depths)
+        depths = np.array(self._depths, dtype=np.int64)
+        return AccountTree(
+            accounts=tuple(self._accounts),
+            users=tuple(row.user or "" for row in entries[len(self._accounts) :]),
+            parents=parents,
+            depths=np.concatenate([depths, depths[parents[len(depths) :]] + 1]),
+            shares=shares,
+            is_parent_shares=is_parent_shares,
+            rows=np.array(self._row_numbers(), dtype=np.int64),
+            account_levels=account_levels,
+            layout=derive(parents, shares, is_parent_shares, account_levels),
+            account_nodes=self._nodes,
+            user_indices=self._user_indices(),
+            default_accounts=self._defaults(),
+        )
+
+    def _row_numbers(self) -> list[int]:
+        return [self._account_rows.get(name, NO_ROW) for name in self._accounts] + self._user_rows
+
+    def _entries(self) -> list[Association]:
+        implied = Association(account=ROOT)
+        return [implied if at == NO_ROW else self._rows[at] for at in self._row_numbers()]
+
+    def _parents(self) -> list[int]:
+        above = account_parents(self._rows)
+        accounts = [self._nodes[above.get(name, ROOT)] for name in self._accounts]
+        return accounts + [self._nodes[self._rows[at].account] for at in self._user_rows]
+
+    def _user_indices(self) -> dict[tuple[str, str], int]:
+        users = (self._rows[at] for at in self._user_rows)
+        return {(row.account, row.user or ""): index for index, row in enumerate(users)}
+
+    def _defaults(self) -> dict[str, str]:
+        users = [self._rows[at] for at in self._user_rows]
+        # the later wins in a dict: from the last listed to the first, then what is marked
+        defaults = {row.user or "": row.account for row in reversed(users)}
+        return defaults | {row.user or "": row.account for row in users if row.default}
+
+
+def _account_depths(parents: Mapping[str, str]) -> dict[str, int]:
+    """Depth by account, root 0; a loop, since a chain of accounts may be deeper than Python's stack."""
+    depths = {ROOT: 0}
+    for start in parents:
+        path, name = [], start
+        while name not in depths:
+            path.append(name)
+            name = parents[name]
+        depths.update((member, depth) for depth, member in enumerate(reversed(path), start=depths[name] + 1))
+    return depths
+
+
+def _slices(depths: Sequence[int]) -> tuple[slice, ...]:
+    """One slice per depth; ``depths`` ascend."""
+    starts = [at for at, depth in enumerate(depths) if not at or depth != depths[at - 1]]
+    return tuple(slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(depths)], strict=True))

@@ -1,0 +1,123 @@
+"""What a job sees when it runs, and how its end is read: pure parts of the agent.
+
+Paths are handled as text here (this package does no I/O); the agent opens them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from rankd.core.model.job import JobRequest
+
+KEPT_VARIABLES = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR")
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+SIMULATED_S = 1.0
+
+_PATTERN = re.compile(r"%(.)", re.DOTALL)
+
+
+class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A job on one of its nodes: ``rank`` is the node's place in ``nodes``, from 0."""
+
+    job: int
+    allocation: int
+    user: str
+    name: str
+    nodes: list[str]
+    rank: int
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        return self.nodes[self.rank]
+
+
+class Exit(NamedTuple):
+    """How a command ended: one of both is set."""
+
+    exit_status: int | None
+    signal: int | None
+
+
+class SimulatedRun(NamedTuple):
+    """How long a simulated job takes and how it ends."""
+
+    duration_s: float
+    exit_status: int
+
+
+def exit_of(returncode: int) -> Exit:
+    """Python's return code: a negative one is the signal.
+
+    >>> exit_of(-9)
+    Exit(exit_status=None, signal=9)
+    """
+    return Exit(None, -returncode) if returncode < 0 else Exit(returncode, None)
+
+
+def expand_pattern(pattern: str, place: JobPlace) -> str:
+    """Put names into a file name: ``%j`` job id, ``%x`` job name, ``%u`` user, ``%n`` node, ``%%`` a percent sign.
+
+    Anything else after ``%`` stays as it is. A ``/`` in a name becomes ``_``: a job's name must not lead into
+    another directory.
+    """
+    values = {"j": str(place.job), "x": place.name, "u": place.user, "n": place.node, "%": "%"}
+    return _PATTERN.sub(lambda found: values.get(found.group(1), found.group(0)).replace("/", "_"), pattern)
+
+
+def job_path(pattern: str, place: JobPlace, cwd: str) -> str:
+    """The file that a pattern stands for; a relative one is relative to the job's working directory."""
+    path = expand_pattern(pattern, place)
+    return path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"
+
+
+def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlace) -> dict[str, str]:
+    """The job's whole environment: the agent's basics, then the request's, then what only rankd can say."""
+    kept = {key: value for key, value in base.items() if key in KEPT_VARIABLES or key.startswith("LC_")}
+    return {
+        "PATH": DEFAULT_PATH,
+        **kept,
+        **request.env,
+        "RANKD_JOB_ID": str(place.job),
+        "RANKD_ALLOCATION_ID": str(place.allocation),
+        "RANKD_JOB_NAME": place.name,
+        "RANKD_USER": place.user,
+        "RANKD_NODELIST": ",".join(place.nodes),
+        "RANKD_NODE_NAME": place.node,
+        "RANKD_NODE_RANK": str(place.rank),
+        "RANKD_NNODES": str(len(place.nodes)),
+    }
+
+
+def simulated_run(request: JobRequest) -> SimulatedRun:
+    """What a simulated node makes of a job.
+
+    ``["sleep", "2.5"]`` takes that long, anything else a second; ``["false"]`` ends with 1. The job's variables
+    ``RANKD_SIMULATE_S`` and ``RANKD_SIMULATE_EXIT`` override both.
+
+    >>> simulated_run(JobRequest(command=["sleep", "2.5"]))
+    SimulatedRun(duration_s=2.5, exit_status=0)
+    """
+    program = request.command[0].rpartition("/")[2] if request.command else ""
+    duration = request.command[1] if program == "sleep" and len(request.command) == 2 else ""
+    return SimulatedRun(
+        _duration(request.env.get("RANKD_SIMULATE_S", duration)),
+        _status(request.env.get("RANKD_SIMULATE_EXIT", ""), int(program == "false")),
+    )
+
+
+def _duration(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return SIMULATED_S
+    return value if math.isfinite(value) and value >= 0 else SIMULATED_S
+
+
+def _status(text: str, default: int) -> int:
+    return int(text) % 256 if text.isascii() and text.isdigit() else default

@@ -1,0 +1,55 @@
+"""How a job ended, from what its nodes reported. Pure, so that a replay of the reports gives the same end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rankd.core.model.job import Event
+
+REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "node_lost"})
+
+
+class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a job's part on one node; ``cause`` says why rankd ended it, if it did."""
+
+    exit_status: int | None = None
+    signal: int | None = None
+    cause: str | None = None
+
+
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The job's end: the event, and what is recorded of it."""
+
+    event: Event
+    exit_status: int | None
+    signal: int | None
+    cause: str | None
+
+
+def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool) -> JobEnd:
+    """The first node that did not end well decides; a wish to cancel outranks what it caused."""
+    worst = next((end for end in ends if not _well(end)), ends[0])
+    return JobEnd(
+        event=_event(worst, cancelled=cancelled, may_requeue=may_requeue),
+        exit_status=worst.exit_status,
+        signal=worst.signal,
+        cause="cancel" if cancelled else worst.cause,
+    )
+
+
+def _well(end: NodeEnd) -> bool:
+    return end.exit_status == 0 and end.signal is None and end.cause is None
+
+
+def _event(end: NodeEnd, *, cancelled: bool, may_requeue: bool) -> Event:
+    if _well(end):
+        return Event.COMPLETE
+    if cancelled or end.cause == "cancel":
+        return Event.CANCEL
+    if end.cause == "timeout":
+        return Event.TIME_OUT
+    if end.cause in REQUEUE_CAUSES:
+        return Event.REQUEUE if may_requeue else Event.LOSE_NODE
+    return Event.FAIL

@@ -1,0 +1,109 @@
+"""The nodes of one partition as columns: what is free, what fits, which is chosen.
+
+Resource types are columns of integer matrices (n_nodes, n_types). Order among nodes that fit: the policy's
+key ascending, then name; utilisation is rounded to 12 decimals, so that equal nodes tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankd.core.model.node import Node, NodeState
+from rankd.core.placement.constraint import parse_constraints, satisfied
+from rankd.core.placement.request import Shape
+from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
+
+DECIMALS = 12
+
+
+class NodeSortPolicy(Protocol):
+    """A plugin of the entry-point group ``rankd.node_sort``."""
+
+    name: str
+
+    def key(self, utilisation: FloatArray) -> FloatArray:
+        """Sort keys of nodes, ascending, from their utilisation in [0, 1]. Shape (n,) in and out."""
+
+
+class NodeTable:
+    """The nodes of a partition during one cycle; :meth:`take` uses them up."""
+
+    def __init__(self, nodes: Sequence[Node], policy: NodeSortPolicy, weights: Mapping[str, float]) -> None:
+        self.nodes = sorted(nodes, key=lambda node: node.name)
+        self.types = sorted({kind for node in nodes for kind in (*node.capacity, *node.used)})
+        self.capacity = self._matrix([node.capacity for node in self.nodes])
+        self.used = self._matrix([node.used for node in self.nodes])
+        self.up = np.array([node.state is NodeState.UP for node in self.nodes], dtype=bool)
+        self._policy = policy
+        self._weights = np.array([weights.get(kind, 0.0) for kind in self.types])
+        self._labelled: dict[str | None, BoolArray] = {}
+        self._keys = self._sort_keys(slice(None)) if self.nodes else np.empty(0)
+
+    def _matrix(self, rows: Sequence[Mapping[str, int]]) -> IntArray:
+        matrix = [[row.get(kind, 0) for kind in self.types] for row in rows]
+        return np.array(matrix, dtype=np.int64).reshape(len(rows), len(self.types))
+
+    def utilisation(self, which: slice | NDArray[np.intp] = slice(None)) -> FloatArray:
+        """Weighted mean of used over total, over the node's own types with a weight; none: 0."""
+        capacity, used = self.capacity[which], self.used[which]
+        weights = np.where(capacity > 0, self._weights, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            available = np.where(capacity > 0, (capacity - used) / capacity, 0.0)
+        total = weights.sum(axis=1)
+        weighted = (weights * (1.0 - available)).sum(axis=1)
+        rounded: FloatArray = np.round(np.divide(weighted, total, out=np.zeros_like(total), where=total > 0), DECIMALS)
+        return rounded
+
+    def _sort_keys(self, which: slice | NDArray[np.intp]) -> FloatArray:
+        return self._policy.key(self.utilisation(which))
+
+    def could_hold(self, shape: Shape) -> BoolArray:
+        """Which nodes that are up could hold the shape when empty, by labels and capacity."""
+        return self.up & self._matching(shape.constraints) & self._enough(self.capacity, shape)
+
+    def fitting(self, shape: Shape) -> BoolArray:
+        """Which nodes have room for the shape now."""
+        fits = self.up & self._matching(shape.constraints) & self._enough(self.capacity - self.used, shape)
+        return fits & (self.used == 0).all(axis=1) if shape.exclusive else fits
+
+    def _matching(self, constraints: str | None) -> BoolArray:
+        if constraints not in self._labelled:
+            terms = parse_constraints(constraints)
+            matching = [satisfied(terms, node.labels) for node in self.nodes]
+            self._labelled[constraints] = np.array(matching, dtype=bool)
+        return self._labelled[constraints]
+
+    def _enough(self, amounts: IntArray, shape: Shape) -> BoolArray:
+        if any(kind not in self.types for kind in shape.resources):
+            return np.zeros(len(self.nodes), dtype=bool)
+        wanted = np.array([shape.resources.get(kind, 0) for kind in self.types], dtype=np.int64)
+        return np.asarray((amounts >= wanted).all(axis=1))
+
+    def choose(self, shape: Shape) -> list[int]:
+        """Places of the nodes that the shape gets now, best first; empty if fewer than ``min_nodes`` fit."""
+        places = np.flatnonzero(self.fitting(shape))
+        if len(places) < shape.min_nodes:
+            return []
+        if shape.nodes == 1:
+            return [int(places[np.argmin(self._keys[places])])]
+        best = places[np.argsort(self._keys[places], kind="stable")]
+        return [int(place) for place in best[: shape.nodes]]
+
+    def take(self, places: Sequence[int], shape: Shape) -> None:
+        """Use up what the shape asks for on these nodes; an exclusive one takes them whole."""
+        where = np.array(places, dtype=np.intp)
+        wanted = np.array([shape.resources.get(kind, 0) for kind in self.types], dtype=np.int64)
+        self.used[where] = self.capacity[where] if shape.exclusive else self.used[where] + wanted
+        self._keys[where] = self._sort_keys(where)
+
+    def totals(self) -> dict[str, int]:
+        """Sum of the capacities of nodes that are up or draining: the denominators of shares."""
+        counted = [node.state in (NodeState.UP, NodeState.DRAINING) for node in self.nodes]
+        if not any(counted):
+            return {}
+        sums = self.capacity[np.array(counted)].sum(axis=0)
+        return {kind: int(amount) for kind, amount in zip(self.types, sums, strict=True)}

@@ -1,0 +1,33 @@
+"""What a job asks nodes for. Jobs that ask for the same share one `Shape`, and one answer per cycle."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from rankd.core.model.quantity import Resources
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """A gang: between ``min_nodes`` and ``nodes`` nodes of a partition, ``resources`` on each of them."""
+
+    partition: str
+    nodes: int = 1
+    min_nodes: int = 1
+    resources: Resources
+    constraints: str | None = None
+    exclusive: bool = False
+
+    def key(self) -> int:
+        """A 63-bit number, equal for equal shapes, the same in every process."""
+        parts = (
+            self.partition,
+            self.nodes,
+            self.min_nodes,
+            sorted(self.resources.items()),
+            self.constraints,
+            self.exclusive,
+        )
+        digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") >> 1

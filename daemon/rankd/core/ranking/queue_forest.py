@@ -1,0 +1,65 @@
+"""The queue trees of all partitions as flat records, by the ids that the database gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from rankd.core.model.quantity import Resources
+from rankd.core.model.queue import Partition, Queue, QueueProperties
+from rankd.core.ranking.queue_key import effective_max
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue. ``effective_max`` begins with the partition's total; ``maximum`` is the own configured one."""
+
+    id: int
+    path: str
+    parent: int | None
+    properties: QueueProperties
+    guaranteed: Resources = {}
+    effective_max: Resources = {}
+    maximum: Resources = {}
+
+
+def queue_views(partition: Partition, ids: Mapping[tuple[str, str], int], total: Resources) -> list[QueueView]:
+    """A partition's queues, root first, every parent before its children.
+
+    ``ids`` by (partition, path in lower case); ``total`` is the sum of the partition's nodes.
+    """
+    return list(_views(partition.root, None, (), partition.name, ids, total))
+
+
+def _views(
+    queue: Queue,
+    parent: int | None,
+    maxima: tuple[Mapping[str, int], ...],
+    partition: str,
+    ids: Mapping[tuple[str, str], int],
+    total: Resources,
+) -> Iterator[QueueView]:
+    own = (*maxima, queue.max)
+    id_ = ids[partition, queue.path.lower()]
+    yield QueueView(
+        id=id_,
+        path=queue.path,
+        parent=parent,
+        properties=queue.properties,
+        guaranteed=queue.guaranteed,
+        effective_max=effective_max(own, total),
+        maximum=queue.max,
+    )
+    for child in queue.queues:
+        yield from _views(child, id_, own, partition, ids, total)
+
+
+def roll_up(amounts: Mapping[int, Resources], views: Sequence[QueueView]) -> dict[int, Resources]:
+    """Amounts of leaves added to all queues above them; every queue of ``views`` has an entry."""
+    rolled: dict[int, Resources] = {view.id: dict(amounts.get(view.id, {})) for view in views}
+    for view in reversed(views):
+        if view.parent is not None:
+            above = rolled[view.parent]
+            for kind, amount in rolled[view.id].items():
+                above[kind] = above.get(kind, 0) + amount
+    return rolled

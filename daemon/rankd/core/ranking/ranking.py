@@ -1,0 +1,236 @@
+"""A full pass: everything that a generation holds, from one state at one instant. Pure.
+
+The prioritizer and ``rankd evaluate`` call :func:`rank`; what it returns is what the views show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from rankd.core.fairshare.algorithm import compute
+from rankd.core.fairshare.decay import charge, decay
+from rankd.core.fairshare.result import FairshareResult
+from rankd.core.fairshare.tree import AccountTree
+from rankd.core.model.quantity import Resources
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
+from rankd.core.ranking.factor import Factor, FactorContext, Groups
+from rankd.core.ranking.order import Applications, OrderQueue, order_jobs
+from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities
+from rankd.core.ranking.queue_forest import QueueView, roll_up
+from rankd.core.ranking.queue_key import fair_share, lifted_priority, pending_weight
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What has been used, by user index of the tree.
+
+    ``amounts`` (n_users,) at ``at`` (n_users,). What is not in them yet, each (n_charges,): user index, rate
+    in units per second, from when, until when (infinite while the job runs).
+    """
+
+    amounts: FloatArray
+    at: FloatArray
+    users: IntArray
+    rates: FloatArray
+    since: FloatArray
+    until: FloatArray
+
+    def at_instant(self, now: float, half_life_s: float | None) -> FloatArray:
+        """Usage at ``now``, running jobs included, (n_users,)."""
+        return self._with(np.ones(len(self.users), dtype=bool), now, half_life_s)
+
+    def settled(self, now: float, half_life_s: float | None) -> FloatArray:
+        """Usage at ``now`` with the charges of ended jobs only: what the accumulators become."""
+        return self._with(np.isfinite(self.until), now, half_life_s)
+
+    def _with(self, which: BoolArray, now: float, half_life_s: float | None) -> FloatArray:
+        usage = decay(self.amounts, now - self.at, half_life_s)
+        if which.any():
+            charges = charge(self.rates[which], self.since[which], self.until[which], now, half_life_s)
+            usage = usage + np.bincount(self.users[which], weights=charges, minlength=len(usage))
+        return usage
+
+
+class RankingState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pass looks at. Tables are indexed by the ids that jobs carry.
+
+    ``association_ids`` (n_users,) maps the tree's user indices to ids; ``queues`` lists the partitions' queues,
+    roots first; ``used`` is what leaves use now; ``shapes`` the amounts that a job of a shape asks for in all.
+    """
+
+    jobs: JobColumns
+    tree: AccountTree
+    association_ids: IntArray
+    usage: Usage
+    qos_priorities: FloatArray
+    qos_factors: FloatArray
+    queues: Sequence[Sequence[QueueView]]
+    used: Mapping[int, Resources]
+    shapes: Sequence[Resources]
+    totals: Sequence[Resources]
+    partition_nodes: FloatArray
+    partition_cores: FloatArray
+    applications: Applications
+
+
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue in a generation. ``priority`` None: nothing pending."""
+
+    id: int
+    priority: int | None
+    share: float
+    pending_jobs: int
+    pending: Resources
+    used: Resources
+
+
+class Ranking(msgspec.Struct, frozen=True, kw_only=True):
+    """A generation's content. ``ids`` int64 (n_ranked,) first to run first; ``ranked_priorities`` beside it."""
+
+    now: float
+    priorities: Priorities
+    ids: IntArray
+    ranked_priorities: IntArray
+    queues: tuple[QueueRow, ...]
+    fairshare: FairshareResult
+
+
+def rank(
+    state: RankingState,
+    settings: PrioritySettings,
+    factors: Sequence[Factor],
+    now: float,
+    last_good: Mapping[str, FactorValues] | None = None,
+) -> Ranking:
+    """One full pass at ``now``."""
+    usage = state.usage.at_instant(now, settings.fairshare.half_life_s)
+    fairshare = compute(state.tree, usage, settings.fairshare)
+    context = FactorContext(now=now, jobs=state.jobs, groups=_groups(state, fairshare))
+    priorities = compute_priorities(context, settings, factors, last_good)
+    queues = _queue_rows(state, priorities.priorities)
+    places = _order(state, priorities.priorities, queues)
+    return Ranking(
+        now=now,
+        priorities=priorities,
+        ids=state.jobs.ids[places],
+        ranked_priorities=priorities.priorities[places],
+        queues=tuple(queues.values()),
+        fairshare=fairshare,
+    )
+
+
+def _groups(state: RankingState, fairshare: FairshareResult) -> Groups:
+    by_id = np.zeros(int(state.association_ids.max(initial=-1)) + 1)
+    by_id[state.association_ids] = np.nan_to_num(state.tree.of_users(fairshare.fairshare))
+    largest = max((view.id for views in state.queues for view in views), default=-1)
+    factors = np.full(largest + 1, np.nan)
+    parents = {view.parent for views in state.queues for view in views}
+    for views in state.queues:
+        for view in views:
+            if view.id not in parents and view.properties.priority_factor is not None:
+                factors[view.id] = view.properties.priority_factor
+    return Groups(
+        fairshares=by_id,
+        qos_priorities=state.qos_priorities,
+        qos_factors=state.qos_factors,
+        queue_factors=factors,
+        partition_nodes=state.partition_nodes,
+        partition_cores=state.partition_cores,
+    )
+
+
+def _queue_rows(state: RankingState, priorities: IntArray) -> dict[int, QueueRow]:
+    """Every queue's priority, share and pending, children before parents."""
+    best, counts, pending = _leaf_sums(state, priorities)
+    rows: dict[int, QueueRow] = {}
+    for views in state.queues:
+        rows |= _partition_rows(views, best, counts, pending, state.used)
+    return rows
+
+
+def _partition_rows(
+    views: Sequence[QueueView],
+    best: dict[int, int],
+    counts: Mapping[int, int],
+    pending: Mapping[int, Resources],
+    used: Mapping[int, Resources],
+) -> dict[int, QueueRow]:
+    all_pending, all_used = roll_up(pending, views), roll_up(used, views)
+    all_counts = roll_up({queue: {"jobs": count} for queue, count in counts.items()}, views)
+    rows = {}
+    for view in reversed(views):
+        priority = lifted_priority(best.get(view.id), view.properties)
+        if view.parent is None:
+            priority = best.get(view.id)
+        elif priority is not None:
+            best[view.parent] = max(priority, best.get(view.parent, priority))
+        rows[view.id] = QueueRow(
+            id=view.id,
+            priority=priority,
+            share=fair_share(all_used[view.id], view.guaranteed, view.effective_max),
+            pending_jobs=all_counts[view.id].get("jobs", 0),
+            pending=all_pending[view.id],
+            used=all_used[view.id],
+        )
+    return rows
+
+
+def _leaf_sums(
+    state: RankingState, priorities: IntArray
+) -> tuple[dict[int, int], dict[int, int], dict[int, Resources]]:
+    """Per leaf: the highest priority, the number and the amounts of eligible jobs. No loop over jobs."""
+    places = np.flatnonzero(state.jobs.eligible)
+    queues, shapes = state.jobs.queues[places], state.jobs.shapes[places]
+    n_shapes = max(len(state.shapes), 1)
+    codes, counts = np.unique(queues * n_shapes + shapes, return_counts=True)
+    numbers: dict[int, int] = {}
+    pending: dict[int, Resources] = {}
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        queue, shape = divmod(code, n_shapes)
+        numbers[queue] = numbers.get(queue, 0) + count
+        total = pending.setdefault(queue, {})
+        for kind, amount in state.shapes[shape].items():
+            total[kind] = total.get(kind, 0) + amount * count
+    largest = np.full(int(queues.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(largest, queues, priorities[places])
+    return {queue: int(largest[queue]) for queue in numbers}, numbers, pending
+
+
+def _order(state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow]) -> np.ndarray:
+    empty = OrderQueue(properties=state.queues[0][0].properties, is_root=True)
+    size = max((view.id for views in state.queues for view in views), default=-1) + 1
+    queues = [empty] * size
+    for views, total in zip(state.queues, state.totals, strict=True):
+        for queue, view in _order_queues(views, rows, total):
+            queues[view.id] = queue
+    roots = [views[0].id for views in state.queues]
+    return order_jobs(state.jobs, priorities, queues, roots, state.applications)
+
+
+def _order_queues(
+    views: Sequence[QueueView], rows: Mapping[int, QueueRow], total: Resources
+) -> list[tuple[OrderQueue, QueueView]]:
+    """Children in the order that decides between equal priorities: fair share, pending, name."""
+    children: dict[int, list[QueueView]] = {}
+    for view in views:
+        if view.parent is not None:
+            children.setdefault(view.parent, []).append(view)
+
+    def key(view: QueueView) -> tuple[float, float, str]:
+        row = rows[view.id]
+        return row.share, -pending_weight(row.pending, total), view.path
+
+    return [
+        (
+            OrderQueue(
+                properties=view.properties,
+                is_root=view.parent is None,
+                children=tuple(child.id for child in sorted(children.get(view.id, []), key=key)),
+            ),
+            view,
+        )
+        for view in views
+    ]

@@ -1,0 +1,165 @@
+"""One job's process: files, spawn, signals, end. Blocks briefly; called in threads.
+
+``subprocess`` uses vfork here (no ``preexec_fn``), measured several times faster than uvloop's spawn. The job is a
+session of its own, so one signal reaches all of its processes. Until :meth:`Process.reap` the leader stays a
+zombie, and neither its pid nor its group's id can be anybody else's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rankd.services.agent_state import ProcessRecord
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+_START_TIME_FIELD = 19  # field 22 of proc(5)'s stat, counted after the name, which may hold anything
+_GROUP_FIELD = 2
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is needed to start a command. Paths are absolute; ``stdin`` None is /dev/null."""
+
+    command: list[str]
+    environment: dict[str, str]
+    cwd: str
+    stdin: str | None
+    stdout: str
+    stderr: str
+    append: bool
+
+
+class StartFailure(NamedTuple):
+    """A command that could not be started; the status is the one that a shell would give."""
+
+    exit_status: int
+    message: str
+
+
+class Ended(NamedTuple):
+    """How a process ended. ``max_rss_bytes`` is at least the agent's own size: the kernel counts from the spawn."""
+
+    returncode: int
+    max_rss_bytes: int
+    cpu_s: float
+
+
+class Process:
+    """A running command, leader of its own session and process group."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+        self.pid = popen.pid
+        self.descriptor = os.pidfd_open(popen.pid)
+        self.record = ProcessRecord(pid=popen.pid, start_time=start_time_of(popen.pid) or 0)
+
+    async def exited(self) -> None:
+        """Wait until the leader has ended."""
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        loop.add_reader(self.descriptor, lambda: ended.done() or ended.set_result(None))
+        try:
+            await ended
+        finally:
+            loop.remove_reader(self.descriptor)
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to all of the job's processes; nothing once it was reaped."""
+        if self._popen.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def has_company(self) -> bool:
+        """Whether processes of its group other than the leader live. Looks through /proc."""
+        return any(
+            int(fields[_GROUP_FIELD]) == self.pid and fields[0] not in "ZX"
+            for pid in all_pids()
+            if pid != self.pid and (fields := _stat(pid))
+        )
+
+    def reap(self) -> Ended:
+        """Kill what is left of the group, and read how the leader, which has ended, did so."""
+        self.signal_group(signal.SIGKILL)
+        _, status, usage = os.wait4(self.pid, 0)
+        self._popen.returncode = os.waitstatus_to_exitcode(status)
+        os.close(self.descriptor)
+        return Ended(self._popen.returncode, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
+
+
+def launch(plan: Launch) -> Process | StartFailure:
+    """Start a command; parent directories of its output files are made."""
+    if not Path(plan.cwd).is_dir():
+        message = f"the working directory {plan.cwd} does not exist on this node; create it, or give another cwd"
+        return StartFailure(NOT_EXECUTABLE, message)
+    with ExitStack() as files:
+        try:
+            stdin, stdout, stderr = _open_files(plan, files)
+        except OSError as error:
+            return StartFailure(NOT_EXECUTABLE, f"can't open {error.filename}: {error.strerror}; check the path")
+        return _spawn(plan, stdin, stdout, stderr)
+
+
+def _spawn(plan: Launch, stdin: int, stdout: int, stderr: int) -> Process | StartFailure:
+    name = plan.command[0] if plan.command else ""
+    try:
+        popen = subprocess.Popen(  # noqa: S603 - running users' commands is what an agent is for
+            plan.command,
+            env=plan.environment,
+            cwd=plan.cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, IndexError):
+        message = f"command '{name}' not found; give its full path, install it on this node, or check its first line"
+        return StartFailure(NOT_FOUND, message)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        message = f"command '{name}' can't be executed: {reason}; is it a program with execute permission?"
+        return StartFailure(NOT_EXECUTABLE, message)
+    return Process(popen)
+
+
+def _open_files(plan: Launch, files: ExitStack) -> tuple[int, int, int]:
+    write = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if plan.append else os.O_TRUNC)
+
+    def opened(path: str, flags: int) -> int:
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o666)
+        files.callback(os.close, descriptor)
+        return descriptor
+
+    for path in {plan.stdout, plan.stderr}:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    stdin = opened(plan.stdin or os.devnull, os.O_RDONLY)
+    stdout = opened(plan.stdout, write)
+    return stdin, stdout, stdout if plan.stderr == plan.stdout else opened(plan.stderr, write)
+
+
+def all_pids() -> list[int]:
+    """Every process that this one can see."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def start_time_of(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot; None if it does not live (a zombie does not)."""
+    fields = _stat(pid)
+    return int(fields[_START_TIME_FIELD]) if fields and fields[0] not in "ZX" else None
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; empty if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return text.rpartition(")")[2].split()

@@ -1,0 +1,92 @@
+"""Reports on their way into the stream: in order per node, several to a message, sent until acknowledged.
+
+While the broker is away a message is repeated with the same id, so the stream stores it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+from rankd.bus.connection import Bus
+from rankd.core.errors import Unavailable
+from rankd.wire.codec import encode
+from rankd.wire.message import Report, ReportMessage
+from rankd.wire.subject import encode_name, node_subject
+
+log = logging.getLogger("rankd.agent")
+
+GATHER_S = 0.003
+RETRY_S = 0.2
+MAX_PER_MESSAGE = 200
+IN_FLIGHT = 64
+
+Acknowledged = Callable[[str, Sequence[Report]], None]
+
+
+class Reporter:
+    """Gathers reports and publishes them; tells ``on_acknowledged`` which are durable."""
+
+    def __init__(self, bus: Bus, on_acknowledged: Acknowledged) -> None:
+        self._bus = bus
+        self._on_acknowledged = on_acknowledged
+        self._waiting: dict[str, list[Report]] = {}
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self.unacknowledged = 0
+
+    def add(self, node: str, report: Report) -> None:
+        """Report this soon."""
+        self._waiting.setdefault(node, []).append(report)
+        self.unacknowledged += 1
+        self._idle.clear()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """For ever: a round, then a moment in which more may gather."""
+        while True:
+            await self._wake.wait()
+            await self.run_once()
+            await asyncio.sleep(GATHER_S)
+
+    async def run_once(self) -> None:
+        """Publish what has gathered; nodes side by side, the messages of one node one after the other."""
+        self._wake.clear()
+        waiting, self._waiting = self._waiting, {}
+        async with asyncio.TaskGroup() as group:
+            for node, reports in waiting.items():
+                group.create_task(self._publish_node(node, reports))
+        if not self.unacknowledged:
+            self._idle.set()
+
+    async def flushed(self) -> None:
+        """Wait until everything is acknowledged."""
+        await self._idle.wait()
+
+    async def _publish_node(self, node: str, reports: list[Report]) -> None:
+        async with self._slots:
+            for first in range(0, len(reports), MAX_PER_MESSAGE):
+                part = reports[first : first + MAX_PER_MESSAGE]
+                await self._publish(node, ReportMessage(reports=part))
+                self.unacknowledged -= len(part)
+                self._on_acknowledged(node, part)
+
+    async def _publish(self, node: str, message: ReportMessage) -> None:
+        message_id = id_of(node, message)
+        while True:
+            try:
+                await self._bus.publish_durably(node_subject(node, "report"), message, message_id)
+            except Unavailable as error:
+                log.info("%d reports of %s wait: %s", len(message.reports), node, error.message)
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
+
+
+def id_of(node: str, message: ReportMessage) -> str:
+    """The same for the same reports, also after a restart of the agent; different for any other."""
+    return f"{encode_name(node)}.{blake2b(encode(message), digest_size=16).hexdigest()}"

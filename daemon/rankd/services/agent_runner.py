@@ -1,0 +1,43 @@
+"""What the agent's service asks of those who run jobs: a real node, or simulated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from rankd.wire.message import AllocationMessage, Report
+
+
+class Order(NamedTuple):
+    """A message of the allocation stream: for which node, its place in the stream, what it says."""
+
+    node: str
+    sequence: int
+    message: AllocationMessage
+
+
+class Runner(Protocol):
+    """Starts and ends jobs, and reports it. Knows an allocation until its end is reported and its order settled."""
+
+    grace_s: float
+
+    async def recover(self) -> None:
+        """Report what an earlier agent left."""
+
+    async def take(self, orders: Sequence[Order]) -> None:
+        """Carry out; returns once every start is recorded, so that the orders may be acknowledged."""
+
+    def settle(self, sequence: int) -> None:
+        """The order will not be delivered again."""
+
+    def unsettled(self) -> list[int]:
+        """Sequences of recovered orders of which it is not known whether they are acknowledged."""
+
+    def acknowledged(self, node: str, reports: Sequence[Report]) -> None:
+        """These reports are in the stream."""
+
+    def running(self, node: str) -> list[int]:
+        """Allocations of this node that have not ended."""
+
+    async def stop(self) -> None:
+        """End everything, cause ``agent_stopped``; returns once all ends are handed to the reporter."""

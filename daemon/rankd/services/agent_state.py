@@ -1,0 +1,177 @@
+"""The agent's memory on disk: one directory per allocation, made before anything is spawned under it.
+
+::
+
+    <state>/lock                              held by the one agent that works with this state
+    <state>/allocations/<allocation>/record   which job, and which message of the stream asked for it
+                                    /process  pid and start time, written after the spawn
+                                    /ended    the end report, until JetStream has acknowledged it
+
+A directory without a record was never started: spawning waits for :meth:`AgentState.claim` to return. Everything
+here blocks, so the agent calls it in threads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.wire.codec import encode
+from rankd.wire.message import Report
+
+T = TypeVar("T")
+
+TOMBSTONE_KEPT_S = 86_400.0
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to start an allocation once. ``job`` is 0 where it was cancelled before it was known."""
+
+    allocation: int
+    job: int
+    sequence: int
+
+
+class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A process, beyond doubt: pids are used again, a pid with its start time (in clock ticks) is not."""
+
+    pid: int
+    start_time: int
+
+
+class Leftover(msgspec.Struct, frozen=True, kw_only=True):
+    """What an earlier agent left of an allocation."""
+
+    claim: Claim
+    process: ProcessRecord | None
+    ended: Report | None
+
+
+class AgentState(AbstractContextManager["AgentState"]):
+    """The directory; as a context manager it holds the lock."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._allocations = self.root / "allocations"
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        """Make and lock the directory.
+
+        Raises:
+            Refused: ``state_in_use``: another agent works with it.
+        """
+        self._allocations.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            message = f"another agent works with {self.root}; end it, or give each a --state directory of its own"
+            raise Refused("state_in_use", message, "state_dir", status=409) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the lock."""
+        os.close(self._lock)
+
+    def claim(self, claims: Sequence[Claim]) -> set[int]:
+        """Make the directories, durably; returns the allocations that had none, which only the caller may start.
+
+        One file holds the record of all and is linked into each directory: two fsyncs, however many starts.
+        """
+        record = self._allocations / ".record"
+        _write_synced(record, encode(list(claims)))
+        made: list[int] = []
+        try:
+            for claim in claims:
+                if self._make(claim.allocation, record):
+                    made.append(claim.allocation)  # noqa: PERF401 - needed up to the failure
+            record.unlink()
+            # later in the file system's journal than the links above, so these are on disk as well
+            _sync_directory(self._allocations)
+        except OSError:
+            self.remove(made)
+            raise
+        return set(made)
+
+    def _make(self, allocation: int, record: Path) -> bool:
+        directory = self._allocations / str(allocation)
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            return False
+        (directory / "record").hardlink_to(record)
+        return True
+
+    def write_process(self, allocation: int, process: ProcessRecord) -> None:
+        """Remember what runs. Not synced: a crash of the machine ends the process too."""
+        (self._allocations / str(allocation) / "process").write_bytes(encode(process))
+
+    def write_end(self, report: Report) -> None:
+        """Remember the end until it is reported. After a crash of the machine it may read as unknown."""
+        (self._allocations / str(report.allocation) / "ended").write_bytes(encode(report))
+
+    def remove(self, allocations: Sequence[int]) -> None:
+        """Forget these."""
+        for allocation in allocations:
+            shutil.rmtree(self._allocations / str(allocation), ignore_errors=True)
+
+    def scan(self) -> list[Leftover]:
+        """What an earlier agent left, in ascending order; what was never started is removed here."""
+        names = sorted(int(name) for name in os.listdir(self._allocations) if name.isdigit())
+        found = [(name, self._read(name)) for name in names]
+        self.remove([name for name, leftover in found if leftover is None])
+        return [leftover for _, leftover in found if leftover is not None]
+
+    def _read(self, allocation: int) -> Leftover | None:
+        directory = self._allocations / str(allocation)
+        claims = _read_json(directory / "record", list[Claim]) or []
+        claim = next((claim for claim in claims if claim.allocation == allocation), None)
+        if claim is None or (claim.job == 0 and _age_s(directory) > TOMBSTONE_KEPT_S):
+            return None
+        return Leftover(
+            claim=claim,
+            process=_read_json(directory / "process", ProcessRecord),
+            ended=_read_json(directory / "ended", Report),
+        )
+
+
+def _age_s(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
+
+
+def _read_json(path: Path, kind: type[T]) -> T | None:
+    """A record; one that is missing or torn (a crash of the machine) is none."""
+    with suppress(FileNotFoundError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    return None
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,113 @@
+"""A child process of ``rankd up``: started in a group of its own, ended when ``up`` dies, restarted by it."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rankd.core.errors import Unavailable
+
+log = logging.getLogger("rankd.up")
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+STEADY_S = 10.0
+"""A process that ran this long gets the first pause again."""
+
+HOPELESS = 5
+"""So many ends in a row without ever having been ready: stop trying."""
+
+STOP_PATIENCE_S = 20.0
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    """In the child, before exec: TERM when ``up`` dies, whatever killed it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Child:
+    """One process that is kept running until :meth:`stop`."""
+
+    def __init__(self, name: str, command: Sequence[str], log_file: Path, on_start: Callable[[], None]) -> None:
+        self.name = name
+        self.was_ready = False
+        self._command = list(command)
+        self._log_file = log_file
+        self._on_start = on_start
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process now running."""
+        running = self._process is not None and self._process.returncode is None
+        return self._process.pid if running and self._process else None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether its end is wanted."""
+        return self._stopping
+
+    async def keep(self) -> None:
+        """Start it, and again whenever it ends, with growing pauses.
+
+        Raises:
+            Unavailable: ``service_failed``: it never became ready.
+        """
+        pause, failures = FIRST_PAUSE_S, 0
+        while True:
+            begun = time.monotonic()
+            status = await self._run()
+            if self.is_stopping:
+                return
+            steady = time.monotonic() - begun > STEADY_S
+            failures = 0 if steady or self.was_ready else failures + 1
+            if failures >= HOPELESS:
+                raise Unavailable("service_failed", f"{self.name} does not start; see {self._log_file}")
+            pause = FIRST_PAUSE_S if steady else pause
+            log.warning("%s ended (%s); starting it again in %.1f s", self.name, _described(status), pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+            if self.is_stopping:
+                return
+
+    async def _run(self) -> int:
+        with self._log_file.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command; a few at start-up
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                process_group=0,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no other thread holds a lock at this point
+            )
+        self._on_start()
+        return await asyncio.to_thread(self._process.wait)
+
+    async def stop(self) -> None:
+        """TERM, patience, KILL; returns when it is gone."""
+        self._stopping = True
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+        try:
+            await asyncio.to_thread(process.wait, STOP_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            log.warning("%s did not stop within %.0f s; killing it", self.name, STOP_PATIENCE_S)
+            os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.to_thread(process.wait)
+
+
+def _described(status: int) -> str:
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"

@@ -1,0 +1,194 @@
+"""Intake: takes requests of users and nodes, and agents' reports; everything is durable before it is answered.
+
+Also here, since they serve what intake writes: the relay (publishes events from the records) and the janitor
+(checkpoints of the write-ahead log).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import Connection
+
+import rankd
+from rankd.bus.connection import Bus
+from rankd.bus.endpoint import Endpoints, NodeHandler, Reply, UserHandler, Verb
+from rankd.bus.health import answer_health
+from rankd.bus.stream import PullConsumer, ensure_streams
+from rankd.config.configuration import Configuration, load_configuration
+from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.errors import Refused
+from rankd.services.looking import looking_verbs
+from rankd.services.relay import Relay
+from rankd.services.runtime import announce, probe, run_until
+from rankd.services.submission import read_submission, reply_of
+from rankd.store import job_action
+from rankd.store.catalog import Catalog, admission_tables, read_catalog, sync_catalog
+from rankd.store.database import Database, sqlite_path
+from rankd.store.group_commit import GroupCommit
+from rankd.store.job import NewJob, insert_jobs
+from rankd.store.node import note_heartbeat, register_node
+from rankd.store.report import take_reports
+from rankd.wire.codec import decode_strict
+from rankd.wire.message import (
+    Heartbeat,
+    JobSelection,
+    NodeRegistered,
+    NodeRegistration,
+    Report,
+    ReportMessage,
+    SelectionReply,
+)
+from rankd.wire.subject import STREAM_REPORTS, node_of, node_pattern
+
+log = logging.getLogger("rankd.intake")
+
+ROLE = "intake"
+CHECKPOINT_EVERY_S = 1.0
+
+_ACTIONS = {"job.cancel": job_action.cancel, "job.hold": job_action.hold, "job.release": job_action.release}
+
+
+class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the broker, the database and the configuration are."""
+
+    nats: str
+    db: str
+    config: Path
+
+
+async def run(options: IntakeOptions, stop: asyncio.Event) -> None:
+    """Serve until ``stop``."""
+    configuration = load_configuration(options.config)
+    async with Database(sqlite_path(options.db)) as database, Bus(options.nats, ROLE) as bus:
+        await database.take_role(ROLE, time.time())
+        catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
+        await ensure_streams(bus)
+        intake = Intake(configuration, catalog, database, bus)
+        await intake.serve(stop)
+
+
+class Intake:
+    """One instance's state: names and ids, and the group commit."""
+
+    def __init__(self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus) -> None:
+        self.configuration = configuration
+        self.catalog = catalog
+        self.tables: AdmissionTables = admission_tables(configuration, catalog)
+        self.database = database
+        self.bus = bus
+        self.relay = Relay(database, bus)
+        self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Answer requests and take reports until ``stop``."""
+        consumer = PullConsumer(self.bus, STREAM_REPORTS, ROLE, [node_pattern("report")])
+        async with asyncio.TaskGroup() as requests:
+            endpoints = Endpoints(self.bus, requests, rankd.__version__)
+            await endpoints.serve(self._verbs(), self._node_verbs())
+            await answer_health(self.bus, ROLE, lambda: probe(self.database, self.bus))
+            log.info("ready")
+            await run_until(stop, self.group.run(), self._take_reports(consumer), self.relay.run(), self._checkpoints())
+
+    def _verbs(self) -> list[Verb]:
+        actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
+        return [Verb("job.submit", self.submit), *actions, *looking_verbs(self.database)]
+
+    def _node_verbs(self) -> dict[str, tuple[str, NodeHandler]]:
+        return {
+            "node_register": (node_pattern("register"), self.register),
+            "node_heartbeat": (node_pattern("heartbeat"), self.heartbeat),
+        }
+
+    async def _after_commit(self) -> None:
+        self.relay.wake.set()
+        await announce(self.bus, ROLE)
+
+    async def _after_rollback(self) -> None:
+        """Ids that the failed transaction gave to new associations do not exist."""
+        self._use(await self.database.read(read_catalog))
+
+    def _use(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.tables = admission_tables(self.configuration, catalog)
+
+    async def submit(self, submitter: Submitter, payload: bytes) -> Reply:
+        """``job.submit``: answers once the jobs are durable."""
+        submission = read_submission(payload, submitter, self.tables)
+        if not submission.accepted:
+            return reply_of(submission, [])
+        now = time.time()
+        new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
+        before = len(self.catalog.associations)
+        ids = await self.group.do(lambda connection: insert_jobs(connection, new, self.catalog))
+        if len(self.catalog.associations) != before:
+            self.tables = admission_tables(self.configuration, self.catalog)
+        return reply_of(submission, ids)
+
+    def _action(self, decide: job_action.Decide) -> UserHandler:
+        async def handle(asker: Submitter, payload: bytes) -> Reply:
+            selection = decode_strict(payload, JobSelection)
+            reply = await self.group.do(lambda c: _act(c, selection, asker, time.time(), decide))
+            if selection.id is not None and reply.failed:
+                failed = reply.failed[0]
+                raise Refused(failed.code, failed.message, "id", _STATUS.get(failed.code, 409))
+            return reply
+
+        return handle
+
+    async def register(self, node: str, payload: bytes) -> Reply:
+        """A node says what it has."""
+        registration = msgspec.json.decode(payload, type=NodeRegistration)
+        await self.group.do(lambda connection: register_node(connection, node, registration, time.time()))
+        return self._registered()
+
+    async def heartbeat(self, node: str, payload: bytes) -> Reply:
+        """An agent's sign of life for its nodes; unknown ones are told to register."""
+        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
+        unknown = await self.group.do(lambda connection: note_heartbeat(connection, nodes, time.time()))
+        if unknown:
+            message = f"not registered: {', '.join(unknown[:10])}; register again"
+            raise Refused("unknown_node", message, "nodes", status=404)
+        return self._registered()
+
+    def _registered(self) -> NodeRegistered:
+        node = self.configuration.settings.node
+        return NodeRegistered(heartbeat_s=node.heartbeat_s, grace_s=node.grace_s)
+
+    async def _take_reports(self, consumer: PullConsumer) -> None:
+        limit = self.configuration.settings.node.max_requeues
+        async for messages in consumer.batches():
+            reports: list[tuple[str, Report]] = []
+            for message in messages:
+                node = node_of(message.subject)
+                reports += [(node, r) for r in msgspec.json.decode(message.data, type=ReportMessage).reports]
+            await self.group.do(lambda c, reports=reports: take_reports(c, reports, limit, time.time()))  # type: ignore[misc]
+            for message in messages:
+                await message.ack()
+
+    async def _checkpoints(self) -> None:
+        while True:
+            await asyncio.sleep(CHECKPOINT_EVERY_S)
+            await self.database.checkpoint()
+
+
+_STATUS = {"unknown_job": 404, "not_owner": 403}
+
+
+def _act(
+    connection: Connection, selection: JobSelection, asker: Submitter, now: float, decide: job_action.Decide
+) -> SelectionReply:
+    """Which jobs a selection means: ids as given; a filter of an ordinary user means own jobs only."""
+    ids = [selection.id] if selection.id is not None else list(selection.ids or [])
+    if selection.filter is not None:
+        chosen = selection.filter
+        if not asker.privileged:
+            chosen = msgspec.structs.replace(chosen, users=[asker.user])
+        ids += job_action.select_ids(connection, chosen)
+    elif not ids:
+        raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
+    return job_action.act(connection, ids, asker, now, decide)

@@ -1,0 +1,58 @@
+"""Requests that only look: the same queries as the command line's, answered over the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rankd.bus.endpoint import Reply, UserHandler, Verb
+from rankd.core.admission.admit import Submitter
+from rankd.store import look
+from rankd.store.database import Database
+from rankd.wire.codec import decode_strict
+from rankd.wire.message import JobFilter, JobShow
+
+Query = Callable[[look.Reader], Any]
+
+
+def looking_verbs(database: Database) -> list[Verb]:
+    """``job.show``, ``job.list``, ``job.history``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
+
+    async def show(_asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, JobShow)
+        record: look.Row = await _read(database, lambda reader: look.job(reader, wanted.id))
+        return record
+
+    async def history(_asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, JobShow)
+        return {"events": await _read(database, lambda reader: look.history(reader, wanted.id))}
+
+    async def jobs(_asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, JobFilter)
+        return {"jobs": await _read(database, lambda reader: look.jobs(reader, wanted))}
+
+    async def priorities(_asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, JobFilter)
+        rows, weights = await _read(database, lambda r: (look.priorities(r, wanted), look.weights(r)))
+        return {"jobs": rows, "weights": weights}
+
+    return [
+        Verb("job.show", show),
+        Verb("job.history", history),
+        Verb("job.list", jobs),
+        Verb("priority.list", priorities),
+        Verb("node.list", _table(database, "nodes", look.nodes)),
+        Verb("queue.list", _table(database, "queues", look.queues)),
+        Verb("share.list", _table(database, "shares", look.shares)),
+    ]
+
+
+def _table(database: Database, name: str, query: Query) -> UserHandler:
+    async def handle(_asker: Submitter, _payload: bytes) -> Reply:
+        return {name: await _read(database, query)}
+
+    return handle
+
+
+async def _read(database: Database, query: Query) -> Any:  # noqa: ANN401 - rows as the views give them
+    return await database.read(lambda connection: query(connection.connection))

@@ -1,0 +1,73 @@
+"""The relay: publishes job events from the records, after their commit, in order.
+
+The records are the outbox; a watermark says how far they are published. A crash in between publishes some
+again under the same message id, which the stream stores once.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from sqlalchemy import Connection
+
+from rankd.bus.connection import Bus
+from rankd.core.errors import Unavailable
+from rankd.services.runtime import Wake
+from rankd.store.database import Database
+from rankd.wire.message import JobEvents, Transition
+from rankd.wire.subject import WAKE, job_event
+
+log = logging.getLogger("rankd.relay")
+
+MARK = "job_events"
+BATCH = 2_000
+LOOK_EVERY_S = 1.0
+
+_EVENTS = """
+SELECT e.id, j."user", e.job_id, e.event, e.state, e.at, e.actor, e.cause
+FROM job_events e JOIN jobs j ON j.id = e.job_id
+WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY e.id LIMIT ?"""
+
+
+class Relay:
+    """Publishes whenever it is woken."""
+
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self.wake = Wake()
+        self._database = database
+        self._bus = bus
+
+    async def run(self) -> None:
+        """Publish for ever."""
+        await self.wake.listen(self._bus, WAKE)
+        while True:
+            if not await self.run_once():
+                await self.wake.wait(LOOK_EVERY_S)
+
+    async def run_once(self) -> bool:
+        """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
+        rows = await self._database.read(lambda c: c.exec_driver_sql(_EVENTS, (MARK, BATCH)).all())
+        if not rows:
+            return False
+        by_user: dict[str, list[Transition]] = {}
+        for id_, user, job, event, state, at, actor, cause in rows:
+            transition = Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause)
+            by_user.setdefault(user, []).append(transition)
+        try:
+            for user, events in by_user.items():
+                message_id = f"job-events-{events[0].id}-{events[-1].id}"
+                await self._bus.publish_durably(job_event(user), JobEvents(events=events), message_id)
+        except Unavailable as error:
+            log.info("events wait: %s", error)
+            return False
+        last = int(rows[-1][0])
+        await self._database.write(lambda connection: _mark(connection, last))
+        return True
+
+
+def _mark(connection: Connection, event_id: int) -> None:
+    connection.exec_driver_sql(
+        "INSERT INTO relay_marks (name, event_id) VALUES (?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET event_id = excluded.event_id",
+        (MARK, event_id),
+    )

@@ -1,0 +1,76 @@
+"""What every service's life has in common."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from rankd.bus.connection import LOST, Bus
+from rankd.core.errors import Unavailable
+from rankd.store.database import Database
+from rankd.wire.message import Committed
+from rankd.wire.subject import WAKE
+
+
+async def run_until(stop: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
+    """Run endless loops together until ``stop``; an error in one ends all."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop) for loop in loops]
+        await stop.wait()
+        for task in tasks:
+            task.cancel()
+
+
+class Wake:
+    """Set by commits of other services (a hint on the bus); :meth:`wait` also returns after a while without one."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Something happened."""
+        self._event.set()
+
+    async def listen(self, bus: Bus, *subjects: str) -> None:
+        """Set it at every message on these subjects."""
+
+        async def on_message(_message: object) -> None:
+            self._event.set()
+
+        for subject in subjects:
+            await bus.client.subscribe(subject, cb=on_message)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until it is set, or the time is over; clears it."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        except TimeoutError:
+            return
+        self._event.clear()
+
+
+async def announce(bus: Bus, service: str) -> None:
+    """Tell the others that there is something new in the database; who misses it looks by itself soon."""
+    try:
+        await bus.publish(WAKE, Committed(service=service))
+    except LOST:
+        return
+
+
+async def probe(database: Database, bus: Bus) -> str:
+    """Ask the database and the bus; the answer says how long each took.
+
+    Raises:
+        Unavailable: one of them does not answer.
+    """
+    begun = time.perf_counter()
+    await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").all())
+    read = time.perf_counter()
+    try:
+        await bus.client.flush(2)
+    except LOST as error:
+        raise Unavailable("bus_unavailable", f"the broker at {bus.url} does not answer: {error}") from error
+    return f"database {(read - begun) * 1000:.1f} ms, bus {(time.perf_counter() - read) * 1000:.1f} ms"

@@ -1,0 +1,216 @@
+"""What the scheduler knows of the database: pending jobs' shapes, the newest order, nodes, and what woke it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.config.configuration import Configuration
+from rankd.core.fairshare.decay import billing_rate
+from rankd.core.model.job import State
+from rankd.core.model.node import Node, NodeState
+from rankd.core.model.quantity import Resources
+from rankd.core.placement.cycle import PartitionProblem
+from rankd.core.placement.request import Shape
+from rankd.core.placement.traversal import Candidate
+from rankd.core.ranking.queue_forest import queue_views, roll_up
+from rankd.store.catalog import Catalog
+from rankd.store.job import last_id
+from rankd.store.node import read_nodes
+
+_JOBS = """
+SELECT j.id, j.revision, j.state, j.queue_id, j.qos_id, j.nodes, j.min_nodes, j.resources, j.constraints,
+    j.exclusive, j.shape, q.partition
+FROM jobs j JOIN queues q ON q.id = j.queue_id WHERE {}"""
+
+_USED = """
+SELECT j.queue_id, l.nodes, l.resources FROM allocations l JOIN jobs j ON j.id = l.job_id
+WHERE l.ended_at IS NULL"""
+
+ENDED = "ended"
+SUBMITTED = "submitted"
+NODES = "nodes"
+STARTED_UP = "started up"
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A pending job as the scheduler keeps it."""
+
+    revision: int
+    queue: int
+    qos: int
+    partition: str
+    shape: Shape
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """A generation's order: job ids with their priorities, first to run first."""
+
+    generation: int = 0
+    revision: int = 0
+    ids: list[int] = []
+    priorities: list[int] = []
+
+
+class SchedulingSource:
+    """The scheduler's memory; everything in it can be read again from the database."""
+
+    def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
+        self.order = Order()
+        self.jobs: dict[int, Waiting] = {}
+        self.triggers: set[str] = {STARTED_UP}
+        self._configuration = configuration
+        self._catalog = catalog
+        self._usage_factors = {catalog.qos[qos.name]: qos.usage_factor for qos in configuration.settings.qos}
+        self._shapes: dict[int, Shape] = {}
+        self._amounts: dict[int, Resources] = {}
+        self._revision = -1
+        self._node_event = -1
+        self._nodes: list[Node] = []
+        self._used: dict[int, Resources] = {}
+
+    def refresh(self, connection: Connection) -> None:
+        """Take in what changed; :attr:`triggers` says whether that calls for a cycle."""
+        self._take_events(connection)
+        self._take_order(connection)
+        if self.triggers:
+            self._nodes = list(read_nodes(connection))
+            self._used = self._used_by_queue(connection)
+
+    def _take_events(self, connection: Connection) -> None:
+        newest = last_id(connection, "job_events")
+        if newest > self._revision:
+            first = self._revision < 0
+            where = "j.state = 'pending'" if first else "j.revision > ?"
+            rows = connection.exec_driver_sql(_JOBS.format(where), () if first else (self._revision,)).all()
+            self._take_jobs(rows)
+            if not first and self._room_was_freed(connection):
+                self.triggers.add(ENDED)
+            self._revision = newest
+        node_event = last_id(connection, "node_events")
+        if node_event != self._node_event:
+            self._node_event = node_event
+            self.triggers.add(NODES)
+
+    def _room_was_freed(self, connection: Connection) -> bool:
+        query = (
+            "SELECT 1 FROM job_events WHERE id > ? AND event IN"
+            " ('complete', 'fail', 'time_out', 'cancel', 'requeue', 'lose_node') LIMIT 1"
+        )
+        return connection.exec_driver_sql(query, (self._revision,)).first() is not None
+
+    def _take_jobs(self, rows: Any) -> None:  # noqa: ANN401 - database rows
+        for (
+            id_,
+            revision,
+            state,
+            queue,
+            qos,
+            nodes,
+            least,
+            resources,
+            constraints,
+            exclusive,
+            key,
+            part,
+        ) in rows:
+            if state != State.PENDING:
+                self.jobs.pop(id_, None)
+                continue
+            shape = self._shapes.get(key)
+            if shape is None:
+                shape = self._shapes[key] = Shape(
+                    partition=part,
+                    nodes=nodes,
+                    min_nodes=least,
+                    resources=json.loads(resources),
+                    constraints=constraints,
+                    exclusive=bool(exclusive),
+                )
+            self.jobs[id_] = Waiting(revision, queue, qos, part, shape)
+
+    def _take_order(self, connection: Connection) -> None:
+        """The newest generation; it is a trigger if any since the last one brought new jobs."""
+        newest = connection.exec_driver_sql(
+            "SELECT max(number), sum(new_jobs) FROM generations WHERE number > ?", (self.order.generation,)
+        ).one()
+        if newest[0] is None:
+            return
+        revision = connection.exec_driver_sql(
+            "SELECT revision FROM generations WHERE number = ?", (newest[0],)
+        ).scalar_one()
+        ids: list[int] = []
+        priorities: list[int] = []
+        for chunk_ids, chunk_priorities in connection.exec_driver_sql(
+            "SELECT ids, priorities FROM ranking_chunks WHERE generation = ? ORDER BY chunk", (newest[0],)
+        ):
+            ids += msgspec.json.decode(chunk_ids)
+            priorities += msgspec.json.decode(chunk_priorities)
+        self.order = Order(generation=newest[0], revision=revision, ids=ids, priorities=priorities)
+        if newest[1]:
+            self.triggers.add(SUBMITTED)
+
+    def problems(self) -> list[PartitionProblem]:
+        """What a cycle decides on, per partition. Jobs that changed after the generation wait for the next one."""
+        ranked = self._ranked()
+        problems = []
+        for partition in self._configuration.partitions:
+            nodes = [node for node in self._nodes if node.partition == partition.name]
+            queues = queue_views(partition, self._catalog.queues, _total(nodes))
+            own = {view.id for view in queues}
+            candidates = {queue: jobs for queue, jobs in ranked.items() if queue in own}
+            problems.append(
+                PartitionProblem(
+                    queues=queues,
+                    candidates=candidates,
+                    shapes={c.job: self.jobs[c.job].shape for jobs in candidates.values() for c in jobs},
+                    used=roll_up(self._used, queues),
+                    nodes=nodes,
+                    node_sort=partition.nodesort,
+                )
+            )
+        return problems
+
+    def _ranked(self) -> dict[int, list[Candidate]]:
+        ranked: dict[int, list[Candidate]] = {}
+        for job, priority in zip(self.order.ids, self.order.priorities, strict=True):
+            waiting = self.jobs.get(job)
+            if waiting is not None and waiting.revision <= self.order.revision:
+                amount = self._whole_amount(waiting.shape)
+                ranked.setdefault(waiting.queue, []).append(Candidate(job, priority, amount))
+        return ranked
+
+    def _whole_amount(self, shape: Shape) -> Resources:
+        """What all nodes of a job need together."""
+        amount = self._amounts.get(id(shape))
+        if amount is None:
+            amount = {kind: value * shape.nodes for kind, value in shape.resources.items()}
+            self._amounts[id(shape)] = amount
+        return amount
+
+    def charge_rate(self, job: int, n_nodes: int) -> float:
+        """Billing units per second that the job costs on so many nodes."""
+        waiting = self.jobs[job]
+        billing = self._configuration.settings.priority.fairshare.billing
+        return billing_rate(waiting.shape.resources, n_nodes, billing, self._usage_factors.get(waiting.qos, 1.0))
+
+    @staticmethod
+    def _used_by_queue(connection: Connection) -> dict[int, Resources]:
+        used: dict[int, Resources] = {}
+        for queue, nodes, resources in connection.exec_driver_sql(_USED):
+            total, count = used.setdefault(queue, {}), len(json.loads(nodes))
+            for kind, amount in json.loads(resources).items():
+                total[kind] = total.get(kind, 0) + amount * count
+        return used
+
+
+def _total(nodes: list[Node]) -> Resources:
+    total: Resources = {}
+    for node in nodes:
+        if node.state in (NodeState.UP, NodeState.DRAINING):
+            for kind, amount in node.capacity.items():
+                total[kind] = total.get(kind, 0) + amount
+    return total

@@ -1,0 +1,50 @@
+"""From a submission's bytes to accepted jobs and per-job errors. Decides by ``core.admission``; writes nothing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.core.admission.admit import AdmissionTables, Submitter, admit
+from rankd.core.errors import Refused
+from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.wire.codec import decode_job, decode_submission
+from rankd.wire.message import Accepted, BatchReply, Rejected
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a message may become jobs. ``places`` are the accepted jobs' places in the batch."""
+
+    is_batch: bool
+    accepted: list[AcceptedJob]
+    places: list[int]
+    rejected: list[Rejected]
+
+
+def read_submission(payload: bytes, submitter: Submitter, tables: AdmissionTables) -> Submission:
+    """Decode and admit.
+
+    Raises:
+        Refused: a single job that is not accepted, or a message that can't be read at all.
+    """
+    message = decode_submission(payload)
+    if isinstance(message, JobRequest):
+        job = admit(message, submitter, tables)
+        return Submission(is_batch=False, accepted=[job], places=[0], rejected=[])
+    submission = Submission(is_batch=True, accepted=[], places=[], rejected=[])
+    for place, raw in enumerate(message.jobs):
+        try:
+            submission.accepted.append(admit(decode_job(raw), submitter, tables))
+            submission.places.append(place)
+        except Refused as error:
+            submission.rejected.append(Rejected(index=place, code=error.code, message=error.message, field=error.field))
+    if message.atomic and submission.rejected:
+        return msgspec.structs.replace(submission, accepted=[], places=[])
+    return submission
+
+
+def reply_of(submission: Submission, ids: list[int]) -> msgspec.Struct | dict[str, object]:
+    """The answer, once the ids are durable."""
+    if not submission.is_batch:
+        return {"id": ids[0]}
+    accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=True)]
+    return BatchReply(accepted=accepted, rejected=submission.rejected)

@@ -1,0 +1,184 @@
+"""``rankd up``: broker, database and all services on one machine, each a process that is kept running.
+
+Stops in the order in which work flows backwards: agents (jobs end and are reported), scheduler, prioritizer,
+intake, broker. ``up.json`` exists exactly while everything answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from rankd.bus.connection import Bus
+from rankd.bus.health import ask_health
+from rankd.config.configuration import load_configuration
+from rankd.core.errors import Unavailable
+from rankd.services.broker import HOST, find_server, free_port, write_configuration
+from rankd.services.child import Child
+from rankd.store.database import Database
+from rankd.store.lock import acquire_or_fail
+from rankd.store.migration import upgrade
+
+log = logging.getLogger("rankd.up")
+
+READY_PATIENCE_S = 60.0
+LOOK_EVERY_S = 0.05
+WATCH_EVERY_S = 1.0
+
+
+class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run. ``nats`` None: the embedded broker, on ``port`` (0: a free one)."""
+
+    directory: Path
+    config: Path
+    simulate: int = 0
+    local_agent: bool = True
+    agent_name: str
+    nats: str | None = None
+    port: int = 0
+
+
+class Up(msgspec.Struct, frozen=True, kw_only=True):
+    """``up.json``."""
+
+    nats: str
+    db: str
+    pids: dict[str, int]
+    ready: bool
+    config: str
+    pid: int
+
+
+async def run(options: UpOptions, stop: asyncio.Event, on_ready: Callable[[Up], None]) -> None:
+    """Start everything, keep it running until ``stop``, stop everything.
+
+    Raises:
+        ConfigurationError, Unavailable: before or instead of running.
+    """
+    load_configuration(options.config)
+    options.directory.mkdir(parents=True, exist_ok=True)
+    lock = acquire_or_fail(options.directory / "up.lock", "rankd up")
+    try:
+        await _Machine(options, on_ready).run(stop)
+    finally:
+        lock.close()
+
+
+class _Machine:
+    def __init__(self, options: UpOptions, on_ready: Callable[[Up], None]) -> None:
+        self._options = options
+        self._on_ready = on_ready
+        self._directory = options.directory.absolute()
+        self._file = self._directory / "up.json"
+        self._db = self._directory / "rankd.db"
+        self._logs = self._directory / "log"
+        self._logs.mkdir(exist_ok=True)
+        self._broker: Child | None = None
+        self._url = options.nats or self._embedded_broker()
+        self._services = {name: self._child(name, command) for name, command in self._commands()}
+        self._ready = False
+
+    def _embedded_broker(self) -> str:
+        port = free_port(self._options.port, self._directory / "nats.port")
+        configuration = write_configuration(self._directory / "nats", port)
+        self._broker = self._child("nats", [find_server(), "--config", str(configuration)])
+        return f"nats://{HOST}:{port}"
+
+    def _child(self, name: str, command: list[str]) -> Child:
+        return Child(name, command, self._logs / f"{name}.log", self._write_file)
+
+    def _commands(self) -> list[tuple[str, list[str]]]:
+        """Services by name, in starting order; agents last."""
+        rankd = [sys.executable, "-m", "rankd"]
+        place = ["--nats", self._url, "--db", str(self._db), "--config", str(self._options.config.absolute())]
+        commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
+        if self._options.local_agent:
+            commands.append(("agent", [*rankd, *self._agent(self._options.agent_name, "agent")]))
+        if self._options.simulate:
+            simulated = self._agent("sim", "agent-sim")
+            commands.append(("agent-sim", [*rankd, *simulated, "--simulate", str(self._options.simulate)]))
+        return commands
+
+    def _agent(self, name: str, folder: str) -> list[str]:
+        return ["agent", "--nats", self._url, "--name", name, "--state", str(self._directory / folder)]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until ``stop``, or until a service turns out to be hopeless."""
+        self._file.unlink(missing_ok=True)
+        async with Database(self._db) as database:
+            await upgrade(database)
+        everything = [child for child in (self._broker, *self._services.values()) if child]
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeping = [group.create_task(child.keep()) for child in everything]
+                watching = group.create_task(self._watch())
+                await stop.wait()
+                watching.cancel()
+                await self._stop()
+                for task in keeping:
+                    task.cancel()
+        finally:
+            self._file.unlink(missing_ok=True)
+            await self._stop()
+
+    async def _stop(self) -> None:
+        self._ready = False
+        self._file.unlink(missing_ok=True)
+        agents = [child for name, child in self._services.items() if name.startswith("agent")]
+        await asyncio.gather(*(child.stop() for child in agents))
+        for name in ("scheduler", "prioritizer", "intake"):
+            await self._services[name].stop()
+        if self._broker is not None:
+            await self._broker.stop()
+
+    async def _watch(self) -> None:
+        """Announce readiness, then keep an eye on which services have ever been ready."""
+        async with Bus(self._url, "up", connect_timeout_s=READY_PATIENCE_S) as bus:
+            async with asyncio.timeout(READY_PATIENCE_S):
+                for name in self._services:
+                    await self._until_ready(bus, name)
+            self._ready = True
+            self._write_file()
+            self._on_ready(self._described())
+            while True:
+                await asyncio.sleep(WATCH_EVERY_S)
+                for name, child in self._services.items():
+                    child.was_ready = child.was_ready or await self._is_ready(bus, name)
+
+    async def _until_ready(self, bus: Bus, name: str) -> None:
+        while not await self._is_ready(bus, name):
+            await asyncio.sleep(LOOK_EVERY_S)  # noqa: ASYNC110 - another process, asked over the bus
+        self._services[name].was_ready = True
+
+    async def _is_ready(self, bus: Bus, name: str) -> bool:
+        try:
+            return (await ask_health(bus, name, timeout_s=1.0)).ready
+        except Unavailable:
+            return False
+
+    def _described(self) -> Up:
+        children = {name: child.pid for name, child in self._services.items()}
+        if self._broker is not None:
+            children["nats"] = self._broker.pid
+        return Up(
+            nats=self._url,
+            db=str(self._db),
+            pids={name: pid for name, pid in children.items() if pid is not None},
+            ready=self._ready,
+            config=str(self._options.config.absolute()),
+            pid=os.getpid(),
+        )
+
+    def _write_file(self) -> None:
+        """Replace ``up.json`` whole; pids change when something was started again."""
+        if not self._ready:
+            return
+        temporary = self._file.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self._described())) + b"\n")
+        temporary.replace(self._file)

@@ -1,0 +1,176 @@
+"""Allocations: committed by the scheduler, then published from the records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.core.model.job import Event, JobRequest, State
+from rankd.core.model.nodelist import fold
+from rankd.core.model.quantity import Resources
+from rankd.core.placement.cycle import WaitReason
+from rankd.store.job import Change, apply_changes, last_id, read_states
+from rankd.wire.message import AllocationMessage, StartJob
+
+_REQUEST = msgspec.json.Decoder(JobRequest)
+
+
+class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A placement to be committed: by which cycle, on which generation, from which rank."""
+
+    job: int
+    revision: int
+    nodes: tuple[str, ...]
+    resources: Resources
+    charge_rate: float
+    generation: int
+    rank: int
+
+
+class Publication(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for one node, with an id that is the same each time it is made of the same records."""
+
+    node: str
+    message: AllocationMessage
+    message_id: str
+
+
+def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cycle: int, now: float) -> int:
+    """Allocate what is still as the cycle saw it; returns how many. Others were cancelled or held meanwhile."""
+    states = read_states(connection, [entry.job for entry in new])
+    revisions = _revisions(connection, [entry.job for entry in new])
+    next_id = last_id(connection, "allocations") + 1
+    changes: list[Change] = []
+    rows: list[tuple[object, ...]] = []
+    parts: list[tuple[int, str]] = []
+    for entry in new:
+        state = states.get(entry.job)
+        if state is None or state.state is not State.PENDING or revisions[entry.job] != entry.revision:
+            continue
+        allocation = next_id + len(rows)
+        nodes = json.dumps(entry.nodes)
+        rows.append((allocation, entry.job, cycle, entry.generation, entry.rank, nodes,
+                     json.dumps(entry.resources), entry.charge_rate, now))  # fmt: skip
+        parts += [(allocation, node) for node in entry.nodes]
+        changes.append(
+            Change(
+                job=entry.job,
+                state=State.PENDING,
+                event=Event.ALLOCATE,
+                actor="scheduler",
+                detail={
+                    "allocation": allocation,
+                    "nodes": entry.nodes,
+                    "generation": entry.generation,
+                    "rank": entry.rank,
+                },
+                columns={"allocation_id": allocation, "nodelist": fold(entry.nodes)},
+            )
+        )
+    if rows:
+        connection.exec_driver_sql(
+            "INSERT INTO allocations (id, job_id, cycle, generation, rank, nodes, resources, charge_rate,"
+            " allocated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+        connection.exec_driver_sql("INSERT INTO allocation_nodes (allocation_id, node) VALUES (?, ?)", parts)
+        apply_changes(connection, changes, now)
+    return len(rows)
+
+
+def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
+    rows = connection.exec_driver_sql(
+        "SELECT id, revision FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(jobs)),),
+    )
+    return dict(rows.tuples().all())
+
+
+def save_reasons(connection: Connection, reasons: Sequence[WaitReason]) -> None:
+    """Why jobs wait, per queue and shape, as the newest cycle found it."""
+    connection.exec_driver_sql("DELETE FROM wait_reasons")
+    if reasons:
+        connection.exec_driver_sql(
+            "INSERT INTO wait_reasons (queue_id, shape, reason, fact) VALUES (?, ?, ?, ?)",
+            [(reason.queue, reason.shape, reason.reason, reason.fact) for reason in reasons],
+        )
+
+
+def last_cycle(connection: Connection) -> int:
+    """The newest cycle that allocated anything; 0 before the first."""
+    return int(connection.exec_driver_sql("SELECT coalesce(max(cycle), 0) FROM allocations").scalar_one())
+
+
+class Unpublished(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages still to be sent, starts before cancels, and the ids of the allocations in them."""
+
+    starts: list[Publication]
+    started: list[int]
+    cancels: list[Publication]
+    cancelled: list[int]
+
+
+def unpublished(connection: Connection) -> Unpublished:
+    """What the records say is not sent yet."""
+    starts: dict[tuple[int, str], list[StartJob]] = {}
+    rows = connection.exec_driver_sql(
+        'SELECT l.id, l.job_id, l.cycle, l.nodes, l.resources, j."user", j.name, j.request'
+        " FROM allocations l JOIN jobs j ON j.id = l.job_id WHERE l.published = 0 ORDER BY l.id LIMIT 2000"
+    ).all()
+    for id_, job, cycle, nodes, resources, user, name, request in rows:
+        names = json.loads(nodes)
+        for rank, node in enumerate(names):
+            start = StartJob(
+                allocation=id_,
+                job=job,
+                user=user,
+                name=name,
+                nodes=names,
+                rank=rank,
+                resources=json.loads(resources),
+                request=_REQUEST.decode(request),
+            )
+            starts.setdefault((cycle, node), []).append(start)
+    cancels, cancelled = _cancellations(connection)
+    publications = [
+        Publication(
+            node=node,
+            message=AllocationMessage(starts=jobs),
+            message_id=f"start-{node}-{jobs[0].allocation}-{jobs[-1].allocation}",
+        )
+        for (_, node), jobs in starts.items()
+    ]
+    return Unpublished(starts=publications, started=[row[0] for row in rows], cancels=cancels, cancelled=cancelled)
+
+
+def _cancellations(connection: Connection) -> tuple[list[Publication], list[int]]:
+    rows = connection.exec_driver_sql(
+        "SELECT id, nodes FROM allocations WHERE cancel IS NOT NULL AND cancel_published = 0"
+        " AND ended_at IS NULL ORDER BY id"
+    ).all()
+    by_node: dict[str, list[int]] = {}
+    for id_, nodes in rows:
+        for node in json.loads(nodes):
+            by_node.setdefault(node, []).append(id_)
+    publications = [
+        Publication(
+            node=node,
+            message=AllocationMessage(cancels=ids),
+            message_id=f"cancel-{node}-{ids[0]}-{ids[-1]}-{len(ids)}",
+        )
+        for node, ids in by_node.items()
+    ]
+    return publications, [row[0] for row in rows]
+
+
+def mark_published(connection: Connection, allocations: Sequence[int], cancels: Sequence[int]) -> None:
+    """These are in the stream."""
+    for column, ids in (("published", allocations), ("cancel_published", cancels)):
+        if ids:
+            connection.exec_driver_sql(
+                f"UPDATE allocations SET {column} = 1 WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(ids)),),
+            )

@@ -1,0 +1,88 @@
+"""Group commit: what arrives within a moment shares one transaction and one fsync.
+
+Works are done in the order of their arrival. If the transaction fails, each is done again by itself, so that
+one that is impossible does not take the others with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from rankd.core.errors import RankdError, Unavailable
+from rankd.store.database import Database
+
+T = TypeVar("T")
+
+MAX_WAITING = 10_000
+MAX_GROUP = 1_000
+
+_Work = tuple[Callable[[Connection], Any], "asyncio.Future[Any]"]
+
+
+class GroupCommit:
+    """``await group.do(work)`` returns once the work is durable; run :meth:`run` in a task group."""
+
+    def __init__(
+        self,
+        database: Database,
+        role: str,
+        after_commit: Callable[[], Awaitable[None]],
+        on_rollback: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._role = role
+        self._after_commit = after_commit
+        self._on_rollback = on_rollback
+        self._queue: asyncio.Queue[_Work] = asyncio.Queue(MAX_WAITING)
+
+    async def do(self, work: Callable[[Connection], T]) -> T:
+        """Do ``work`` in the next transaction.
+
+        Raises:
+            Unavailable: ``busy``: too much is waiting; try again later. Or what the work raised.
+        """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            self._queue.put_nowait((work, future))
+        except asyncio.QueueFull:
+            raise Unavailable("busy", "too many requests are waiting; try again in a second") from None
+        return await future
+
+    async def run(self) -> None:
+        """Commit groups for ever."""
+        while True:
+            await self.run_once()
+
+    async def run_once(self) -> None:
+        """Commit what is waiting, at least one work."""
+        group = [await self._queue.get()]
+        await asyncio.sleep(0)  # what else is ready to run may add to the group
+        while not self._queue.empty() and len(group) < MAX_GROUP:
+            group.append(self._queue.get_nowait())
+        await self._commit(group)
+        await self._after_commit()
+
+    async def _commit(self, group: list[_Work]) -> None:
+        works = [work for work, _ in group]
+        try:
+            results = await self._database.write(lambda c: [work(c) for work in works], role=self._role)
+        except RankdError as error:
+            await self._on_rollback()
+            if len(group) == 1:
+                _reject(group[0][1], error)
+                return
+            for entry in group:
+                await self._commit([entry])
+        else:
+            for (_, future), result in zip(group, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+
+
+def _reject(future: asyncio.Future[Any], error: RankdError) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,264 @@
+"""Jobs and their events: every change of a job is one event, in the same transaction.
+
+Ids of jobs and events are dense and in commit order, since all writers take turns. A job's ``revision`` is
+the id of its last event, so that "what changed since" is one range of an index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.core.admission.admit import vcore_of
+from rankd.core.model.job import AcceptedJob, Event, State, next_state
+from rankd.core.placement.request import Shape
+from rankd.store.catalog import Catalog, add_association
+
+_encode = msgspec.json.Encoder().encode
+
+Value = str | int | float | bool | None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one job, with the columns that change along with it."""
+
+    job: int
+    state: State
+    event: Event
+    actor: str
+    cause: str | None = None
+    detail: Mapping[str, object] | None = None
+    columns: Mapping[str, Value] = {}
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to insert: who sent it, when, under which key."""
+
+    accepted: AcceptedJob
+    actor: str
+    at: float
+
+
+_JOB_COLUMNS = [
+    "id",
+    "revision",
+    "user",
+    "association_id",
+    "queue_id",
+    "qos_id",
+    "application_id",
+    "name",
+    "state",
+    "held",
+    "blocked_by",
+    "class_value",
+    "priority_class",
+    "preemption_policy",
+    "urgency",
+    "nodes",
+    "min_nodes",
+    "vcore",
+    "resources",
+    "constraints",
+    "exclusive",
+    "shape",
+    "time_limit_s",
+    "begin_at",
+    "depends_on",
+    "requeue",
+    "submitted_at",
+    "eligible_at",
+    "key",
+    "comment",
+    "request",
+]
+_INSERT_JOB = "INSERT INTO jobs ({}) VALUES ({})".format(
+    ", ".join(f'"{name}"' for name in _JOB_COLUMNS), ", ".join("?" * len(_JOB_COLUMNS))
+)
+_INSERT_EVENT = (
+    "INSERT INTO job_events (id, job_id, event, state, at, actor, cause, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def last_id(connection: Connection, table: str) -> int:
+    """The largest id that the table ever gave."""
+    row = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).first()
+    return int(row[0]) if row else 0
+
+
+def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog) -> list[int]:
+    """Insert jobs in this order and return their ids; a known key of the user returns the job of that key."""
+    known = _known_keys(connection, new)
+    ids: list[int] = []
+    rows: list[tuple[Value, ...]] = []
+    events = []
+    next_job, next_event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
+    for entry in new:
+        key = (entry.accepted.user, entry.accepted.request.key)
+        if key[1] is not None and key in known:
+            ids.append(known[key])
+            continue
+        job, event = next_job + len(rows), next_event + len(rows)
+        rows.append(_row(connection, job, event, entry, catalog))
+        events.append((event, job, Event.SUBMIT, State.PENDING, entry.at, entry.actor, None, None))
+        ids.append(job)
+        if key[1] is not None:
+            known[key] = job
+    if rows:
+        connection.exec_driver_sql(_INSERT_JOB, rows)
+        connection.exec_driver_sql(_INSERT_EVENT, events)
+    return ids
+
+
+def _known_keys(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[str, str | None], int]:
+    wanted = [
+        [entry.accepted.user, entry.accepted.request.key] for entry in new if entry.accepted.request.key is not None
+    ]
+    if not wanted:
+        return {}
+    rows = connection.exec_driver_sql(
+        'SELECT j."user", j."key", j.id FROM json_each(?) w'
+        " JOIN jobs j ON j.\"user\" = json_extract(w.value, '$[0]') AND j.\"key\" = json_extract(w.value, '$[1]')",
+        (json.dumps(wanted),),
+    )
+    return {(user, key): job for user, key, job in rows}
+
+
+def _row(connection: Connection, job: int, event: int, entry: NewJob, catalog: Catalog) -> tuple[Value, ...]:
+    accepted, request = entry.accepted, entry.accepted.request
+    queue = catalog.queues[accepted.partition, accepted.queue.lower()]
+    blocked = _blocked_by(accepted, entry.at)
+    eligible = not accepted.held and blocked is None
+    return (
+        job,
+        event,
+        accepted.user,
+        _association(connection, accepted, catalog, entry.at),
+        queue,
+        catalog.qos[accepted.qos],
+        _application(connection, queue, request.application, entry.at),
+        request.name or request.command[0].rsplit("/", 1)[-1],
+        State.PENDING,
+        accepted.held,
+        blocked,
+        accepted.class_value,
+        accepted.priority_class,
+        accepted.preemption_policy,
+        accepted.urgency,
+        accepted.nodes,
+        accepted.min_nodes,
+        vcore_of(accepted.resources),
+        json.dumps(accepted.resources),
+        request.constraints,
+        request.exclusive,
+        shape_of(accepted).key(),
+        request.time_limit_s,
+        request.begin_at,
+        _encode(request.depends_on).decode() if request.depends_on else None,
+        request.requeue,
+        entry.at,
+        entry.at if eligible else None,
+        request.key,
+        request.comment,
+        _encode(request).decode(),
+    )
+
+
+def shape_of(accepted: AcceptedJob) -> Shape:
+    """What the job asks nodes for."""
+    return Shape(
+        partition=accepted.partition,
+        nodes=accepted.nodes,
+        min_nodes=accepted.min_nodes,
+        resources=accepted.resources,
+        constraints=accepted.request.constraints,
+        exclusive=accepted.request.exclusive,
+    )
+
+
+def _blocked_by(accepted: AcceptedJob, now: float) -> str | None:
+    if accepted.request.depends_on:
+        return "dependency"
+    begin = accepted.request.begin_at
+    return "begin time" if begin is not None and begin > now else None
+
+
+def _association(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
+    pair = (accepted.account, accepted.user)
+    if pair not in catalog.associations:
+        catalog.associations[pair] = add_association(connection, *pair, shares=1.0, now=now)
+    return catalog.associations[pair]
+
+
+def _application(connection: Connection, queue: int, name: str | None, now: float) -> int | None:
+    if not name:
+        return None
+    connection.exec_driver_sql(
+        "INSERT INTO applications (queue_id, name, created_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (queue_id, name) DO NOTHING",
+        (queue, name, now),
+    )
+    query = "SELECT id FROM applications WHERE queue_id = ? AND name = ?"
+    return int(connection.exec_driver_sql(query, (queue, name)).scalar_one())
+
+
+def apply_changes(connection: Connection, changes: Sequence[Change], now: float) -> None:
+    """Record events and change jobs by them, in this order.
+
+    Raises:
+        InvalidTransition: an event that the job's state does not allow; nothing of the transaction stays.
+    """
+    first = last_id(connection, "job_events") + 1
+    events = []
+    by_columns: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
+    for event, change in enumerate(changes, start=first):
+        after = next_state(change.job, change.state, change.event)
+        detail = None if change.detail is None else json.dumps(change.detail)
+        events.append((event, change.job, change.event, after, now, change.actor, change.cause, detail))
+        columns = {"state": after, "revision": event, **change.columns}
+        by_columns.setdefault(tuple(columns), []).append((*columns.values(), change.job))
+    if events:
+        connection.exec_driver_sql(_INSERT_EVENT, events)
+    for names, rows in by_columns.items():
+        assignments = ", ".join(f'"{name}" = ?' for name in names)
+        connection.exec_driver_sql(f"UPDATE jobs SET {assignments} WHERE id = ?", rows)
+
+
+def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobState]:
+    """The present state of these jobs; unknown ones are left out."""
+    rows = connection.exec_driver_sql(
+        'SELECT j.id, j."user", j.state, j.held, j.blocked_by, j.urgency, j.allocation_id, j.requeue, j.requeues,'
+        " j.cancelled_by FROM json_each(?) w JOIN jobs j ON j.id = w.value",
+        (json.dumps(list(jobs)),),
+    )
+    return {
+        id_: JobState(
+            user=user,
+            state=State(state),
+            held=bool(held),
+            blocked_by=blocked,
+            urgency=urgency,
+            allocation=allocation,
+            requeue=bool(requeue),
+            requeues=requeues,
+            cancelled_by=cancelled_by,
+        )
+        for id_, user, state, held, blocked, urgency, allocation, requeue, requeues, cancelled_by in rows
+    }
+
+
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """What deciding about a job needs to know of it."""
+
+    user: str
+    state: State
+    held: bool
+    blocked_by: str | None
+    urgency: int
+    allocation: int | None
+    requeue: bool
+    requeues: int
+    cancelled_by: str | None

@@ -1,0 +1,294 @@
+"""Looking: synchronous queries on the views, for the command line and for the intake's answers alike.
+
+Standard library and msgspec only (SQLAlchemy takes 0.6 s to import): any DB-API connection with ``?``
+parameters will do. Callers who need rows of one generation hold one read transaction around their calls.
+Amounts come out as users see them: vcore in cores, memory in bytes. JSON columns are decoded.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from rankd.core.errors import Refused, Unavailable
+from rankd.core.model.quantity import shown_resources
+from rankd.wire.message import JobFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+Row = dict[str, Any]
+
+BUSY_TIMEOUT_S = 5.0
+FEW = 500
+"""Up to so many jobs, single look-ups of ranks are faster than reading the whole ranking."""
+
+ACTIVE = ("pending", "allocated", "running")
+_ACTIVE_SQL = "state IN ('pending', 'allocated', 'running')"
+"""Written as in the partial index on jobs, else SQLite does not see that the index serves."""
+
+_JOB_LIST = """
+    id, "user", account, queue, partition, qos, application, name, state, reason, reason_fact, held,
+    class_value, priority_class, urgency, nodes, cores, resources, constraints, exclusive, time_limit_s,
+    begin_at, depends_on, requeues, submitted_at, eligible_at, started_at, ended_at, exit_status, signal,
+    nodelist, comment"""
+
+_JSON = frozenset({"resources", "depends_on", "reason_fact", "nodelist", "detail", "durations", "failures", "weights"})
+_AMOUNTS = frozenset({"capacity", "allocated", "pending", "max", "guaranteed"})
+_BOOLEANS = frozenset({"held", "exclusive", "requeue", "is_default"})
+_BREAKDOWN = (
+    "class_value",
+    "points_sum",
+    "priority",
+    "override",
+    "override_by",
+    "rank",
+    "generation",
+    "ranked_at",
+)
+
+
+class Cursor(Protocol):
+    """What is used of a DB-API cursor."""
+
+    @property
+    def description(self) -> Any:  # noqa: ANN401 - DB-API leaves it open
+        """The columns, each a sequence that starts with the name."""
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> object:  # noqa: ANN401 - drivers differ
+        """Run a statement."""
+
+    def fetchall(self) -> Sequence[Any]:
+        """All rows."""
+
+    def close(self) -> None:
+        """Free it."""
+
+
+class Reader(Protocol):
+    """What is used of a DB-API connection."""
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """A connection that can't write, in one read transaction from its first query on.
+
+    Raises:
+        Unavailable: ``no_database``.
+    """
+    # Not mode=ro: in WAL mode, a database whose last user has gone is read by making its -shm file anew.
+    uri = f"file:{quote(str(path.absolute()))}?mode=rw"
+    try:
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+    except sqlite3.Error as error:
+        raise Unavailable("no_database", f"the database {path} can't be read: {error}") from error
+    return connection
+
+
+def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+    """The rows of a query as dictionaries, decoded."""
+    cursor = connection.cursor()
+    try:
+        cursor.execute(sql, tuple(parameters))
+        names = [column[0] for column in cursor.description]
+        rows = cursor.fetchall()
+    except sqlite3.DatabaseError as error:
+        raise _unreadable(error) from error
+    finally:
+        cursor.close()
+    return _decoded(names, rows)
+
+
+def _unreadable(error: sqlite3.DatabaseError) -> Unavailable:
+    if "no such table" in str(error) or "no such column" in str(error):
+        message = f"this database holds no rankd tables of this version ({error}); run `rankd db upgrade`"
+        return Unavailable("no_schema", message)
+    return Unavailable("database_unreadable", f"the database can't be read: {error}")
+
+
+def _decoded(names: list[str], rows: Iterable[Sequence[Any]]) -> list[Row]:
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    for name in names:
+        if name in _JSON | _AMOUNTS | _BOOLEANS:
+            for record in records:
+                record[name] = _value(name, record[name])
+    return records
+
+
+def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - any column
+    if name in _BOOLEANS:
+        return None if value is None else bool(value)
+    if not isinstance(value, str) or value[:1] not in ("{", "["):
+        return value
+    try:
+        decoded = msgspec.json.decode(value)
+    except msgspec.DecodeError:  # a text that only looks like JSON
+        return value
+    return shown_resources(decoded) if name in _AMOUNTS and isinstance(decoded, dict) else decoded
+
+
+def _has_ranking(connection: Reader) -> bool:
+    """Whether there was a pass yet: the views with factors appear with the first generation."""
+    return bool(fetch(connection, "SELECT 1 AS one FROM sqlite_master WHERE type = 'view' AND name = 'job_priority'"))
+
+
+def _list(values: Iterable[object]) -> str:
+    """Many values as one bound parameter; no limit of SQLite's on their number applies."""
+    return msgspec.json.encode(list(values)).decode()
+
+
+def _conditions(wanted: JobFilter) -> tuple[str, list[object]]:
+    """The WHERE clause; all conditions hold, a list's entries are alternatives."""
+    ids = [*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())]
+    lists: list[tuple[str, Sequence[object] | None]] = [
+        ("id", ids if wanted.id is not None or wanted.ids is not None else None),
+        ('"user"', wanted.users),
+        ("account", wanted.accounts),
+        ("partition", wanted.partitions),
+        ("state", wanted.states),
+        ("name", wanted.names),
+    ]
+    given = [(column, values) for column, values in lists if values is not None]
+    terms = [f"{column} IN (SELECT value FROM json_each(?))" for column, _ in given]
+    parameters: list[object] = [_list(values) for _, values in given]
+    if wanted.queues is not None:
+        terms.append("lower(queue) IN (SELECT lower(value) FROM json_each(?))")
+        parameters.append(_list(wanted.queues))
+    if wanted.states is not None and set(wanted.states) <= set(ACTIVE):
+        terms.append(_ACTIVE_SQL)
+    return (" WHERE " + " AND ".join(terms) if terms else ""), parameters
+
+
+def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
+    """Jobs in any state, by id. Those that are ranked also have ``rank`` and ``priority`` (else None)."""
+    where, parameters = _conditions(wanted)
+    sql = f"SELECT {_JOB_LIST} FROM job{where} ORDER BY id LIMIT ?"
+    rows = fetch(connection, sql, [*parameters, wanted.limit])
+    ranks = _ranks(connection, [row["id"] for row in rows if row["state"] == "pending"])
+    for row in rows:
+        row["rank"], row["priority"] = ranks.get(row["id"], (None, None))
+    return rows
+
+
+def _ranks(connection: Reader, ids: list[int]) -> Mapping[int, tuple[int, int]]:
+    if not ids or not _has_ranking(connection):
+        return {}
+    if len(ids) > FEW:
+        rows = fetch(connection, "SELECT job_id AS id, rank, priority FROM ranking")
+    else:
+        sql = "SELECT id, rank, priority FROM job_priority WHERE id IN (SELECT value FROM json_each(?))"
+        rows = fetch(connection, sql, [_list(ids)])
+    return {row["id"]: (row["rank"], row["priority"]) for row in rows if row["rank"] is not None}
+
+
+def job(connection: Reader, job_id: int) -> Row:
+    """Everything about one job: as submitted, as resolved, as it went; its breakdown while it is pending.
+
+    Raises:
+        Refused: ``unknown_job``.
+    """
+    rows = fetch(connection, "SELECT * FROM job WHERE id = ?", [job_id])
+    if not rows:
+        raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
+    record = rows[0]
+    submitted = msgspec.json.decode(record.pop("request"), type=Row)
+    # What was resolved wins over what was asked for; what has no answer yet (stdout) stays as asked.
+    merged = submitted | {name: value for name, value in record.items() if value is not None or name not in submitted}
+    if record["state"] == "pending":
+        merged["priority_breakdown"] = breakdown(connection, job_id)
+    return merged
+
+
+def breakdown(connection: Reader, job_id: int) -> Row | None:
+    """A pending job's priority by factor; None before the first pass."""
+    rows = priorities(connection, JobFilter(id=job_id))
+    return {name: rows[0][name] for name in (*_BREAKDOWN, "factors")} if rows else None
+
+
+def priorities(connection: Reader, wanted: JobFilter) -> list[Row]:
+    """Breakdowns of pending jobs, by rank, those without one last; ``factors`` in summing order."""
+    where, parameters = _conditions(wanted)
+    return _priorities(connection, f"job_priority{where} ORDER BY rank IS NULL, rank, id", [*parameters, wanted.limit])
+
+
+def head(connection: Reader, limit: int) -> list[Row]:
+    """The breakdowns of the next jobs, at most 10,000, without looking at all the others."""
+    return _priorities(connection, "queue_head ORDER BY rank", [limit])
+
+
+def _priorities(connection: Reader, source: str, parameters: list[object]) -> list[Row]:
+    if not _has_ranking(connection):
+        return []
+    rows = fetch(connection, f"SELECT * FROM {source} LIMIT ?", parameters)
+    by_name = weights(connection)
+    for row in rows:
+        row["factors"] = [_factor(row, name, weight) for name, weight in by_name.items()]
+    return rows
+
+
+def _factor(row: Row, name: str, weight: float) -> Row:
+    """Take the factor's columns out of the row. Where a job's column has its name, it is NAME_factor."""
+    value = row.pop(f"{name}_factor") if f"{name}_factor" in row else row.pop(name)
+    return {"name": name, "value": value, "weight": weight, "points": row.pop(f"{name}_points")}
+
+
+def weights(connection: Reader) -> dict[str, float]:
+    """The factors of the newest generation in summing order, with their weights; empty before the first."""
+    newest = fetch(connection, "SELECT number, weights FROM generation ORDER BY number DESC LIMIT 1")
+    if not newest:
+        return {}
+    sql = "SELECT substr(name, 8) AS name, value FROM generation_numbers WHERE generation = ? AND name LIKE 'weight.%'"
+    exact = {row["name"]: row["value"] for row in fetch(connection, sql, [newest[0]["number"]])}
+    return {name: exact.get(name, weight) for name, weight in newest[0]["weights"].items()}
+
+
+def history(connection: Reader, job_id: int) -> list[Row]:
+    """What happened to a job, oldest first."""
+    columns = "id, job_id, event, state, at, actor, cause, detail"
+    return fetch(connection, f"SELECT {columns} FROM job_event WHERE job_id = ? ORDER BY id", [job_id])
+
+
+def nodes(connection: Reader) -> list[Row]:
+    """Nodes by partition and name, with ``allocated`` amounts and the number of ``allocations`` on each."""
+    rows = fetch(
+        connection,
+        "SELECT name, partition, state, capacity, labels, agent, registered_at, heartbeat_at FROM node"
+        " ORDER BY partition, name",
+    )
+    used = _allocated(connection)
+    for row in rows:
+        row["labels"] = msgspec.json.decode(row["labels"])
+        row["allocations"], amounts = used.get(row["name"], (0, {}))
+        row["allocated"] = shown_resources(amounts)
+    return rows
+
+
+def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, int]]]:
+    """Of each node: how many open allocations, and how much. In one pass: the view's take one each."""
+    sql = "SELECT nodes, resources AS amounts FROM allocation WHERE ended_at IS NULL"
+    used: dict[str, tuple[int, dict[str, int]]] = {}
+    for row in fetch(connection, sql):
+        amounts = msgspec.json.decode(row["amounts"], type=dict[str, int])
+        for node in msgspec.json.decode(row["nodes"], type=list[str]):
+            number, total = used.get(node, (0, {}))
+            used[node] = (number + 1, {k: total.get(k, 0) + amounts.get(k, 0) for k in total | amounts})
+    return used
+
+
+def queues(connection: Reader) -> list[Row]:
+    """The configured queues by partition and path."""
+    return fetch(connection, "SELECT * FROM queue_priority ORDER BY partition, path")
+
+
+def shares(connection: Reader) -> list[Row]:
+    """The accounts (``user`` None) and their users; ``parent`` names the account above."""
+    sql = 'SELECT * FROM association_share ORDER BY account, "user" IS NOT NULL, "user"'
+    return fetch(connection, sql)

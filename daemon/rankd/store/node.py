@@ -1,0 +1,93 @@
+"""Nodes: registration, signs of life."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import Connection
+
+from rankd.core.model.node import Node, NodeState
+from rankd.core.model.quantity import parse_resources
+from rankd.wire.message import NodeRegistration
+
+
+def register_node(connection: Connection, name: str, registration: NodeRegistration, now: float) -> None:
+    """Add a node, or take its new data; an event where anything about it changed.
+
+    Raises:
+        Refused: ``bad_quantity``.
+    """
+    capacity = json.dumps(parse_resources(registration.resources), sort_keys=True)
+    labels = json.dumps(registration.labels, sort_keys=True)
+    wanted = (registration.partition, NodeState.UP.value, capacity, labels)
+    present = connection.exec_driver_sql(
+        "SELECT partition, state, capacity, labels FROM nodes WHERE name = ?", (name,)
+    ).first()
+    state = present[1] if present and present[1] == NodeState.DRAINING else NodeState.UP
+    connection.exec_driver_sql(
+        "INSERT INTO nodes (name, partition, state, capacity, labels, agent, registered_at, heartbeat_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET partition = excluded.partition,"
+        " state = excluded.state, capacity = excluded.capacity, labels = excluded.labels,"
+        " agent = excluded.agent, registered_at = excluded.registered_at, heartbeat_at = excluded.heartbeat_at",
+        (name, registration.partition, state, capacity, labels, registration.agent, now, now),
+    )
+    if present is None or tuple(present) != wanted:
+        record_node_event(connection, name, "joined" if present is None else "changed", now, registration.agent)
+
+
+def record_node_event(connection: Connection, node: str, event: str, now: float, actor: str) -> None:
+    """A change of the nodes, which is a trigger for the scheduler."""
+    connection.exec_driver_sql(
+        "INSERT INTO node_events (node, event, at, actor) VALUES (?, ?, ?, ?)", (node, event, now, actor)
+    )
+
+
+def set_state(connection: Connection, name: str, state: NodeState, now: float, actor: str) -> None:
+    """Another state for a node, with its event; nothing if it has that state."""
+    changed = connection.exec_driver_sql(
+        "UPDATE nodes SET state = ? WHERE name = ? AND state <> ?", (state, name, state)
+    )
+    if changed.rowcount:
+        record_node_event(connection, name, state, now, actor)
+
+
+def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> list[str]:
+    """Record a sign of life; returns the names that are not known (their agent registers again)."""
+    listed = json.dumps(list(nodes))
+    connection.exec_driver_sql(
+        "UPDATE nodes SET heartbeat_at = ? WHERE name IN (SELECT value FROM json_each(?))", (now, listed)
+    )
+    rows = connection.exec_driver_sql(
+        "SELECT value FROM json_each(?) WHERE value NOT IN"
+        f" (SELECT name FROM nodes WHERE state IN ('{NodeState.UP}', '{NodeState.DRAINING}'))",
+        (listed,),
+    )
+    return [row[0] for row in rows]
+
+
+def read_nodes(connection: Connection) -> Iterator[Node]:
+    """All nodes with what their open allocations use."""
+    used: dict[str, dict[str, int]] = {}
+    open_allocations = connection.exec_driver_sql(
+        "SELECT l.nodes, l.resources, j.exclusive FROM allocations l JOIN jobs j ON j.id = l.job_id"
+        " WHERE l.ended_at IS NULL"
+    ).all()
+    nodes = connection.exec_driver_sql("SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name")
+    rows = [(name, part, state, json.loads(cap), json.loads(labels)) for name, part, state, cap, labels in nodes]
+    capacities = {name: capacity for name, _, _, capacity, _ in rows}
+    for names, resources, exclusive in open_allocations:
+        amounts = json.loads(resources)
+        for name in json.loads(names):
+            taken = used.setdefault(name, {})
+            for kind, amount in (capacities.get(name, {}) if exclusive else amounts).items():
+                taken[kind] = taken.get(kind, 0) + amount
+    for name, partition, state, capacity, labels in rows:
+        yield Node(
+            name=name,
+            partition=partition,
+            capacity=capacity,
+            used=used.get(name, {}),
+            labels=labels,
+            state=NodeState(state),
+        )

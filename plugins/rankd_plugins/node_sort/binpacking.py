@@ -1,0 +1,22 @@
+"""Binpacking: the most used node that still fits first, so that whole nodes stay free.
+
+Source: YuniKorn's BinPackingPolicy (``nodesortpolicy: {type: binpacking}``).
+
+>>> import numpy as np
+>>> Binpacking().key(np.array([0.7, 0.2])).argmin().item()          # the first node is fuller
+0
+"""
+
+from __future__ import annotations
+
+from rankd.core.ranking.columns import FloatArray
+
+
+class Binpacking:
+    """Utilisation descending."""
+
+    name = "binpacking"
+
+    def key(self, utilisation: FloatArray) -> FloatArray:
+        """Negated."""
+        return -utilisation

@@ -1,0 +1,22 @@
+"""Fair: the least used node first, so that load spreads.
+
+Source: YuniKorn's FairnessPolicy (``nodesortpolicy: {type: fair}``, the default).
+
+>>> import numpy as np
+>>> Fair().key(np.array([0.7, 0.2])).argmin().item()          # the second node is emptier
+1
+"""
+
+from __future__ import annotations
+
+from rankd.core.ranking.columns import FloatArray
+
+
+class Fair:
+    """Utilisation ascending."""
+
+    name = "fair"
+
+    def key(self, utilisation: FloatArray) -> FloatArray:
+        """As it is."""
+        return utilisation
