@@ -12,11 +12,11 @@ help: ## list the targets
 
 install: $(STAMP) ## set up .venv with rankd and everything it needs
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements-dev.lock pyproject.toml
 	@echo "== setting up $(VENV): locked dependencies, then rankd itself"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankd needs Python 3.11 or newer; this is " + sys.version)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -43,9 +43,12 @@ bench: install ## measure what is claimed; a table on the terminal, JSON in benc
 	@echo "== benchmarks"
 	@for script in benchmarks/bench_*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
+COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
+	--custom-compile-command "make lock" pyproject.toml
+
 lock: ## resolve the dependencies again (needs uv)
-	@uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --group dev \
-		--custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --output-file requirements.lock
+	@$(COMPILE) --group dev --output-file requirements-dev.lock
 
 clean: ## remove everything that was made here
 	rm -rf $(VENV) .rankd dist build .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results

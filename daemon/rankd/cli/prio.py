@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.duration import shown_time
@@ -13,7 +14,6 @@ from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
     import argparse
-import sys
     from collections.abc import Callable
 
     from rankd.cli.option import Subparsers

@@ -135,9 +135,9 @@ def run_agent(arguments: argparse.Namespace) -> int:
 
     options = agent.AgentOptions(
         nats=arguments.nats,
-        state=arguments.state,
+        state_dir=arguments.state,
         name=arguments.name or os.uname().nodename.partition(".")[0],
-        simulate=arguments.simulate,
+        simulate=arguments.simulate or 0,
         partition=arguments.partition,
         resources=arguments.resources,
         labels=arguments.labels,

@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--no-local-agent", action="store_true", help="run no jobs on this machine itself")
     parser.add_argument("--nats", metavar="URL", help="use this broker instead of the embedded one")
     parser.add_argument("--port", type=int, default=0, help="the embedded broker's port (default: a free one)")
-    parser.add_argument("--name", default=os.uname().nodename, help="this machine's name as a node")
+    parser.add_argument("--name", default=os.uname().nodename.partition(".")[0], help="this machine's name as a node")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
 
 

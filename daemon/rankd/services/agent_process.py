@@ -65,8 +65,8 @@ class Process:
     async def exited(self) -> None:
         """Wait until the leader has ended."""
         loop = asyncio.get_running_loop()
-        ended = loop.create_future()
-        loop.add_reader(self.descriptor, lambda: ended.done() or ended.set_result(None))
+        ended: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(self.descriptor, _fulfil, ended)
         try:
             await ended
         finally:
@@ -93,6 +93,11 @@ class Process:
         self._popen.returncode = os.waitstatus_to_exitcode(status)
         os.close(self.descriptor)
         return Ended(self._popen.returncode, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
+
+
+def _fulfil(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def launch(plan: Launch) -> Process | StartFailure:
@@ -147,7 +152,7 @@ def _open_files(plan: Launch, files: ExitStack) -> tuple[int, int, int]:
 
 def all_pids() -> list[int]:
     """Every process that this one can see."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names are wanted
 
 
 def start_time_of(pid: int) -> int | None:

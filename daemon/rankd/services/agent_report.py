@@ -29,9 +29,9 @@ Acknowledged = Callable[[str, Sequence[Report]], None]
 class Reporter:
     """Gathers reports and publishes them; tells ``on_acknowledged`` which are durable."""
 
-    def __init__(self, bus: Bus, on_acknowledged: Acknowledged) -> None:
+    def __init__(self, bus: Bus) -> None:
+        self.on_acknowledged: Acknowledged = lambda _node, _reports: None
         self._bus = bus
-        self._on_acknowledged = on_acknowledged
         self._waiting: dict[str, list[Report]] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -73,7 +73,7 @@ class Reporter:
                 part = reports[first : first + MAX_PER_MESSAGE]
                 await self._publish(node, ReportMessage(reports=part))
                 self.unacknowledged -= len(part)
-                self._on_acknowledged(node, part)
+                self.on_acknowledged(node, part)
 
     async def _publish(self, node: str, message: ReportMessage) -> None:
         message_id = id_of(node, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -17,15 +18,18 @@ class Order(NamedTuple):
 
 
 class Runner(Protocol):
-    """Starts and ends jobs, and reports it. Knows an allocation until its end is reported and its order settled."""
+    """Starts and ends jobs, and reports it. Knows an allocation until its end is reported and its order settled.
+
+    ``grace_s``: how long a job may take to end after it was told to.
+    """
 
     grace_s: float
 
     async def recover(self) -> None:
         """Report what an earlier agent left."""
 
-    async def take(self, orders: Sequence[Order]) -> None:
-        """Carry out; returns once every start is recorded, so that the orders may be acknowledged."""
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:
+        """Carry out, in tasks of this group; returns once every start is recorded, so that orders may be acknowledged."""
 
     def settle(self, sequence: int) -> None:
         """The order will not be delivered again."""

@@ -131,7 +131,7 @@ class AgentState(AbstractContextManager["AgentState"]):
 
     def scan(self) -> list[Leftover]:
         """What an earlier agent left, in ascending order; what was never started is removed here."""
-        names = sorted(int(name) for name in os.listdir(self._allocations) if name.isdigit())
+        names = sorted(int(path.name) for path in self._allocations.iterdir() if path.name.isdigit())
         found = [(name, self._read(name)) for name in names]
         self.remove([name for name, leftover in found if leftover is None])
         return [leftover for _, leftover in found if leftover is not None]

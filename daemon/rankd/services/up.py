@@ -24,6 +24,7 @@ from rankd.services.child import Child
 from rankd.store.database import Database
 from rankd.store.lock import acquire_or_fail
 from rankd.store.migration import upgrade
+from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.up")
 
@@ -158,9 +159,13 @@ class _Machine:
 
     async def _is_ready(self, bus: Bus, name: str) -> bool:
         try:
-            return (await ask_health(bus, name, timeout_s=1.0)).ready
+            return (await ask_health(bus, self._health_name(name), timeout_s=1.0)).ready
         except Unavailable:
             return False
+
+    def _health_name(self, name: str) -> str:
+        """What the service is called on the bus: agents by their own names."""
+        return f"agent-{encode_name(self._options.agent_name)}" if name == "agent" else name
 
     def _described(self) -> Up:
         children = {name: child.pid for name, child in self._services.items()}

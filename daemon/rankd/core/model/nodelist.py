@@ -1,6 +1,7 @@
 """Node lists as clusters write them: ``n[01-08,11]`` for n01 … n08 and n11.
 
-Source: Slurm's hostlist expressions. Folded is the last run of digits in a name; leading zeros are kept.
+Source: Slurm's hostlist expressions. Folded is the last run of digits in a name that has something before it;
+leading zeros are kept.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 LARGEST = 1_000_000
 """More names than this in one expression is a slip of the pen, not a cluster."""
 
-_NAME = re.compile(r"(?P<prefix>.*?)(?P<digits>[0-9]+)(?P<suffix>[^0-9]*)", re.DOTALL)
+_NAME = re.compile(r"(?P<prefix>.+?)(?P<digits>[0-9]+)(?P<suffix>[^0-9]*)", re.DOTALL)
 _PART = re.compile(r"(?P<prefix>[^\[\],]*)\[(?P<ranges>[0-9,\-]+)\](?P<suffix>[^\[\],]*)|(?P<plain>[^\[\],]+)")
 
 
@@ -68,7 +69,7 @@ def unfold(expression: str) -> list[str]:
     while place < len(expression):
         match = _PART.match(expression, place)
         end = match.end() if match else place
-        if not match or (end < len(expression) and expression[end] != ","):
+        if not match or (end < len(expression) and expression[end] != ",") or end + 1 == len(expression):
             raise ValueError(f"'{expression}' is no node list; write one like n[01-08,11],login")
         names += [match["plain"]] if match["plain"] else _unfold_part(match, LARGEST - len(names))
         place = end + 1
@@ -78,8 +79,8 @@ def unfold(expression: str) -> list[str]:
 def _unfold_part(match: re.Match[str], room: int) -> list[str]:
     names: list[str] = []
     for part in match["ranges"].split(","):
-        first, _, last = part.partition("-")
-        last = last or first
+        first, dash, last = part.partition("-")
+        last = last if dash else first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise ValueError(f"'{part}' in '{match[0]}' is no range; write one like 01-08")
         if int(last) - int(first) >= room - len(names):

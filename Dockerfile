@@ -1,0 +1,28 @@
+# One image for every service; docker-compose.yml says which one a container is.
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+COPY requirements.lock requirements-dev.lock ./
+RUN python3 -m venv /build && /build/bin/pip install --quiet --require-hashes -r requirements-dev.lock
+RUN python3 -m venv /opt/rankd && /opt/rankd/bin/pip install --quiet --require-hashes -r requirements.lock
+COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
+COPY config config
+COPY daemon daemon
+COPY migrations migrations
+COPY plugins plugins
+RUN /build/bin/python -m hatchling build -t wheel -d /wheel \
+    && /opt/rankd/bin/pip install --quiet --no-deps /wheel/*.whl
+
+FROM python:3.11-slim-bookworm
+COPY --from=build /opt/rankd /opt/rankd
+RUN useradd --system --create-home --home-dir /var/lib/rankd rankd
+ENV PATH=/opt/rankd/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    RANKD_NATS=nats://nats:4222 \
+    RANKD_DB=/var/lib/rankd/rankd.db \
+    RANKD_CONFIG=/etc/rankd
+COPY config /etc/rankd
+USER rankd
+WORKDIR /var/lib/rankd
+VOLUME /var/lib/rankd
+ENTRYPOINT ["rankd"]
+CMD ["--help"]

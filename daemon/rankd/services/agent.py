@@ -1,0 +1,218 @@
+"""The agent: makes its nodes known, takes allocations from their stream, runs them, and reports.
+
+Allocations come from JetStream only, never from plain subjects: whoever may publish there could start anything.
+A start is acknowledged once its directory exists, and its directory lives until that acknowledgement is confirmed
+and its end is reported, so nothing starts twice under one allocation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from nats.aio.msg import Msg
+from nats.js.errors import NotFoundError
+
+from rankd.bus.connection import LOST, Bus
+from rankd.bus.health import answer_health
+from rankd.bus.stream import PullConsumer, ensure_streams
+from rankd.core.errors import Unavailable
+from rankd.core.model.quantity import Amount
+from rankd.services.agent_real import RealNode
+from rankd.services.agent_registration import Registration
+from rankd.services.agent_report import Reporter
+from rankd.services.agent_runner import Order, Runner
+from rankd.services.agent_simulated import SimulatedNodes
+from rankd.services.agent_state import AgentState
+from rankd.wire.message import AllocationMessage, NodeRegistered, NodeRegistration
+from rankd.wire.subject import STREAM_ALLOCATIONS, encode_name, node_of, node_subject
+
+log = logging.getLogger("rankd.agent")
+
+FLUSH_S = 10.0
+ACK_TIMEOUT_S = 5.0
+RETRY_S = 0.5
+
+_ORDER = msgspec.json.Decoder(AllocationMessage)
+
+
+class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the broker is, and which nodes the agent stands for.
+
+    ``name`` defaults to the host's; a real node is called the same. ``simulate`` 0 means a real node, N the nodes
+    ``<simulate_prefix>1`` … N. ``resources`` default to what this machine lets us use.
+    """
+
+    nats: str
+    state_dir: Path
+    name: str = msgspec.field(default_factory=platform.node)
+    output_dir: Path | None = None
+    partition: str = "default"
+    resources: dict[str, Amount] | None = None
+    labels: dict[str, str] = {}
+    simulate: int = 0
+    simulate_prefix: str = "sim-"
+    simulate_resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"vcore": 8, "memory": "32Gi"})
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes' names."""
+        if not self.simulate:
+            return [self.name]
+        return [f"{self.simulate_prefix}{number}" for number in range(1, self.simulate + 1)]
+
+
+async def run(options: AgentOptions, stop: asyncio.Event) -> None:
+    """Serve until ``stop``; then end what runs, report it, and return."""
+    async with Bus(options.nats, f"agent-{options.name}") as bus:
+        reporter = Reporter(bus)
+        with _runner(options, reporter) as runner:
+            reporter.on_acknowledged = runner.acknowledged
+            async with asyncio.TaskGroup() as group:
+                await Agent(options, bus, runner, reporter, group).serve(stop)
+
+
+@contextmanager
+def _runner(options: AgentOptions, reporter: Reporter) -> Iterator[Runner]:
+    if options.simulate:
+        yield SimulatedNodes(reporter)
+        return
+    with AgentState(options.state_dir) as state:
+        node = RealNode(options.name, state, options.output_dir or state.root / "output", reporter)
+        log.info("jobs run as user %s, whoever submitted them", getpass.getuser())
+        try:
+            yield node
+        finally:
+            node.close()
+
+
+class Agent:
+    """The service's loops, around a runner."""
+
+    def __init__(
+        self, options: AgentOptions, bus: Bus, runner: Runner, reporter: Reporter, group: asyncio.TaskGroup
+    ) -> None:
+        self._options = options
+        self._bus = bus
+        self._runner = runner
+        self._reporter = reporter
+        self._group = group
+        self._registration = Registration(bus, options.nodes, self._describe, self._on_answer)
+        self._taking = asyncio.Lock()
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Run the loops until ``stop``, then wind down in order: take nothing, end all, flush the reports."""
+        await self._runner.recover()
+        await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
+        reporting = self._group.create_task(self._reporter.run())
+        registering = self._group.create_task(self._registration.run())
+        settling = self._group.create_task(self._settle_recovered())
+        taking = self._group.create_task(self._take())
+        await stop.wait()
+        async with self._taking:
+            taking.cancel()
+        settling.cancel()
+        await self._runner.stop()
+        await self._flush()
+        registering.cancel()
+        reporting.cancel()
+
+    async def _flush(self) -> None:
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                await self._reporter.flushed()
+        except TimeoutError:
+            log.warning("%d reports are left for the next start of this agent", self._reporter.unacknowledged)
+
+    async def _take(self) -> None:
+        """Take allocations once the intake knows us: it may have withdrawn some while we were away."""
+        await ensure_streams(self._bus)
+        await self._registration.done.wait()
+        subjects = [node_subject(node, "allocation") for node in self._options.nodes]
+        consumer = PullConsumer(self._bus, STREAM_ALLOCATIONS, f"agent-{self._options.name}", subjects)
+        async for messages in consumer.batches():
+            async with self._taking:
+                await self.run_once(messages)
+
+    async def run_once(self, messages: Sequence[Msg]) -> None:
+        """Carry out what came, then acknowledge it; after a failure it comes again."""
+        orders = [(message, order) for message in messages if (order := await _read(message))]
+        try:
+            await self._runner.take([order for _, order in orders], self._group)
+        except OSError as error:
+            log.error("can't record starts in %s: %s; not started", self._options.state_dir, error)  # noqa: TRY400
+            return
+        for message, order in orders:
+            self._group.create_task(self._acknowledge(message, order.sequence))
+
+    async def _acknowledge(self, message: Msg, sequence: int) -> None:
+        """If it fails the message comes again, finds its directories, and is acknowledged then."""
+        try:
+            await message.ack_sync(timeout=ACK_TIMEOUT_S)
+        except LOST as error:
+            log.info("order %d is not acknowledged yet: %s", sequence, type(error).__name__)
+        else:
+            self._runner.settle(sequence)
+
+    async def _settle_recovered(self) -> None:
+        """Orders of an earlier agent that have left the stream were acknowledged."""
+        for sequence in self._runner.unsettled():
+            if await self._is_gone(sequence):
+                self._runner.settle(sequence)
+
+    async def _is_gone(self, sequence: int) -> bool:
+        while True:
+            try:
+                await self._bus.jetstream.get_msg(STREAM_ALLOCATIONS, sequence)
+            except NotFoundError:
+                return True
+            except LOST:
+                await asyncio.sleep(RETRY_S)
+            else:
+                return False
+
+    def _describe(self, node: str) -> NodeRegistration:
+        resources = self._options.resources
+        if self._options.simulate:
+            resources = self._options.simulate_resources
+        return NodeRegistration(
+            partition=self._options.partition,
+            resources=resources or own_resources(),
+            labels=self._options.labels,
+            agent=self._options.name,
+            running=self._runner.running(node),
+        )
+
+    def _on_answer(self, answer: NodeRegistered) -> None:
+        self._runner.grace_s = answer.grace_s
+
+    async def _probe(self) -> str:
+        if not self._bus.client.is_connected:
+            raise Unavailable("bus_unavailable", f"the broker at {self._bus.url} does not answer")
+        if not self._registration.done.is_set():
+            raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
+        return f"{len(self._options.nodes)} nodes, {self._reporter.unacknowledged} reports waiting"
+
+
+async def _read(message: Msg) -> Order | None:
+    """What a message orders; one that can't be read never comes again."""
+    try:
+        order = _ORDER.decode(message.data)
+    except msgspec.MsgspecError as error:
+        log.error("dropped an unreadable order on %s: %s", message.subject, error)  # noqa: TRY400
+        await message.term()
+        return None
+    return Order(node_of(message.subject), message.metadata.sequence.stream, order)
+
+
+def own_resources() -> dict[str, Amount]:
+    """What this machine lets us use: the cores that we may run on, and the memory."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {"vcore": len(os.sched_getaffinity(0)), "memory": memory}

@@ -1,0 +1,87 @@
+"""Making the agent's nodes known to the intake, and keeping them known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from rankd.bus.connection import Bus
+from rankd.core.errors import RankdError
+from rankd.wire.codec import encode
+from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration
+from rankd.wire.subject import node_subject
+
+log = logging.getLogger("rankd.agent")
+
+RETRY_S = 0.3
+SIDE_BY_SIDE = 32
+
+
+class Registration:
+    """Registers all nodes until that is answered, then sends one heartbeat for all of them at a time."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        nodes: Sequence[str],
+        describe: Callable[[str], NodeRegistration],
+        on_answer: Callable[[NodeRegistered], None],
+    ) -> None:
+        self.done = asyncio.Event()
+        self._bus = bus
+        self._nodes = nodes
+        self._describe = describe
+        self._on_answer = on_answer
+        self._connection = -1
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """For ever: register if the intake does not know us or the connection is a new one; heartbeat."""
+        while True:
+            delay_s = await self.run_once()
+            await asyncio.sleep(delay_s)
+
+    async def run_once(self) -> float:
+        """One exchange; returns after how many seconds the next one is due."""
+        connection = self._bus.client.stats["reconnects"]
+        try:
+            if self._connection != connection:
+                answer = await self._register_all()
+                self._connection = connection
+            else:
+                answer = await self._heartbeat()
+        except RankdError as error:
+            return self._retry(error)
+        self._complaint = ""
+        self._on_answer(answer)
+        self.done.set()
+        return answer.heartbeat_s
+
+    def _retry(self, error: RankdError) -> float:
+        if error.code == "unknown_node":
+            self._connection = -1
+            return 0
+        if error.message != self._complaint:
+            self._complaint = error.message
+            log.warning("%s; trying again", error.message)
+        return RETRY_S
+
+    async def _register_all(self) -> NodeRegistered:
+        answers: list[NodeRegistered] = []
+        for first in range(0, len(self._nodes), SIDE_BY_SIDE):
+            part = self._nodes[first : first + SIDE_BY_SIDE]
+            answers += await asyncio.gather(*(self._register(node) for node in part))
+        log.info("registered %s", self._nodes[0] if len(self._nodes) == 1 else f"{len(self._nodes)} nodes")
+        return answers[-1]
+
+    async def _register(self, node: str) -> NodeRegistered:
+        return await self._ask(node_subject(node, "register"), self._describe(node))
+
+    async def _heartbeat(self) -> NodeRegistered:
+        return await self._ask(node_subject(self._nodes[0], "heartbeat"), Heartbeat(nodes=list(self._nodes)))
+
+    async def _ask(self, subject: str, message: msgspec.Struct) -> NodeRegistered:
+        return await self._bus.request(subject, encode(message), NodeRegistered, timeout_s=5)

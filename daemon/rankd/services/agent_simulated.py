@@ -1,0 +1,109 @@
+"""Simulated nodes: jobs take their time and nothing else; messages and reports are real ones.
+
+One agent stands for many nodes. Everything is in memory: what ran is lost with the agent, and its registration then
+says so (no allocation is running).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from rankd.core.model.job_environment import simulated_run
+from rankd.services.agent_ledger import Entry, Ledger
+from rankd.services.agent_report import Reporter
+from rankd.services.agent_runner import Order
+from rankd.wire.message import Report, StartJob
+
+Place = tuple[str, int]
+"""A node's part in an allocation."""
+
+
+class SimulatedNodes:
+    """Jobs as timers: no task, no thread, no file per job."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.grace_s = 0.0
+        self._reporter = reporter
+        self._ledger: Ledger[Place] = Ledger()
+
+    async def recover(self) -> None:
+        """There is nothing left of an earlier agent."""
+
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - no tasks here
+        """Start and cancel; what was started before is not started again."""
+        cancelled = {(order.node, allocation) for order in orders for allocation in order.message.cancels}
+        for order in orders:
+            for start in order.message.starts:
+                self._take_start((order.node, start.allocation), start, order.sequence)
+        for place in cancelled:
+            self._cancel(place)
+
+    def _take_start(self, place: Place, start: StartJob, sequence: int) -> None:
+        entry = self._ledger.entries.get(place)
+        if entry and not entry.job:
+            self._ledger.identify(entry, start.job, sequence)
+            self._end(entry, cause="cancel")
+        elif not self._ledger.has_seen(place):
+            self._start(self._ledger.add(place, start.job, sequence), start)
+
+    def _start(self, entry: Entry[Place], start: StartJob) -> None:
+        self._report(entry, kind="started")
+        duration_s, exit_status = simulated_run(start.request)
+        limit_s = start.request.time_limit_s
+        loop = asyncio.get_running_loop()
+        if limit_s is not None and limit_s < duration_s:
+            timer = loop.call_later(limit_s, lambda: self._end(entry, cause="timeout", signal=signal.SIGTERM.value))
+        else:
+            timer = loop.call_later(duration_s, lambda: self._end(entry, exit_status=exit_status))
+
+        def terminate(cause: str) -> None:
+            timer.cancel()
+            self._end(entry, cause=cause, signal=signal.SIGTERM.value)
+
+        entry.terminate = terminate
+
+    def _cancel(self, place: Place) -> None:
+        entry = self._ledger.entries.get(place)
+        if entry and entry.terminate:
+            entry.terminate("cancel")
+        elif not self._ledger.has_seen(place):
+            self._end(self._ledger.add(place, 0, 0), cause="cancel")
+
+    def _end(self, entry: Entry[Place], **fields: int | str) -> None:
+        self._ledger.end(entry)
+        self._report(entry, **fields)
+
+    def _report(self, entry: Entry[Place], **fields: int | str) -> None:
+        node, allocation = entry.key
+        base = Report(allocation=allocation, job=entry.job, kind="ended", at=time.time())
+        self._reporter.add(node, msgspec.structs.replace(base, **fields))
+
+    async def stop(self) -> None:
+        """End all jobs."""
+        for entry in list(self._ledger.entries.values()):
+            if entry.terminate:
+                entry.terminate("agent_stopped")
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+    def running(self, node: str) -> list[int]:
+        """Allocations of this node that have not ended. Looks through all."""
+        return [allocation for where, allocation in self._ledger.running() if where == node]
+
+    def unsettled(self) -> list[int]:
+        """Nothing is recovered."""
+        return []
+
+    def settle(self, sequence: int) -> None:
+        """The order won't come again."""
+        self._ledger.settle(sequence)
+
+    def acknowledged(self, node: str, reports: Sequence[Report]) -> None:
+        """These reports are in the stream."""
+        self._ledger.reported((node, report.allocation) for report in reports if report.kind == "ended")
