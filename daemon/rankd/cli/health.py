@@ -41,8 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace) -> Health:
     from rankd.bus.health import ask_health
     from rankd.cli.session import with_bus
+    from rankd.wire.subject import encode_name
+
+    kind, dash, node = arguments.service.partition("-")
+    service = f"{kind}{dash}{encode_name(node)}"
 
     async def action(bus: Bus) -> Health:
-        return await ask_health(bus, arguments.service, timeout_s=arguments.timeout)
+        return await ask_health(bus, service, timeout_s=arguments.timeout)
 
     return with_bus(find(arguments), action, connect_timeout_s=arguments.timeout)

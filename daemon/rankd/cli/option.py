@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
 
+MOST_IDS = 1_000_000
+"""A longer range of ids is a slip of the pen; it would fill the memory."""
+
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -67,10 +70,11 @@ def job_ids(text: str) -> list[int]:
     """
     ids: list[int] = []
     for part in names(text):
-        first, _, last = part.partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal():
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(last) - int(first) < MOST_IDS):
             raise argparse.ArgumentTypeError(f"'{part}' is no job id; write 17 or 17,18 or 17-20")
-        ids.extend(range(int(first), int(last or first) + 1))
+        ids.extend(range(int(first), int(last) + 1))
     return ids
 
 

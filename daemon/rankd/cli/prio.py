@@ -45,19 +45,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-A", "--account", type=names, metavar="ACCOUNTS", help="of these accounts")
     parser.add_argument("-q", "--queue", type=names, metavar="QUEUES", help="in these queues")
     parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="in these partitions")
-    parser.add_argument(
-        "-l", "--long", action="store_true", help="more: rank, partition, what overrides, why it waits"
-    )
+    parser.add_argument("-l", "--long", action="store_true", help="more: rank, partition, what overrides, why it waits")
     parser.add_argument("-n", "--norm", action="store_true", help="the factors' raw values instead of points")
-    parser.add_argument(
-        "-w", "--weights", action="store_true", help="the weights of the factors instead of jobs"
-    )
-    parser.add_argument(
-        "-o", "--format", metavar="SPEC", help="columns, such as '%%i %%u %%Y %%A'; see the reference"
-    )
-    parser.add_argument(
-        "-S", "--sort", metavar="KEYS", help="sort by fields, such as 'u,-Y' (default: by rank)"
-    )
+    parser.add_argument("-w", "--weights", action="store_true", help="the weights of the factors instead of jobs")
+    parser.add_argument("-o", "--format", metavar="SPEC", help="columns, such as '%%i %%u %%Y %%A'; see the reference")
+    parser.add_argument("-S", "--sort", metavar="KEYS", help="sort by fields, such as 'u,-Y' (default: by rank)")
     parser.add_argument("--limit", type=int, default=EVERYTHING, metavar="N", help="at most so many jobs")
     add_output(parser, "-h")
     add_place(parser)
@@ -155,10 +147,7 @@ def _fields(factors: list[str], places: int, *, raw: bool) -> dict[str, Field]:
         "user": column_of("user", "USER"),
         "account": column_of("account", "ACCOUNT"),
         "priority": column_of("priority", "PRIORITY", numeric=True),
-        **{
-            f"factor {name}": _factor_field(name, place, places, raw=raw)
-            for place, name in enumerate(factors)
-        },
+        **{f"factor {name}": _factor_field(name, place, places, raw=raw) for place, name in enumerate(factors)},
         "class": column_of("class_value", "CLASS", numeric=True),
         "qos": column_of("qos", "QOSNAME"),
     }
@@ -171,9 +160,7 @@ def _more() -> dict[str, Field]:
         "r": column_of("partition", "PARTITION"),
         "O": column_of("override", "OVERRIDE", none="-"),
         "R": column_of("reason", "REASON", none="-"),
-        "V": Field(
-            "SUBMIT_TIME", lambda row: row["submitted_at"], lambda row: shown_time(row["submitted_at"])
-        ),
+        "V": Field("SUBMIT_TIME", lambda row: row["submitted_at"], lambda row: shown_time(row["submitted_at"])),
         "g": column_of("generation", "GENERATION", numeric=True),
     }
 

@@ -67,7 +67,10 @@ def _add_agent(subparsers: Subparsers) -> None:
     parser = _service(subparsers, "agent", run_agent, "Run jobs on this node, or pretend to be many nodes.")
     parser.add_argument("--state", metavar="DIR", type=Path, required=True, help="where it keeps what it runs")
     parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
-    parser.add_argument("--simulate", type=int, metavar="N", help="stand for N nodes whose jobs only take their time")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="where jobs' output goes (default: in --state)")
+    parser.add_argument(
+        "--simulate", type=int, default=0, metavar="N", help="stand for N nodes whose jobs only take their time"
+    )
     parser.add_argument("--partition", default="default", help="the nodes' partition")
     parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
     parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
@@ -136,8 +139,9 @@ def run_agent(arguments: argparse.Namespace) -> int:
     options = agent.AgentOptions(
         nats=arguments.nats,
         state_dir=arguments.state,
-        name=arguments.name or os.uname().nodename.partition(".")[0],
-        simulate=arguments.simulate or 0,
+        output_dir=arguments.output,
+        name=arguments.name or os.uname().nodename,
+        simulate=arguments.simulate,
         partition=arguments.partition,
         resources=arguments.resources,
         labels=arguments.labels,

@@ -29,7 +29,7 @@ class Runner(Protocol):
         """Report what an earlier agent left."""
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:
-        """Carry out, in tasks of this group; returns once every start is recorded, so that orders may be acknowledged."""
+        """Carry out, in tasks of this group; returns once every start is recorded: then it may be acknowledged."""
 
     def settle(self, sequence: int) -> None:
         """The order will not be delivered again."""

@@ -52,11 +52,6 @@ class Child:
         running = self._process is not None and self._process.returncode is None
         return self._process.pid if running and self._process else None
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether its end is wanted."""
-        return self._stopping
-
     async def keep(self) -> None:
         """Start it, and again whenever it ends, with growing pauses.
 
@@ -67,7 +62,7 @@ class Child:
         while True:
             begun = time.monotonic()
             status = await self._run()
-            if self.is_stopping:
+            if self._stopping:
                 return
             steady = time.monotonic() - begun > STEADY_S
             failures = 0 if steady or self.was_ready else failures + 1
@@ -77,10 +72,9 @@ class Child:
             log.warning("%s ended (%s); starting it again in %.1f s", self.name, _described(status), pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
-            if self.is_stopping:
-                return
 
     async def _run(self) -> int:
+        """Start it and wait for its end."""
         with self._log_file.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command; a few at start-up
                 self._command,

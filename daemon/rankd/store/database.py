@@ -132,7 +132,8 @@ class Database(AbstractAsyncContextManager["Database"]):
         with self._lock.held(), self._engine.connect() as connection:
             raw = connection.connection.driver_connection
             assert isinstance(raw, sqlite3.Connection)  # noqa: S101 - narrows the type
-            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # PASSIVE never waits: a reader that forgot to finish must not hold up everybody's writes
+            raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def take_role(self, role: str, now: float) -> int:
         """Become the only holder of ``role`` until :meth:`__aexit__`; returns the new epoch.

@@ -37,8 +37,22 @@ _JOB_LIST = """
     begin_at, depends_on, requeues, submitted_at, eligible_at, started_at, ended_at, exit_status, signal,
     nodelist, comment"""
 
-_JSON = frozenset({"resources", "depends_on", "reason_fact", "nodelist", "detail", "durations", "failures", "weights"})
-_AMOUNTS = frozenset({"capacity", "allocated", "pending", "max", "guaranteed"})
+_JSON = frozenset(
+    {
+        "resources",
+        "depends_on",
+        "reason_fact",
+        "nodelist",
+        "detail",
+        "durations",
+        "failures",
+        "weights",
+        "pending",
+        "allocated",
+    }
+)
+_AMOUNTS = frozenset({"capacity", "max", "guaranteed"})
+"""Stored in internal units; the other amounts are in the users' already."""
 _BOOLEANS = frozenset({"held", "exclusive", "requeue", "is_default"})
 _BREAKDOWN = (
     "class_value",
@@ -182,11 +196,24 @@ def _ranks(connection: Reader, ids: list[int]) -> Mapping[int, tuple[int, int]]:
     if not ids or not _has_ranking(connection):
         return {}
     if len(ids) > FEW:
-        rows = fetch(connection, "SELECT job_id AS id, rank, priority FROM ranking")
-    else:
-        sql = "SELECT id, rank, priority FROM job_priority WHERE id IN (SELECT value FROM json_each(?))"
-        rows = fetch(connection, sql, [_list(ids)])
+        return _whole_ranking(connection)
+    sql = "SELECT id, rank, priority FROM job_priority WHERE id IN (SELECT value FROM json_each(?))"
+    rows = fetch(connection, sql, [_list(ids)])
     return {row["id"]: (row["rank"], row["priority"]) for row in rows if row["rank"] is not None}
+
+
+def _whole_ranking(connection: Reader) -> Mapping[int, tuple[int, int]]:
+    """Rank and priority of every ranked job, from the stored chunks: a tenth of a second per 400,000 jobs."""
+    sql = (
+        "SELECT first_rank, ids, priorities FROM ranking_chunks"
+        " WHERE generation = (SELECT max(number) FROM generations)"
+    )
+    ranks: dict[int, tuple[int, int]] = {}
+    for chunk in fetch(connection, sql):
+        ids = msgspec.json.decode(chunk["ids"], type=list[int])
+        priorities = msgspec.json.decode(chunk["priorities"], type=list[int])
+        ranks.update(zip(ids, enumerate(priorities, start=chunk["first_rank"]), strict=True))
+    return ranks
 
 
 def job(connection: Reader, job_id: int) -> Row:

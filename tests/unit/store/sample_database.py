@@ -121,9 +121,7 @@ def _fill_generation(put):
     put("generation_associations", generation=GENERATION, association_id=1, usage=1000.0)
     put(
         "generation_queues", generation=GENERATION, queue_id=2, priority=5000, share=0.25, pending_jobs=1,
-        pending='{"vcore":1500}', allocated='{"vcore":3000}',
+        pending='{"vcore":1.5}', allocated='{"vcore":3}',
     )  # fmt: skip
-    put(
-        "ranking_chunks", generation=GENERATION, chunk=0, first_rank=1, ids="[2,1]", priorities="[7540,5000]"
-    )
+    put("ranking_chunks", generation=GENERATION, chunk=0, first_rank=1, ids="[2,1]", priorities="[7540,5000]")
     put("rank_chunks", generation=GENERATION, chunk=0, first_id=0, ranks="[null,2,1,null,null,null,null]")

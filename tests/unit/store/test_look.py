@@ -1,10 +1,11 @@
 import sqlite3
 
 import pytest
+from unit.store.sample_database import GENERATION, GIB, NOW, WEIGHTS, make_database
+
 from rankd.core.errors import Refused, Unavailable
 from rankd.store import look
 from rankd.wire.message import JobFilter
-from unit.store.sample_database import GENERATION, GIB, NOW, WEIGHTS, make_database
 
 
 @pytest.fixture(scope="module")

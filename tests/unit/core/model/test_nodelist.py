@@ -1,6 +1,7 @@
 import random
 
 import pytest
+
 from rankd.core.model.nodelist import fold, unfold
 
 
@@ -41,7 +42,10 @@ def test_unfold_keeps_the_order_and_the_zeros(expression, names):
     assert unfold(expression) == names
 
 
-@pytest.mark.parametrize("expression", ["n[", "n[]", "n[1-]", "n[-3]", "n[3-1]", "n[1", "n1]", "n[1]2[3]", "a,,b", ",a", "n[a]", "n[1,,2]", "a,"])
+@pytest.mark.parametrize(
+    "expression",
+    ["n[", "n[]", "n[1-]", "n[-3]", "n[3-1]", "n[1", "n1]", "n[1]2[3]", "a,,b", ",a", "n[a]", "n[1,,2]", "a,"],
+)
 def test_unfold_refuses_what_is_no_node_list(expression):
     with pytest.raises(ValueError, match="write one"):
         unfold(expression)
@@ -55,6 +59,9 @@ def test_unfold_refuses_a_slip_of_the_pen_at_once():
 def test_folding_loses_no_name():
     shuffled = random.Random(7)
     for _ in range(200):
-        names = {f"{shuffled.choice(['n', 'gpu', 'r1n'])}{shuffled.randrange(120):0{shuffled.choice([1, 3])}}" for _ in range(40)}
+        names = {
+            f"{shuffled.choice(['n', 'gpu', 'r1n'])}{shuffled.randrange(120):0{shuffled.choice([1, 3])}}"
+            for _ in range(40)
+        }
         assert set(unfold(fold(names))) == names
         assert len(unfold(fold(names))) == len(names)

@@ -1,0 +1,272 @@
+"""Builders: the smallest thing of each kind, so that a test names only what it is about."""
+
+import functools
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from rankd.config.configuration import Configuration
+from rankd.core.admission.admit import AdmissionTables, QueueEntry
+from rankd.core.admission.priority_class import ClassTable
+from rankd.core.fairshare.tree import AccountTree
+from rankd.core.model.association import Association
+from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.core.model.queue import Partition, Queue, QueueProperties
+from rankd.core.model.setting import PrioritySettings, Settings
+from rankd.core.placement.cycle import PartitionProblem
+from rankd.core.placement.node_table import NodeTable
+from rankd.core.placement.request import Shape
+from rankd.core.placement.traversal import Candidate
+from rankd.core.model.node import Node
+from rankd.core.model.queue import NodeSort
+from rankd.core.ranking.columns import NO_GROUP, JobColumns, JobRow
+from rankd.core.ranking.factor import FactorContext, Groups
+from rankd.core.ranking.order import Applications
+from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.ranking import RankingState, Usage
+from rankd.store.database import Database
+from rankd.store.migration import upgrade
+from rankd_plugins.node_sort.binpacking import Binpacking
+from rankd_plugins.node_sort.fair import Fair
+
+NOW = 1_700_000_000.0
+NAN = float("nan")
+GIB = 2**30
+
+
+# --- ranking ------------------------------------------------------------------------------------------------
+
+
+def job_row(id=1, **fields):
+    """A job that has been eligible since :data:`NOW`, in groups 0, asking for one core of one node."""
+    usual = {
+        "association": 0,
+        "queue": 0,
+        "qos": 0,
+        "partition": 0,
+        "application": NO_GROUP,
+        "class_value": 0,
+        "urgency": 16,
+        "nodes": 1,
+        "vcore": 1000,
+        "shape": 0,
+        "time_limit_s": None,
+        "submitted_at": NOW,
+        "eligible_at": NOW,
+        "fixed_priority": None,
+    }
+    return JobRow(**{"id": id, **usual, **fields})
+
+
+def columns(*rows):
+    """Rows as columns."""
+    return JobColumns.from_rows(rows)
+
+
+def groups(**arrays):
+    """One group of each kind: fair share 0, no QoS priority, no queue factor, a partition of 10 nodes and 100 cores."""
+    usual = {
+        "fairshares": [0.0],
+        "qos_priorities": [0.0],
+        "qos_factors": [NAN],
+        "queue_factors": [NAN],
+        "partition_nodes": [10.0],
+        "partition_cores": [100.0],
+    }
+    return Groups(**{name: np.array(values, dtype=np.float64) for name, values in {**usual, **arrays}.items()})
+
+
+def context(*rows, now=NOW, **arrays):
+    """A pass at ``now`` over these jobs."""
+    return FactorContext(now=now, jobs=columns(*rows), groups=groups(**arrays))
+
+
+def view(id, path, parent=None, *, guaranteed=None, effective_max=None, maximum=None, **properties):
+    """A queue as a pass and a cycle see it."""
+    return QueueView(
+        id=id,
+        path=path,
+        parent=parent,
+        properties=QueueProperties(**properties),
+        guaranteed=guaranteed or {},
+        effective_max=effective_max or {},
+        maximum=maximum or {},
+    )
+
+
+def views(*specs):
+    """Queues from (path, properties), parents first; ids are places, parents follow from the paths.
+
+    >>> [(v.id, v.parent) for v in views(("root", {}), ("root.a", {}))]
+    [(0, None), (1, 0)]
+    """
+    ids = {path: place for place, (path, _) in enumerate(specs)}
+    return [view(ids[path], path, ids.get(path.rpartition(".")[0]), **fields) for path, fields in specs]
+
+
+def no_applications():
+    """No job belongs to a named application."""
+    return Applications(created_at=np.empty(0), id_places=np.empty(0, dtype=np.int64))
+
+
+def no_usage(n_users=0):
+    """Nobody has used anything."""
+    empty = np.empty(0)
+    return Usage(
+        amounts=np.zeros(n_users), at=np.full(n_users, NOW), users=np.empty(0, dtype=np.int64),
+        rates=empty, since=empty, until=empty,
+    )  # fmt: skip
+
+
+def state(*rows, queues, **fields):
+    """What a pass looks at: one partition without nodes, no associations."""
+    usual = {
+        "tree": AccountTree.build([Association(account="root")]),
+        "association_ids": np.empty(0, dtype=np.int64),
+        "usage": no_usage(),
+        "qos_priorities": np.zeros(1),
+        "qos_factors": np.full(1, NAN),
+        "used": {},
+        "shapes": [{"vcore": 1000}],
+        "totals": [{}],
+        "partition_nodes": np.zeros(1),
+        "partition_cores": np.zeros(1),
+        "applications": no_applications(),
+    }
+    return RankingState(**{"jobs": columns(*rows), "queues": [queues], **usual, **fields})
+
+
+# --- placement ----------------------------------------------------------------------------------------------
+
+
+def node(name, vcore=4000, used=None, **fields):
+    """A node that is up, with cores only."""
+    return Node(**{"name": name, "capacity": {"vcore": vcore}, "used": used or {}, **fields})
+
+
+def shape(vcore=1000, nodes=1, **fields):
+    """One core on each of ``nodes`` nodes."""
+    return Shape(
+        **{"partition": "default", "nodes": nodes, "min_nodes": nodes, "resources": {"vcore": vcore}, **fields}
+    )
+
+
+def table(*nodes, policy="fair", weights=None):
+    """The nodes as a cycle keeps them."""
+    policies = {"fair": Fair, "binpacking": Binpacking}
+    return NodeTable(nodes, policies[policy](), weights or NodeSort().resourceweights)
+
+
+def candidate(job, asked, priority=0):
+    """A job with the whole amount that its shape asks for."""
+    return Candidate(job, priority, {kind: amount * asked.nodes for kind, amount in asked.resources.items()})
+
+
+def problem(queues, waiting, nodes, *, used=None, node_sort=None):
+    """A cycle's input; ``waiting`` maps a queue's id to (job, shape, priority) in the leaf's order."""
+    return PartitionProblem(
+        queues=queues,
+        candidates={queue: [candidate(job, asked, prio) for job, asked, prio in jobs] for queue, jobs in waiting.items()},
+        shapes={job: asked for jobs in waiting.values() for job, asked, _ in jobs},
+        used=used or {},
+        nodes=nodes,
+        node_sort=node_sort or NodeSort(),
+    )
+
+
+# --- admission and store ------------------------------------------------------------------------------------
+
+
+def leaf(path, **fields):
+    """A leaf queue of the configuration."""
+    return Queue(**{"name": path.rpartition(".")[2], "path": path, **fields})
+
+
+def parent(path, *queues, **fields):
+    """A queue with others below it."""
+    return leaf(path, parent=True, queues=queues, **fields)
+
+
+def configuration(*, root=None, partitions=None, associations=None, **settings):
+    """One partition with the queue root.default; alice and bob in the account physics."""
+    root = root or parent("root", leaf("root.default"))
+    listed = associations or (
+        Association(account="physics"),
+        Association(account="physics", user="alice"),
+        Association(account="physics", user="bob"),
+    )
+    return Configuration(
+        directory="",
+        settings=Settings(**settings),
+        partitions=partitions or (Partition(root=root),),
+        associations=tuple(listed),
+        classes=(),
+    )
+
+
+def accepted(user="alice", **fields):
+    """A job as admission leaves it; ``request`` takes further fields of the request."""
+    request = JobRequest(**{"command": ["true"], **fields.pop("request", {})})
+    usual = {
+        "account": "physics",
+        "queue": "root.default",
+        "qos": "normal",
+        "partition": "default",
+        "class_value": 0,
+        "priority_class": None,
+        "preemption_policy": "PreemptLowerPriority",
+        "urgency": 16,
+        "held": False,
+        "nodes": 1,
+        "min_nodes": fields.get("nodes", 1),
+        "resources": {"vcore": 1000},
+    }
+    return AcceptedJob(**{"user": user, **usual, **fields}, request=request)
+
+
+def admission_tables(**fields):
+    """Queues root (parent) and root.default; alice in physics; no classes but the built-in ones."""
+    usual = {
+        "settings": Settings(),
+        "classes": ClassTable.of(),
+        "partitions": ("default",),
+        "queues": {
+            ("default", path): QueueEntry(partition="default", path=path, is_leaf=is_leaf)
+            for path, is_leaf in (("root", False), ("root.default", True))
+        },
+        "associations": frozenset({("physics", "alice")}),
+        "accounts": frozenset({"root", "physics"}),
+        "default_accounts": {"alice": "physics"},
+    }
+    return AdmissionTables(**{**usual, **fields})
+
+
+def priority_settings(**fields):
+    """Settings with the weights given, or the default ones."""
+    return PrioritySettings(**fields)
+
+
+@functools.cache
+def _template():
+    """A database with the schema and nothing else, made once per run."""
+    directory = tempfile.TemporaryDirectory(prefix="rankd-test-")
+    path = Path(directory.name) / "empty.db"
+
+    async def make():
+        async with Database(path, durable=False) as database:
+            await upgrade(database)
+
+    import asyncio
+
+    with asyncio.Runner() as runner:
+        runner.run(make())
+    return directory, path
+
+
+def new_database(directory):
+    """The path of a database with an empty schema in this directory."""
+    path = Path(directory) / "rankd.db"
+    shutil.copyfile(_template()[1], path)
+    return path

@@ -1,0 +1,73 @@
+"""A real nats-server per test: every subject of rankd has the same prefix, and a server starts in 50 ms."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+READY_S = 20
+
+
+class Broker:
+    """A nats-server with JetStream on 127.0.0.1, which can be killed and started again on its port and store."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._configuration = directory / "nats.conf"
+        self._directory = directory
+        self._port = -1  # the server's way to say: any free one
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        store = self._directory / "jetstream"
+        self._configuration.write_text(
+            f'host: 127.0.0.1\nport: {self._port}\njetstream {{ store_dir: "{store}", sync_interval: always }}\n'
+        )
+        server = Path(sys.executable).with_name("nats-server")
+        self._process = subprocess.Popen(
+            [server, "-c", self._configuration], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
+        ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
+        self._reader.start()
+        if not ready.wait(READY_S):
+            raise RuntimeError("nats-server did not start")
+
+    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        """Its log must be read to the end, or the server blocks."""
+        for line in process.stderr:
+            if found := re.search(r"Listening for client connections on \S+:(\d+)", line):
+                self._port = int(found.group(1))
+            if "Server is ready" in line:
+                ready.set()
+        process.stderr.close()
+
+    def kill(self) -> None:
+        """As a crash: SIGKILL."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    server = Broker(tmp_path / "broker")
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def nats_url(broker: Broker) -> str:
+    return broker.url

@@ -1,0 +1,178 @@
+import argparse
+import asyncio
+
+import msgspec
+import pytest
+
+from rankd.cli.control import selection
+from rankd.cli.delivery import Delivered, messages, report, shown_ids, status_of
+from rankd.cli.main import _parser
+from rankd.cli.option import job_ids, key_value, names
+from rankd.cli.session import Asker, login_name, repeat
+from rankd.core.errors import Refused, Unavailable
+from rankd.wire.message import JobBatch, JobFilter, Rejected
+
+JOBS = [{"command": ["sleep", str(number)], "key": f"k-{number}"} for number in range(25_000)]
+
+
+def batches(largest, **keywords):
+    return [
+        (first, msgspec.json.decode(payload, type=JobBatch)) for first, payload in messages(JOBS, largest, **keywords)
+    ]
+
+
+@pytest.mark.parametrize("largest", [10_000, 300_000, 10**9])
+def test_messages_hold_all_jobs_in_order_within_both_limits(largest):
+    sent = []
+    for first, payload in messages(JOBS, largest):
+        batch = msgspec.json.decode(payload, type=JobBatch)
+        assert first == len(sent)
+        assert len(payload) <= largest
+        assert len(batch.jobs) <= 10_000
+        sent += [msgspec.json.decode(job) for job in batch.jobs]
+    assert sent == JOBS
+
+
+def test_a_job_larger_than_the_limit_goes_alone_and_the_broker_says_so():
+    assert [first for first, _ in messages(JOBS[:3], 10)] == [0, 1, 2]
+
+
+def test_all_or_nothing_is_said_in_the_message():
+    assert [batch.atomic for _, batch in batches(10**9, atomic=True)] == [True] * 3
+    assert [batch.atomic for _, batch in batches(10**9)] == [False] * 3
+
+
+@pytest.mark.parametrize(("ids", "text"), [([3], "3"), ([3, 4], "3-4"), ([9, 3, 4, 5], "3-5,9"), ([1, 3, 5], "1,3,5")])
+def test_numbers_are_shown_as_ranges(ids, text):
+    assert shown_ids(ids) == text
+
+
+@pytest.mark.parametrize(
+    ("record", "status"),
+    [
+        ({"state": "completed", "exit_status": 0}, 0),
+        ({"state": "failed", "exit_status": 7}, 7),
+        ({"state": "failed", "exit_status": None, "signal": 9}, 137),
+        ({"state": "timeout", "signal": 15}, 143),
+        ({"state": "cancelled", "exit_status": None, "signal": None}, 1),
+        ({"state": "failed", "exit_status": 0}, 1),
+    ],
+)
+def test_waiting_ends_with_what_a_shell_would_say(record, status):
+    assert status_of(record) == status
+
+
+def output(**changes):
+    return argparse.Namespace(**({"json": False, "parsable": False, "count": 1, "file": None} | changes))
+
+
+@pytest.mark.parametrize(
+    ("ids", "flags", "text"),
+    [
+        ({0: 17}, {}, "Submitted batch job 17\n"),
+        ({0: 17}, {"parsable": True}, "17\n"),
+        ({0: 17, 1: 18}, {"count": 2}, "Submitted 2 batch jobs 17-18\n"),
+        ({0: 17, 1: 18}, {"parsable": True}, "17\n18\n"),
+        ({}, {}, ""),
+    ],
+)
+def test_submissions_print_sbatchs_line(ids, flags, text, capsys):
+    report(Delivered(ids=ids, rejected=[]), output(**flags))
+    assert capsys.readouterr().out == text
+
+
+def test_submissions_as_json(capsys):
+    report(Delivered(ids={0: 17}, rejected=[]), output(json=True))
+    assert msgspec.json.decode(capsys.readouterr().out) == {"id": 17}
+    bad = Rejected(index=1, code="unknown_queue", message="unknown queue 'x'", field="queue")
+    report(Delivered(ids={0: 17}, rejected=[bad]), output(json=True, count=2))
+    answer = msgspec.json.decode(capsys.readouterr().out)
+    assert answer["ids"] == [17]
+    assert answer["rejected"][0]["index"] == 1
+
+
+def test_copies_that_are_refused_for_one_reason_are_one_line(capsys):
+    bad = [Rejected(index=place, code="c", message="no") for place in (0, 1, 2)]
+    report(Delivered(ids={}, rejected=[*bad, Rejected(index=4, code="c", message="never")]), output(count=5))
+    assert capsys.readouterr().err == "rankd: 3 jobs (0-2) refused: no\nrankd: job 4 refused: never\n"
+
+
+class Flaky:
+    """Answers after some failures, as a daemon that restarts does."""
+
+    def __init__(self, failures, error):
+        self.left = failures
+        self.error = error
+
+    async def __call__(self):
+        if self.left:
+            self.left -= 1
+            raise self.error
+        return "done"
+
+
+async def test_what_is_unavailable_is_asked_again(monkeypatch):
+    monkeypatch.setattr("rankd.cli.session.RETRY_PAUSE_S", 0.001)
+    action = Flaky(3, Unavailable("no_answer", "nobody"))
+    assert await repeat(action, asyncio.get_running_loop().time() + 10) == "done"
+    assert action.left == 0
+
+
+async def test_what_stays_unavailable_is_given_up_in_time(monkeypatch):
+    monkeypatch.setattr("rankd.cli.session.RETRY_PAUSE_S", 0.001)
+    with pytest.raises(Unavailable):
+        await repeat(Flaky(10**9, Unavailable("no_answer", "nobody")), asyncio.get_running_loop().time() + 0.05)
+
+
+async def test_what_is_refused_is_not_asked_again():
+    action = Flaky(2, Refused("unknown_queue", "no"))
+    with pytest.raises(Refused):
+        await repeat(action, asyncio.get_running_loop().time() + 10)
+    assert action.left == 1
+
+
+def chosen(line):
+    return selection(_parser("cancel").parse_args(["cancel", *line.split()]))
+
+
+def test_jobs_are_chosen_by_number_by_filter_or_by_both(monkeypatch):
+    monkeypatch.setenv("RANKD_USER", "me")
+    assert chosen("1 3,4 7-8").ids == [1, 3, 4, 7, 8]
+    everything = 2**31 - 1
+    assert chosen("-u bob -t PD -n a,b").filter == JobFilter(
+        users=["bob"], states=["pending"], names=["a", "b"], limit=everything
+    )
+    assert chosen("--me").filter == JobFilter(users=["me"], limit=everything)
+    assert chosen("5 --me").filter == JobFilter(ids=[5], users=["me"], limit=everything)
+    assert chosen("-j 5").ids == [5]
+
+
+def test_choosing_nothing_is_refused():
+    with pytest.raises(Refused, match="which jobs"):
+        chosen("")
+
+
+def test_choosing_all_states_outright_is_a_filter():
+    assert chosen("-t all").filter == JobFilter(limit=2**31 - 1)
+
+
+def test_who_asks_stands_in_the_subject(monkeypatch):
+    assert Asker("first.last").subject("job.submit") == "rankd.v1.user.first%2Elast.job.submit"
+    assert Asker("root", admin=True).subject("job.hold") == "rankd.v1.admin.root.job.hold"
+    monkeypatch.setenv("RANKD_USER", "named")
+    assert login_name() == "named"
+
+
+def test_lists_of_the_command_line():
+    assert names("a,, b ") == ["a", "b"]
+    assert job_ids("1,2,7-9") == [1, 2, 7, 8, 9]
+    assert key_value("A=b=c") == ("A", "b=c")
+    for bad in (
+        lambda: job_ids("x"),
+        lambda: job_ids("1-"),
+        lambda: job_ids("1-9999999999"),
+        lambda: key_value("A"),
+        lambda: key_value("=b"),
+    ):
+        with pytest.raises(argparse.ArgumentTypeError):
+            bad()

@@ -1,0 +1,295 @@
+"""The looking commands on a real database."""
+
+import json
+
+import pytest
+from unit.store.sample_database import NOW, WEIGHTS, make_database
+
+from rankd.cli.main import main
+from rankd.cli.nodes import shown_state
+from rankd.cli.prio import decimals
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    return make_database(tmp_path_factory.mktemp("look") / "rankd.db")
+
+
+@pytest.fixture
+def rankd(database, capsys, monkeypatch):
+    """Run a command on the sample; gives what it printed."""
+    monkeypatch.setenv("RANKD_DB", str(database))
+    monkeypatch.setenv("RANKD_USER", "alice")
+    monkeypatch.delenv("RANKD_NATS", raising=False)
+    monkeypatch.setattr("time.time", lambda: NOW)
+
+    def run(*arguments, status=0):
+        assert main(list(arguments)) == status
+        return capsys.readouterr().out
+
+    return run
+
+
+def table(text):
+    header, *rows = text.splitlines()
+    return header.split(), [row.split() for row in rows]
+
+
+def first(text, place=0):
+    return [row[place] for row in table(text)[1]]
+
+
+def test_queue_has_squeues_columns_running_first_then_by_rank(rankd):
+    assert rankd("queue").splitlines() == [
+        "JOBID QUEUE  NAME USER  ST TIME NODES NODELIST(REASON)",
+        "    4 root.a busy alice R  1:00     2 n[01-02]",
+        "    2 root.B two  bob   PD 0:00     1 (rank 1)",
+        "    1 root.a one  alice PD 0:00     1 (rank 2)",
+        "    3 root.a kept alice PD 0:00     1 (held)",
+        "    6 root.a late alice PD 0:00     1 (not ranked yet)",
+    ]
+
+
+def test_queue_long_has_words_and_limits(rankd):
+    header, rows = table(rankd("queue", "-l"))
+    assert header == ["JOBID", "QUEUE", "NAME", "USER", "STATE", "TIME", "TIME_LIMIT", "NODES", "NODELIST(REASON)"]
+    assert rows[0][4:7] == ["RUNNING", "1:00", "1:00:00"]
+    assert rows[1][4:7] == ["PENDING", "0:00", "UNLIMITED"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["-u", "bob"], ["2"]),
+        (["--me"], ["4", "1", "3", "6"]),
+        (["-t", "PD"], ["2", "1", "3", "6"]),
+        (["-t", "running,CD"], ["4", "5"]),
+        (["-t", "all"], ["4", "5", "2", "1", "3", "6"]),
+        (["-j1,5"], ["5", "1"]),
+        (["-q", "root.b"], ["2"]),
+        (["-A", "nobody"], []),
+        (["-p", "default", "-n", "one,two"], ["2", "1"]),
+        (["-w", "n[02-05]"], ["4"]),
+        (["-S", "-i"], ["6", "4", "3", "2", "1"]),
+        (["-S", "u,-i"], ["6", "4", "3", "1", "2"]),
+        (["--start"], ["2", "1", "3", "6"]),
+    ],
+)
+def test_queue_filters_and_sorts(rankd, flags, expected):
+    assert first(rankd("queue", *flags)) == expected
+
+
+def test_queue_formats(rankd):
+    assert (
+        rankd("queue", "-h", "-o", "%i|%T|%w|%K|%Q|%y", "-j", "2,4")
+        == "4|RUNNING|root.a|||16\n2|PENDING|root.B|1|7540|16\n"
+    )
+
+
+def test_queue_noheader_is_h(rankd):
+    assert len(rankd("queue", "-h").splitlines()) == 5
+
+
+def test_queue_as_json_is_the_records(rankd):
+    rows = json.loads(rankd("queue", "--json", "-u", "bob"))
+    assert [(row["id"], row["state"], row["rank"], row["priority"]) for row in rows] == [(2, "pending", 1, 7540)]
+
+
+def test_an_unknown_state_is_a_usage_error(rankd):
+    rankd("queue", "-t", "sleeping", status=2)
+
+
+def test_prio_has_a_column_per_configured_factor_and_adds_up(rankd):
+    header, rows = table(rankd("prio"))
+    assert header == ["JOBID", "QUEUE", "USER", "ACCOUNT", "PRIORITY", "FAIRSHARE", "USER", "AGE", "CLASS", "QOSNAME"]
+    assert [row[0] for row in rows] == ["2", "1", "3", "6"]
+    for row in rows[:2]:
+        assert int(row[4]) == int(row[8]) + int(sum(float(points) for points in row[5:8]))
+    assert rows[3][5:8] == ["-", "-", "-"], "not ranked yet: no points"
+
+
+def test_prio_norm_shows_raw_values_with_seven_decimals(rankd):
+    _, rows = table(rankd("prio", "-n", "-j", "2"))
+    assert rows[0][5:8] == ["0.7500000", "0.0000000", "0.0001653"]
+
+
+def test_prio_weights_are_a_row(rankd):
+    assert rankd("prio", "-w").split() == ["JOBID", "FAIRSHARE", "USER", "AGE", "Weights", "10000", "100.5", "1000"]
+    assert json.loads(rankd("prio", "-w", "--json")) == WEIGHTS
+
+
+def test_prio_long_adds_rank_and_what_overrides(rankd):
+    header, rows = table(rankd("prio", "-l"))
+    assert header[-6:] == ["RANK", "PARTITION", "OVERRIDE", "REASON", "SUBMIT_TIME", "GENERATION"]
+    assert [row[10] for row in rows] == ["1", "2", "-", "-"]
+    assert rows[3][12] == "initial"
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ("%i %u %Y %w %o %r %n %c", "2 bob 7540 root.B physics default normal 40"),
+        ("%a|%A|%f|%F", "0.0001653|0.17|0.7500000|7500.00"),
+        ("%x %X %j %Q", "0.0000000 0.00 - -"),
+        ("%.4i|%4u|", "   2|bob |"),
+        ("%y", "0.0000035111"),
+    ],
+)
+def test_prio_formats_have_sprios_letters(rankd, spec, line):
+    assert rankd("prio", "-h", "-j", "2", "-o", spec) == f"{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [(["-u", "alice"], ["1", "3", "6"]), (["-S", "-i"], ["6", "3", "2", "1"]), (["--limit", "1"], ["2"])],
+)
+def test_prio_filters_and_sorts(rankd, flags, expected):
+    assert first(rankd("prio", *flags)) == expected
+
+
+def test_prio_json_has_the_factors(rankd):
+    (row,) = json.loads(rankd("prio", "--json", "-j2"))
+    assert [factor["name"] for factor in row["factors"]] == list(WEIGHTS)
+
+
+def test_prio_before_the_first_pass_says_so(tmp_path, capsys):
+    database = make_database(tmp_path / "rankd.db", ranked=False)
+    assert main(["prio", "--db", str(database)]) == 0
+    assert "nothing is ranked yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("points", "places"),
+    [([0.5, 0.5], 2), ([0.994, 0.005], 3), ([0.4996, 0.4996], 4), ([0.49999996, 0.5], 8)],
+)
+def test_points_are_shown_with_as_many_decimals_as_it_takes_to_add_up(points, places):
+    row = {
+        "override": None,
+        "class_value": 5,
+        "factors": [{"points": p} for p in points],
+        "priority": 5 + int(sum(points)),
+    }
+    assert decimals([row]) == places
+
+
+def test_decimals_ignore_rows_whose_priority_is_no_sum():
+    assert decimals([{"override": "expedited", "factors": [{"points": 1.0}], "class_value": 0, "priority": 9}]) == 2
+
+
+def test_show_tells_everything_with_the_breakdown_below(rankd):
+    text = rankd("show", "2")
+    assert "command            sleep 2\n" in text
+    assert "state              pending\n" in text
+    assert "priority 7540 (rank 1, generation 7)\n" in text
+    assert "fairshare 0.7500000  10000 7500.0000000\n" in text
+
+
+def test_show_as_json_is_the_record_or_a_list_of_them(rankd):
+    assert json.loads(rankd("show", "4", "--json"))["nodelist"] == "n[01-02]"
+    assert [job["id"] for job in json.loads(rankd("show", "4", "5", "--json"))] == [4, 5]
+
+
+def test_history_is_the_events_in_order(rankd):
+    header, rows = table(rankd("history", "1"))
+    assert header == ["TIME", "EVENT", "STATE", "BY", "CAUSE"]
+    assert [row[1:] for row in rows] == [["submit", "pending", "alice"], ["hold", "pending", "root", "asked"]]
+    rankd("history", "99", status=1)
+
+
+def test_nodes_are_folded_by_state(rankd):
+    header, rows = table(rankd("nodes"))
+    assert header == ["PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST"]
+    assert [row[3:] for row in rows] == [
+        ["1", "allocated", "n02"], ["1", "drained", "n04"], ["1", "idle", "n03"],
+        ["1", "lost", "n11"], ["1", "mixed", "n01"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["-N"], ["n01", "n02", "n03", "n04", "n11"]),
+        (["-N", "-t", "idle,mixed"], ["n01", "n03"]),
+        (["-N", "-R"], ["n04", "n11"]),
+        (["-N", "-n", "n[01-02]"], ["n01", "n02"]),
+        (["-N", "-p", "other"], []),
+    ],
+)
+def test_nodes_filters(rankd, flags, expected):
+    assert first(rankd("nodes", *flags)) == expected
+
+
+def test_nodes_summary_counts_what_is_used(rankd):
+    assert rankd("nodes", "-s", "-h").split() == ["default", "up", "infinite", "2/1/2/5", "n[01-04,11]"]
+    (row,) = table(rankd("nodes", "-N", "-l", "-n", "n01"))[1]
+    assert row[4:8] == ["4", "1.5/2.5/0/4", "8G", "0"]
+
+
+@pytest.mark.parametrize(
+    ("state", "allocations", "used", "word"),
+    [
+        ("up", 0, 0, "idle"), ("up", 1, 2, "mixed"), ("up", 1, 4, "allocated"), ("draining", 1, 4, "draining"),
+        ("draining", 0, 0, "drained"), ("down", 0, 0, "down"), ("lost", 1, 1, "lost"),
+    ],
+)  # fmt: skip
+def test_a_nodes_state_is_sinfos_word(state, allocations, used, word):
+    node = {"state": state, "allocations": allocations, "allocated": {"vcore": used}, "capacity": {"vcore": 4}}
+    assert shown_state(node) == word
+
+
+def test_share_is_the_tree_with_own_rows(rankd):
+    lines = rankd("share").splitlines()
+    assert lines[0].split() == [
+        "Account", "User", "RawShares", "NormShares", "RawUsage", "NormUsage", "EffectvUsage", "FairShare", "LevelFS",
+    ]  # fmt: skip
+    assert [line[:17].rstrip() for line in lines[1:]] == ["root", " physics", "  physics alice"]
+    assert lines[3].split()[1:] == ["alice", "2", "0.500000", "200", "0.200000", "0.400000", "0.500000", "1.250000"]
+
+
+def test_share_flags(rankd):
+    assert len(rankd("share", "-a", "-n").splitlines()) == 4
+    assert first(rankd("share", "-U", "-u", "bob"), 1) == ["bob"]
+    assert rankd("share", "-P", "-n", "-A", "root", "-o", "account,rawshares") == "root|1\n"
+    assert rankd("share", "-p", "-n", "-A", "root", "-o", "Account") == "root|\n"
+    rankd("share", "-o", "nothing", status=2)
+
+
+def test_queues_are_a_tree_in_cores(rankd):
+    lines = rankd("queues").splitlines()
+    assert [line[:6].rstrip() for line in lines] == ["QUEUE", "root", "  B", "  a"]
+    assert lines[3].split() == ["a", "5000", "default", "0", "fifo", "0.2500", "1", "vcore=3", "vcore=4"]
+
+
+def test_the_database_is_asked_in_sql(rankd):
+    assert rankd("db", "sql", "SELECT id, state FROM job WHERE id < 3").splitlines() == [
+        "id state",
+        " 1 pending",
+        " 2 pending",
+    ]
+    assert json.loads(rankd("db", "sql", "--json", "SELECT NULL AS a")) == [{"a": None}]
+    rankd("db", "sql", "DELETE FROM jobs", status=1)
+    rankd("db", "sql", "SELECT", status=1)
+
+
+def test_a_query_that_takes_too_long_is_ended(rankd):
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+    rankd("db", "sql", endless, "--limit-s", "0.1", status=1)
+
+
+def test_check_states_version_revision_and_integrity(rankd):
+    text = rankd("db", "check")
+    assert "integrity ok" in text
+    assert "revision  None" not in text
+
+
+def test_check_finds_damage(tmp_path, capsys):
+    (tmp_path / "rankd.db").write_bytes(b"no database at all" * 1000)
+    assert main(["db", "check", "--db", str(tmp_path / "rankd.db")]) == 3
+    assert "not a database" in capsys.readouterr().err
+
+
+def test_upgrade_makes_what_is_missing_and_does_nothing_twice(tmp_path, capsys):
+    for _ in range(2):
+        assert main(["db", "upgrade", "--db", str(tmp_path / "new" / "rankd.db")]) == 0
+    assert main(["db", "check", "--db", str(tmp_path / "new" / "rankd.db")]) == 0
+    assert "integrity ok" in capsys.readouterr().out

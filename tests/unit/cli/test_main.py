@@ -1,0 +1,173 @@
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+from unit.store.sample_database import make_database
+
+from rankd import __version__
+from rankd.cli import main as command_line
+from rankd.cli.main import COMMANDS, exit_status, main
+from rankd.core.errors import ConfigurationError, InvalidTransition, Problem, Refused, Unavailable
+
+SLOW = {"numpy", "nats", "sqlalchemy", "asyncio", "uvloop", "alembic", "yaml", "rich"}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    return make_database(tmp_path_factory.mktemp("main") / "rankd.db")
+
+
+def rankd(*arguments, **keywords):
+    return subprocess.run(
+        [sys.executable, "-m", "rankd", *map(str, arguments)],
+        capture_output=True, text=True, timeout=60, check=False, **keywords,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["queue"],
+        ["queue", "--json"],
+        ["prio", "-l"],
+        ["show", "1"],
+        ["history", "1"],
+        ["nodes"],
+        ["share"],
+        ["queues"],
+        ["db", "sql", "SELECT 1"],
+        ["submit", "--test-only", "true"],
+        ["intake", "--help"],
+    ],
+)
+def test_commands_that_only_look_import_nothing_slow(database, arguments):
+    environment = os.environ | {"RANKD_DB": str(database)}
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "rankd", *arguments],
+        capture_output=True, text=True, timeout=60, check=False, env=environment,
+    )  # fmt: skip
+    imported = {
+        line.rpartition("|")[2].strip().partition(".")[0]
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert "argparse" in imported, "the trace of imports was read"
+    assert not imported & SLOW
+
+
+def test_help_names_every_command_with_a_line(capsys):
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, command in COMMANDS.items():
+        assert f"  {name:<12} {command.help}" in lines
+
+
+def test_no_command_is_a_usage_error(capsys):
+    assert main([]) == 2
+    assert "usage: rankd COMMAND" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rankd {__version__}\n"
+
+
+def test_an_unknown_command_names_the_nearest(capsys):
+    assert main(["quue"]) == 2
+    assert "unknown command 'quue'; did you mean queue" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("up", "demo")])
+def test_every_command_has_help(name, capsys):
+    assert main([name, "--help"]) == 0
+    assert f"usage: rankd {name}" in capsys.readouterr().out
+
+
+def test_a_wrong_flag_is_a_usage_error(capsys):
+    assert main(["queue", "--nonsense"]) == 2
+    assert "--nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Refused("unknown_job", "there is no job 1", status=404), 1),
+        (InvalidTransition(1, "running", "hold"), 1),
+        (Refused("usage", "no command"), 2),
+        (Refused("unknown_field", "unknown field 'comand'"), 2),
+        (ConfigurationError([Problem(path="x", message="bad")]), 2),
+        (Unavailable("not_running", "nothing runs"), 3),
+    ],
+)
+def test_exit_statuses_are_by_kind_of_error(error, status):
+    assert exit_status(error) == status
+
+
+def test_an_error_is_one_line_on_standard_error(database, capsys):
+    assert main(["show", "99", "--db", str(database)]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "rankd: there is no job 99\n")
+
+
+def test_looking_where_nothing_is_says_what_to_do(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANKD_DIR", "RANKD_NATS", "RANKD_DB"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["queue"]) == 3
+    assert "`rankd up`" in capsys.readouterr().err
+
+
+def test_errors_of_several_tasks_are_a_line_each(monkeypatch, capsys):
+    def fail(_argv):
+        raise ExceptionGroup("tasks", [Refused("a", "one"), ExceptionGroup("inner", [Unavailable("b", "two")])])
+
+    monkeypatch.setattr(command_line, "_run", fail)
+    assert main(["queue"]) == 3
+    assert capsys.readouterr().err == "rankd: one\nrankd: two\n"
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def fail(_argv):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(command_line, "_run", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["queue"])
+
+
+def test_ctrl_c_ends_with_130(monkeypatch):
+    def interrupted(_argv):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_line, "_run", interrupted)
+    assert main(["queue"]) == 130
+
+
+def test_a_reader_that_has_gone_is_no_error(database):
+    environment = os.environ | {"RANKD_DB": str(database)}
+    query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100000) SELECT x FROM n"
+    with subprocess.Popen(
+        [sys.executable, "-m", "rankd", "db", "sql", query],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141
+
+
+def test_the_module_is_the_program():
+    done = rankd("--version")
+    assert (done.returncode, done.stdout) == (0, f"rankd {__version__}\n")
+
+
+def test_jobs_are_read_from_standard_input(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"comand": ["true"]')))
+    assert main(["submit", "--test-only", "--file", "-"]) == 2
+    assert "rankd: -: " in capsys.readouterr().err

@@ -1,0 +1,101 @@
+"""Services as processes: their logs, their signals, their parent."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rankd.cli.main import main
+from rankd.cli.service import pairs, weight
+
+SERVE = """
+import asyncio, logging, sys
+from rankd.cli.service import serve
+
+async def run(stop):
+    logging.getLogger("rankd.sample").info("ready")
+    print("ready", flush=True)
+    await stop.wait()
+    print("drained", flush=True)
+
+sys.exit(serve(run, "sample", parent_pid=int(sys.argv[1]) if len(sys.argv) > 1 else None))
+"""
+
+
+def start(*arguments):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_service_drain_and_ends_with_0(number):
+    with start() as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "drained\n")
+    lines = err.splitlines()
+    assert re.fullmatch(r"[0-9-]{10}T[0-9:]{8}\.[0-9]{3}Z INFO rankd\.sample ready", lines[0])
+    assert lines[1].endswith(f"INFO rankd.sample {signal.Signals(number).name}: stopping")
+
+
+def test_a_service_whose_parent_has_gone_stops_by_itself():
+    """The parent is a shell that starts the service with its own number, waits for it to be ready, and is killed."""
+    command = [sys.executable, "-c", SERVE]
+    shell = subprocess.Popen(
+        ["sh", "-c", '"$0" "$1" "$2" $$ & echo $!; wait', *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    service = int(shell.stdout.readline())
+    assert shell.stdout.readline() == "ready\n"
+    shell.kill()
+    shell.wait(30)
+    assert shell.stdout.read() == "drained\n", "read to its end: the service has closed it"
+    assert "the parent process" in shell.stderr.read()
+    shell.stdout.close()
+    shell.stderr.close()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            os.kill(service, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    pytest.fail("the service is still there")
+
+
+@pytest.mark.parametrize("name", ["intake", "prioritizer", "scheduler"])
+def test_a_service_without_a_broker_is_a_usage_error(name, monkeypatch, capsys):
+    for variable in ("RANKD_NATS", "RANKD_DB"):
+        monkeypatch.delenv(variable, raising=False)
+    assert main([name, "--db", "x"]) == 2
+    assert capsys.readouterr().err == "rankd: --nats (or $RANKD_NATS) is needed\n"
+    assert main([name, "--nats", "nats://127.0.0.1:1"]) == 2
+    assert "--db" in capsys.readouterr().err
+
+
+def test_a_weight_that_is_no_number_is_a_usage_error(capsys):
+    assert main(["prioritizer", "--weight", "age=much"]) == 2
+    assert "'much' is no number; write age=2000" in capsys.readouterr().err
+
+
+def test_weights_and_pairs():
+    assert weight("age=2000") == ("age", 2000.0)
+    assert pairs("vcore=8,memory=16Gi") == {"vcore": "8", "memory": "16Gi"}
+
+
+def test_nobody_to_ask_is_3(capsys):
+    assert main(["health", "intake", "--nats", "nats://127.0.0.1:1", "--timeout", "0.2"]) == 3
+    assert capsys.readouterr().err.startswith("rankd: no NATS server at nats://127.0.0.1:1")
+    assert main(["cancel", "1", "--nats", "nats://127.0.0.1:1"]) == 3
+    capsys.readouterr()
+    assert main(["submit", "--retry-for", "0.2", "--nats", "nats://127.0.0.1:1", "true"]) == 3
+    assert "no NATS server" in capsys.readouterr().err
