@@ -1,5 +1,7 @@
 """Builders: the smallest thing of each kind, so that a test names only what it is about."""
 
+import asyncio
+import atexit
 import functools
 import shutil
 import tempfile
@@ -14,7 +16,7 @@ from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.queue import Partition, Queue, QueueProperties
-from rankd.core.model.setting import PrioritySettings, Settings
+from rankd.core.model.setting import Settings
 from rankd.core.placement.cycle import PartitionProblem
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.request import Shape
@@ -243,30 +245,23 @@ def admission_tables(**fields):
     return AdmissionTables(**{**usual, **fields})
 
 
-def priority_settings(**fields):
-    """Settings with the weights given, or the default ones."""
-    return PrioritySettings(**fields)
-
-
 @functools.cache
 def _template():
     """A database with the schema and nothing else, made once per run."""
-    directory = tempfile.TemporaryDirectory(prefix="rankd-test-")
-    path = Path(directory.name) / "empty.db"
+    directory = tempfile.mkdtemp(prefix="rankd-test-")
+    atexit.register(shutil.rmtree, directory)
+    path = Path(directory) / "empty.db"
 
     async def make():
         async with Database(path, durable=False) as database:
             await upgrade(database)
 
-    import asyncio
-
-    with asyncio.Runner() as runner:
-        runner.run(make())
-    return directory, path
+    asyncio.run(make())
+    return path
 
 
 def new_database(directory):
     """The path of a database with an empty schema in this directory."""
     path = Path(directory) / "rankd.db"
-    shutil.copyfile(_template()[1], path)
+    shutil.copyfile(_template(), path)
     return path

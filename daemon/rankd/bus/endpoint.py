@@ -113,9 +113,18 @@ async def _respond(request: Request, reply: Reply | RankdError) -> None:
             body = ErrorBody(code=reply.code, message=reply.message, field=reply.field)
             await request.respond_error(str(reply.status), _one_line(reply.message), encode(body))
         else:
-            await request.respond(encode(reply))
+            await _send(request, encode(reply))
     except LOST as lost:  # the asker will ask again; what was decided is in the database
         log.info("could not answer on %s: %s", request.subject, lost)
+
+
+async def _send(request: Request, payload: bytes) -> None:
+    limit = request._msg._client.max_payload  # noqa: SLF001 - the connection's limit; nats-py only logs what is over it
+    if len(payload) <= limit:
+        await request.respond(payload)
+        return
+    message = f"the answer has {len(payload)} bytes, the broker takes {limit}; ask for fewer with a filter or limit"
+    await _respond(request, Refused("too_large", message, "limit", status=413))
 
 
 def _one_line(text: str) -> str:

@@ -31,7 +31,8 @@ log = logging.getLogger("rankd.bus")
 DUPLICATE_WINDOW_S = 600
 EVENTS_KEPT_S = 7 * 86400
 EXPIRES_S = 5.0
-ACK_WAIT_S = 30.0
+ACK_WAIT_S = 5.0
+"""What was lost on its way comes again after this; takers are idempotent, so coming twice does no harm."""
 
 
 def _work_queue(name: str, subject: str) -> StreamConfig:
@@ -97,6 +98,16 @@ class PullConsumer:
         )
         await _until_done(lambda: self._bus.jetstream.add_consumer(self._stream, config))
 
+    async def _forget(self) -> None:
+        """Drop what a predecessor was handed and did not acknowledge: it comes again at once, in order.
+
+        The streams are work queues: what was acknowledged has left them.
+        """
+        try:
+            await self._bus.jetstream.delete_consumer(self._stream, self._durable)
+        except LOST as error:
+            log.debug("bus: no consumer %s to drop: %s", self._durable, error)
+
     async def batches(self) -> AsyncIterator[list[Msg]]:
         """Batches of at least one message, for ever; each message must be acknowledged by its taker.
 
@@ -105,6 +116,7 @@ class PullConsumer:
         """
         inbox = self._bus.client.new_inbox()
         subscription = await self._bus.client.subscribe(inbox)
+        await self._forget()
         await self.ensure()
         request = json.dumps({"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}).encode()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"

@@ -55,7 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
     listing = add_command(subparsers, "list", run_list, "Jobs in any state, asked over the bus.", dash_h=False)
     add_filters(listing)
     listing.add_argument("-o", "--format", metavar="SPEC", help="columns, as in `rankd queue`")
-    listing.add_argument("--limit", type=int, default=100_000, help="at most so many jobs (default 100000)")
+    listing.add_argument("--limit", type=int, default=EVERYTHING, metavar="N", help="at most so many jobs (500)")
     add_output(listing, "-h")
     add_place(listing)
     add_asker(listing)

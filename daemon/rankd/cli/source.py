@@ -5,7 +5,10 @@ Both give the same records: the intake answers with what :mod:`rankd.store.look`
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from rankd.cli.place import Place, find
 from rankd.store import look
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from rankd.store.look import Row
 
 EVERYTHING = 2**31 - 1
+MOST_BY_BUS = 500
+"""So many records fit into one message of any broker (1 MiB by default)."""
 
 
 class Source(Protocol):
@@ -108,9 +113,17 @@ class BusSource:
         rows = answer.get(name) if isinstance(answer, dict) else None
         return rows if isinstance(rows, list) else []
 
+    def _first(self, verb: str, wanted: JobFilter) -> list[Row]:
+        """As many jobs as a message holds; whoever gets fewer than there are is told."""
+        limit = MOST_BY_BUS if wanted.limit == EVERYTHING else wanted.limit
+        rows = self._rows(verb, "jobs", msgspec.structs.replace(wanted, limit=limit))
+        if len(rows) == limit < wanted.limit:
+            print(f"rankd: the first {limit} jobs only; give a filter or a database (--db)", file=sys.stderr)
+        return rows
+
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
-        return self._rows("job.list", "jobs", wanted)
+        return self._first("job.list", wanted)
 
     def job(self, job_id: int) -> Row:
         """See :class:`Source`."""
@@ -123,7 +136,7 @@ class BusSource:
 
     def priorities(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
-        return self._rows("priority.list", "jobs", wanted)
+        return self._first("priority.list", wanted)
 
     def weights(self) -> dict[str, float]:
         """See :class:`Source`."""

@@ -39,6 +39,7 @@ log = logging.getLogger("rankd.agent")
 FLUSH_S = 10.0
 ACK_TIMEOUT_S = 5.0
 RETRY_S = 0.5
+CANCEL_AGAIN_S = 0.1
 
 _ORDER = msgspec.json.Decoder(AllocationMessage)
 
@@ -117,12 +118,10 @@ class Agent:
         taking = self._group.create_task(self._take())
         await stop.wait()
         async with self._taking:
-            taking.cancel()
-        settling.cancel()
+            await _end(taking, settling)
         await self._runner.stop()
         await self._flush()
-        registering.cancel()
-        reporting.cancel()
+        await _end(registering, reporting)
 
     async def _flush(self) -> None:
         try:
@@ -199,6 +198,15 @@ class Agent:
         if not self._registration.done.is_set():
             raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
         return f"{len(self._options.nodes)} nodes, {self._reporter.unacknowledged} reports waiting"
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    """Cancel until it works: Python 3.11's ``wait_for``, inside nats-py, loses a cancellation that meets an answer."""
+    open_ = set(tasks)
+    while open_:
+        for task in open_:
+            task.cancel()
+        _, open_ = await asyncio.wait(open_, timeout=CANCEL_AGAIN_S)
 
 
 async def _read(message: Msg) -> Order | None:

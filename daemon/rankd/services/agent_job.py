@@ -42,6 +42,7 @@ class JobRun:
         self._around = around
         self._cause: str | None = None
         self._process: Process | None = None
+        self._started_at: float | None = None
         self._kill: asyncio.TimerHandle | None = None
 
     def end(self, cause: str) -> None:
@@ -89,6 +90,7 @@ class JobRun:
         """From the spawn until the leader has ended; if it was told to end: its whole group, or the grace is over."""
         loop = asyncio.get_running_loop()
         self._process = process
+        self._started_at = time.time()
         self._around.report(self._report(kind="started"))
         if self._cause is not None:
             self._terminate(process)
@@ -125,6 +127,7 @@ class JobRun:
             job=self._start.job,
             kind="ended",
             at=time.time(),
+            started_at=self._started_at,
             stdout=self._plan.stdout,
             stderr=self._plan.stderr,
         )

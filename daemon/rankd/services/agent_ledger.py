@@ -19,7 +19,7 @@ REMEMBERED = 200_000
 class Entry(Generic[Key]):
     """One allocation. ``job`` and ``sequence`` are 0 if it was cancelled before its start arrived."""
 
-    __slots__ = ("ended", "job", "key", "reported", "sequence", "settled", "terminate")
+    __slots__ = ("ended", "job", "key", "reported", "sequence", "settled", "started_at", "terminate")
 
     def __init__(self, key: Key, job: int, sequence: int) -> None:
         self.key = key
@@ -28,6 +28,7 @@ class Entry(Generic[Key]):
         self.ended = False
         self.reported = False
         self.settled = False
+        self.started_at: float | None = None
         self.terminate: Callable[[str], None] | None = None
 
 

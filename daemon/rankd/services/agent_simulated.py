@@ -52,6 +52,7 @@ class SimulatedNodes:
             self._start(self._ledger.add(place, start.job, sequence), start)
 
     def _start(self, entry: Entry[Place], start: StartJob) -> None:
+        entry.started_at = time.time()
         self._report(entry, kind="started")
         duration_s, exit_status = simulated_run(start.request)
         limit_s = start.request.time_limit_s
@@ -80,7 +81,7 @@ class SimulatedNodes:
 
     def _report(self, entry: Entry[Place], **fields: int | str) -> None:
         node, allocation = entry.key
-        base = Report(allocation=allocation, job=entry.job, kind="ended", at=time.time())
+        base = Report(allocation=allocation, job=entry.job, kind="ended", at=time.time(), started_at=entry.started_at)
         self._reporter.add(node, msgspec.structs.replace(base, **fields))
 
     async def stop(self) -> None:

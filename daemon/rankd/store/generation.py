@@ -128,9 +128,9 @@ def _value_rows(record: GenerationRecord) -> list[tuple[object, ...]]:
     stored = {column.name for column in record.factors if column.sql is None}
     for factor in record.ranking.priorities.factors:
         if factor.name in stored:
-            keys = np.flatnonzero(factor.values)
-            values = factor.values[keys].tolist()
-            rows += [(record.number, factor.name, key, v) for key, v in zip(keys.tolist(), values, strict=True)]
+            places = np.flatnonzero(factor.values)
+            pairs = zip(factor.keys[places].tolist(), factor.values[places].tolist(), strict=True)
+            rows += [(record.number, factor.name, key, value) for key, value in pairs]
     return rows
 
 

@@ -16,8 +16,10 @@ def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], 
     """Apply reports of (node, report) in the order in which they came."""
     for node, report in reports:
         if report.kind == "started":
-            _started(connection, node, report, now)
+            _started(connection, node, report, report.at, now)
         else:
+            if report.started_at is not None:
+                _started(connection, node, report, report.started_at, now)
             _ended(connection, node, report, max_requeues, now)
 
 
@@ -27,23 +29,23 @@ def _current(connection: Connection, report: Report) -> JobState | None:
     return state if state is not None and state.allocation == report.allocation else None
 
 
-def _started(connection: Connection, node: str, report: Report, now: float) -> None:
+def _started(connection: Connection, node: str, report: Report, at: float, now: float) -> None:
     first = connection.exec_driver_sql(
         "UPDATE allocation_nodes SET started_at = ?, stdout = ?, stderr = ?"
         " WHERE allocation_id = ? AND node = ? AND started_at IS NULL",
-        (report.at, report.stdout, report.stderr, report.allocation, node),
+        (at, report.stdout, report.stderr, report.allocation, node),
     )
     state = _current(connection, report)
     if not first.rowcount or state is None or state.state is not State.ALLOCATED:
         return
-    connection.exec_driver_sql("UPDATE allocations SET started_at = ? WHERE id = ?", (report.at, report.allocation))
+    connection.exec_driver_sql("UPDATE allocations SET started_at = ? WHERE id = ?", (at, report.allocation))
     change = Change(
         job=report.job,
         state=state.state,
         event=Event.START,
         actor=f"node:{node}",
         detail={"allocation": report.allocation},
-        columns={"started_at": report.at},
+        columns={"started_at": at},
     )
     apply_changes(connection, [change], now)
 

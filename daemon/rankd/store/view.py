@@ -93,10 +93,10 @@ LEFT JOIN generation_associations v
     ON v.association_id = a.id AND v.generation = (SELECT max(number) FROM generations)"""
 
 _RANKING = """CREATE VIEW ranking AS
-SELECT c.first_rank + i.key AS rank, i.value AS job_id, p.value AS priority, q.path AS queue, c.generation
+SELECT c.first_rank + i.key AS rank, i.value AS job_id,
+    json_extract(c.priorities, '$[' || i.key || ']') AS priority, q.path AS queue, c.generation
 FROM ranking_chunks c
 JOIN json_each(c.ids) i
-JOIN json_each(c.priorities) p ON p.key = i.key
 JOIN jobs j ON j.id = i.value
 JOIN queues q ON q.id = j.queue_id
 WHERE c.generation = (SELECT max(number) FROM generations)"""
@@ -139,7 +139,7 @@ _SQL_NAMES = {
     "eligible_at": "j.eligible_at",
     "urgency": "CAST(j.urgency AS REAL)",
     "nodes": "CAST(j.nodes AS REAL)",
-    "cores": "(j.nodes * j.vcore / 1000.0)",
+    "cores": "(CAST(j.nodes AS REAL) * j.vcore / 1000.0)",
     "time_limit_s": "j.time_limit_s",
     "partition_nodes": "t.nodes",
     "partition_cores": "t.cores",

@@ -146,6 +146,7 @@ class AllocationMessage(_Internal, frozen=True, kw_only=True):
 class Report(_Internal, frozen=True, kw_only=True):
     """What happened to an allocation on one node.
 
+    An end says when it had started: reports of one allocation may arrive in another order than they were sent.
     ``exit_status`` is the command's, ``signal`` the one that ended it; ``cause`` says why the agent ended it
     (``timeout``, ``cancel``, ``agent_stopped``) or could not start it (``start_failed``).
     """
@@ -154,6 +155,7 @@ class Report(_Internal, frozen=True, kw_only=True):
     job: int
     kind: Literal["started", "ended"]
     at: float
+    started_at: float | None = None
     exit_status: int | None = None
     signal: int | None = None
     cause: str | None = None

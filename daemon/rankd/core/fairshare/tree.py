@@ -36,6 +36,7 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         depths: int64 (n,), 0 for root.
         shares: float64 (n,), at least 0; 0 for ``shares: parent``, which adds nothing to its siblings' sum.
         is_parent_shares: bool (n,), true for ``shares: parent``.
+        priorities: float64 (n,), as configured; 0 where none is.
         rows: int64 (n,), place of the association in the list that was built from; -1 without one.
         account_levels: a slice of nodes per depth, root's first.
         layout: what follows from the above.
@@ -47,6 +48,7 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     depths: IntArray
     shares: FloatArray
     is_parent_shares: BoolArray
+    priorities: FloatArray
     rows: IntArray
     account_levels: tuple[slice, ...]
     layout: Layout
@@ -153,6 +155,7 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             depths=np.append(self.depths, self.depths[node] + 1),
             shares=all_shares,
             is_parent_shares=is_parent_shares,
+            priorities=np.append(self.priorities, np.float64(0)),
             rows=np.append(self.rows, np.int64(NO_ROW)),
             layout=derive(parents, all_shares, is_parent_shares, self.account_levels),
             user_indices={**self.user_indices, (account, user): self.n_users},
@@ -197,6 +200,7 @@ class _Builder:
             depths=np.concatenate([depths, depths[parents[len(depths) :]] + 1]),
             shares=shares,
             is_parent_shares=is_parent_shares,
+            priorities=np.array([row.priority for row in entries], dtype=np.float64),
             rows=np.array(self._row_numbers(), dtype=np.int64),
             account_levels=account_levels,
             layout=derive(parents, shares, is_parent_shares, account_levels),

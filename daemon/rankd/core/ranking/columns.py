@@ -76,8 +76,8 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cores(self) -> FloatArray:
-        """Cores asked for by the whole job: nodes times vcore per node."""
-        return self.nodes * self.vcores / 1000.0
+        """Cores asked for by the whole job: nodes times vcore per node; in float64, where nothing overflows."""
+        return self.nodes.astype(np.float64) * self.vcores / 1000.0
 
     @property
     def eligible(self) -> BoolArray:

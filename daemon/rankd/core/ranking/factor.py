@@ -11,7 +11,7 @@ same operations in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from rankd.core.errors import FactorError
+from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray, JobColumns
 
@@ -37,7 +38,9 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
     ``fairshares`` (n_associations,): in [0, 1]. ``qos_priorities``, ``qos_factors`` (n_qos,).
     ``queue_factors`` (n_queues,): ``priority.factor`` as configured. ``partition_nodes``,
-    ``partition_cores`` (n_partitions,): totals of nodes that are up or draining.
+    ``partition_cores`` (n_partitions,): totals of nodes that are up or draining; ``partition_totals`` the same
+    by resource type. ``shapes``: what a job of each shape asks for in all. ``association_priorities``
+    (n_associations,): as configured, with ``largest_association_priority`` among all entries of the tree.
     """
 
     fairshares: FloatArray
@@ -46,6 +49,10 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     queue_factors: FloatArray
     partition_nodes: FloatArray
     partition_cores: FloatArray
+    partition_totals: Sequence[Resources] = ()
+    shapes: Sequence[Resources] = ()
+    association_priorities: FloatArray = msgspec.field(default_factory=lambda: np.empty(0))
+    largest_association_priority: float = 0.0
 
     def size(self, per: Per, n_jobs: int) -> int:
         """How many values a factor of that kind gives."""

@@ -35,12 +35,16 @@ class Override(StrEnum):
 
 
 class FactorValues(msgspec.Struct, frozen=True, kw_only=True):
-    """One factor in one pass: its weight and its values, (n_jobs,) or (n_groups,) as ``per`` says."""
+    """One factor in one pass: its weight and its values, (n_jobs,) or (n_groups,) as ``per`` says.
+
+    ``keys`` int64, beside ``values``: the ids of the jobs or groups that they belong to.
+    """
 
     name: str
     weight: float
     per: Per
     values: FloatArray
+    keys: IntArray
 
     def of_jobs(self, jobs: JobColumns) -> FloatArray:
         """The values per job; a job outside every group has 0."""
@@ -70,8 +74,12 @@ def compute_priorities(
     settings: PrioritySettings,
     factors: Sequence[Factor],
     last_good: Mapping[str, FactorValues] | None = None,
+    given: Mapping[str, FloatArray] | None = None,
 ) -> Priorities:
-    """Priorities of all jobs at the context's instant. O(n_jobs x n_factors), no Python loop over jobs."""
+    """Priorities of all jobs at the context's instant. O(n_jobs x n_factors), no Python loop over jobs.
+
+    ``given``: values per job that replace a factor's own, float64 (n_jobs,), NaN where there is none.
+    """
     jobs = context.jobs
     rows, failures = [], []
     for factor in factors:
@@ -80,8 +88,10 @@ def compute_priorities(
         except FactorError as error:
             failures.append(error)
             values = _fallback(factor, context, last_good or {})
-        weight = settings.weights[factor.name]
-        rows.append(FactorValues(name=factor.name, weight=weight, per=factor.per, values=values))
+        weight, keys = settings.weights[factor.name], _keys(factor, context)
+        rows.append(FactorValues(name=factor.name, weight=weight, per=factor.per, values=values, keys=keys))
+        if given and factor.name in given:
+            rows[-1] = replace_values(rows[-1], given[factor.name], jobs)
     sums = weighted_sum(rows, jobs)
     return Priorities(
         factors=tuple(rows),
@@ -89,6 +99,12 @@ def compute_priorities(
         priorities=apply_overrides(jobs, settings, clamp_sum(jobs.class_values, sums)),
         failures=tuple(failures),
     )
+
+
+def replace_values(row: FactorValues, given: FloatArray, jobs: JobColumns) -> FactorValues:
+    """The factor with some jobs' values replaced, (n_jobs,), NaN where the own one stays; it is per job then."""
+    values = np.where(np.isnan(given), row.of_jobs(jobs), given)
+    return FactorValues(name=row.name, weight=row.weight, per=Per.JOB, values=values, keys=jobs.ids)
 
 
 def weighted_sum(rows: Sequence[FactorValues], jobs: JobColumns) -> FloatArray:
@@ -127,9 +143,18 @@ def _group_of(per: Per, jobs: JobColumns) -> IntArray | None:
     return columns.get(per)
 
 
+def _keys(factor: Factor, context: FactorContext) -> IntArray:
+    """Ids of what the values belong to: groups are indexed by theirs."""
+    if factor.per is Per.JOB:
+        return context.jobs.ids
+    return np.arange(context.groups.size(factor.per, len(context.jobs)), dtype=np.int64)
+
+
 def _fallback(factor: Factor, context: FactorContext, last_good: Mapping[str, FactorValues]) -> FloatArray:
-    size = context.groups.size(factor.per, len(context.jobs))
+    """The last good values of the same jobs or groups; 0 for those that had none yet."""
+    keys = _keys(factor, context)
     last = last_good.get(factor.name)
-    if last is not None and last.values.shape == (size,):
-        return last.values
-    return np.zeros(size)
+    if last is None or last.per is not factor.per or not len(last.keys):
+        return np.zeros(len(keys))
+    places = np.minimum(np.searchsorted(last.keys, keys), len(last.keys) - 1)
+    return np.where(last.keys[places] == keys, last.values[places], 0.0)

@@ -15,6 +15,7 @@ from rankd.core.fairshare.decay import charge, decay
 from rankd.core.fairshare.result import FairshareResult
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.quantity import Resources
+from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups
@@ -125,8 +126,7 @@ def rank(
 def _groups(state: RankingState, fairshare: FairshareResult) -> Groups:
     by_id = np.zeros(int(state.association_ids.max(initial=-1)) + 1)
     by_id[state.association_ids] = np.nan_to_num(state.tree.of_users(fairshare.fairshare))
-    largest = max((view.id for views in state.queues for view in views), default=-1)
-    factors = np.full(largest + 1, np.nan)
+    factors = np.full(_n_queues(state), np.nan)
     parents = {view.parent for views in state.queues for view in views}
     for views in state.queues:
         for view in views:
@@ -140,6 +140,12 @@ def _groups(state: RankingState, fairshare: FairshareResult) -> Groups:
         partition_nodes=state.partition_nodes,
         partition_cores=state.partition_cores,
     )
+
+
+def _n_queues(state: RankingState) -> int:
+    """One more than the largest id of a queue; jobs may wait in one that is no longer configured."""
+    configured = max((view.id for views in state.queues for view in views), default=-1)
+    return max(configured, int(state.jobs.queues.max(initial=-1))) + 1
 
 
 def _queue_rows(state: RankingState, priorities: IntArray) -> dict[int, QueueRow]:
@@ -200,9 +206,7 @@ def _leaf_sums(
 
 
 def _order(state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow]) -> np.ndarray:
-    empty = OrderQueue(properties=state.queues[0][0].properties, is_root=True)
-    size = max((view.id for views in state.queues for view in views), default=-1) + 1
-    queues = [empty] * size
+    queues = [OrderQueue(properties=QueueProperties(), is_root=True)] * _n_queues(state)
     for views, total in zip(state.queues, state.totals, strict=True):
         for queue, view in _order_queues(views, rows, total):
             queues[view.id] = queue

@@ -1,0 +1,83 @@
+"""Real processes, started and stopped as a user would: by the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RANKD = [str(Path(sys.executable).with_name("rankd"))]
+STOP_PATIENCE_S = 60
+
+
+class Machine:
+    """One ``rankd up`` in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, *options: str) -> None:
+        """Returns once it says that it is up."""
+        command = [*RANKD, "up", "--dir", str(self.directory), *options]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory.parent
+        )
+        said = []
+        for line in self._process.stdout:
+            said.append(line)
+            if line.startswith("rankd is up"):
+                return
+        raise AssertionError("rankd up ended:\n" + "".join(said))
+
+    @property
+    def up(self) -> dict[str, Any]:
+        return json.loads((self.directory / "up.json").read_text())
+
+    def kill(self, service: str) -> None:
+        """As a crash: SIGKILL."""
+        os.kill(self.up["pids"][service], signal.SIGKILL)
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Its exit status."""
+        self._process.send_signal(number)
+        self._process.communicate(timeout=STOP_PATIENCE_S)
+        return self._process.returncode
+
+    def rows(self, query: str, *values: object) -> list[dict[str, Any]]:
+        """What a user's SQL client shows."""
+        connection = sqlite3.connect(self.directory / "rankd.db", timeout=30)
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(query, values).fetchall()]
+        finally:
+            connection.close()
+
+    def rankd(self, *words: str, status: int = 0) -> str:
+        """Run a command; its output."""
+        place = {"RANKD_DIR": str(self.directory)}
+        done = subprocess.run(
+            [*RANKD, *words], capture_output=True, text=True, env=os.environ | place, cwd=self.directory.parent
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    def end(self) -> None:
+        """Whatever the test left."""
+        if self._process is not None and self._process.poll() is None:
+            self.stop()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path / "state")
+    yield machine
+    machine.end()
