@@ -78,7 +78,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how it runs")
-    group.add_argument("-D", "--chdir", metavar="DIR", help="where (default: here)")
+    group.add_argument("-D", "--chdir", metavar="DIR", help="where (default: here; with --nats: where the node's agent runs)")
     group.add_argument("-i", "--input", dest="stdin", metavar="FILE", help="its standard input")
     group.add_argument("-o", "--output", dest="stdout", metavar="FILE", help="its standard output")
     group.add_argument("-e", "--error", dest="stderr", metavar="FILE", help="its standard error")
@@ -128,9 +128,15 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
         jobs = read_jobs(arguments.file) * arguments.count
     else:
         job = job_of(arguments, dict(os.environ), time.time())
-        job["cwd"] = str(Path(arguments.chdir or ".").absolute())
+        if arguments.chdir or _is_local(arguments):
+            job["cwd"] = str(Path(arguments.chdir or ".").absolute())
         jobs = [job] * arguments.count
     return with_keys(jobs, arguments.key)
+
+
+def _is_local(arguments: argparse.Namespace) -> bool:
+    """Whether the jobs will find this folder: a broker that was named may be of other machines."""
+    return not (arguments.nats or os.environ.get("RANKD_NATS"))
 
 
 def read_jobs(name: str) -> list[Job]:

@@ -1,9 +1,13 @@
-"""Plugins by entry points: rankd's own are found the same way as anyone's."""
+"""Plugins by entry points: rankd's own are found the same way as anyone's.
+
+A factor whose class has an attribute ``takes`` is built with what follows a dot in its weight's name: the weight
+``resource.gpu`` gives ``Resource(settings, "gpu")`` of the entry point ``resource``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from rankd.core.errors import ConfigurationError, Problem
@@ -17,7 +21,12 @@ NODE_SORT = "rankd.node_sort"
 
 def factor_names() -> list[str]:
     """Names of all factors that are installed."""
-    return sorted(entry_points(group=FACTORS).names)
+    return sorted(_entry_points(FACTORS))
+
+
+def is_provided(factor: str) -> bool:
+    """Whether an installed plugin provides a factor of this name, what follows a dot left aside."""
+    return factor.partition(".")[0] in _entry_points(FACTORS)
 
 
 def load_factors(settings: PrioritySettings) -> list[Factor]:
@@ -26,14 +35,26 @@ def load_factors(settings: PrioritySettings) -> list[Factor]:
     Raises:
         ConfigurationError: a plugin is missing, can't be imported, or does not implement the protocol.
     """
-    return [_factor(name, settings) for name in settings.weights]
+    return [load_factor(name, settings) for name in settings.weights]
 
 
-def _factor(name: str, settings: PrioritySettings) -> Factor:
-    factor = _load(FACTORS, name)(settings)
+def load_factor(name: str, settings: PrioritySettings) -> Factor:
+    """One factor.
+
+    Raises:
+        ConfigurationError: as :func:`load_factors`.
+    """
+    head, dot, argument = name.partition(".")
+    kind = _load(FACTORS, head)
+    takes = getattr(kind, "takes", None)
+    if takes and not argument:
+        raise _refusal(name, f"'{head}' needs {takes} behind a dot: {head}.NAME")
+    if dot and not takes:
+        raise _refusal(name, f"'{head}' takes nothing behind a dot; write '{head}'")
+    factor = kind(settings, argument) if takes else kind(settings)
     if not isinstance(factor, Factor) or factor.name != name:
         message = f"{type(factor).__qualname__} does not implement rankd.core.ranking.factor.Factor as '{name}'"
-        raise ConfigurationError([Problem(path=f"plugin {name}", message=message)])
+        raise _refusal(name, message)
     return factor
 
 
@@ -47,14 +68,24 @@ def load_node_sort(name: str) -> NodeSortPolicy:
     return policy
 
 
+@cache
+def _entry_points(group: str) -> dict[str, EntryPoint]:
+    """By name; packages are not installed under a running process."""
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
 def _load(group: str, name: str) -> Any:  # noqa: ANN401 - what a plugin is, its group's protocol says
-    found: Sequence[Any] = list(entry_points(group=group, name=name))
-    if not found:
-        known = ", ".join(sorted(entry_points(group=group).names))
+    found = _entry_points(group).get(name)
+    if found is None:
+        known = ", ".join(sorted(_entry_points(group)))
         message = f"no installed package provides '{name}'; known: {known}"
         raise ConfigurationError([Problem(path=f"plugin {group}", message=message)])
     try:
-        return found[0].load()
+        return found.load()
     except Exception as error:  # a stranger's module may fail in any way
-        message = f"{found[0].value} can't be imported: {type(error).__name__}: {error}"
+        message = f"{found.value} can't be imported: {type(error).__name__}: {error}"
         raise ConfigurationError([Problem(path=f"plugin {group}", message=message)]) from error
+
+
+def _refusal(name: str, message: str) -> ConfigurationError:
+    return ConfigurationError([Problem(path=f"priority.weights.{name}", message=message)])

@@ -10,6 +10,7 @@ Source: Flux's urgency (``flux submit --urgency``); 0 holds a job, 31 expedites 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,7 +27,7 @@ class User:
     name = "user"
     per = Per.JOB
     lowest = -1.0
-    highest = 1.0
+    highest = math.nextafter(1.0, 0.0)
 
     def __init__(self, settings: PrioritySettings) -> None:
         """Nothing to keep: the scale of urgencies is fixed."""

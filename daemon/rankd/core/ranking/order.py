@@ -12,15 +12,16 @@ its children's, in the children's order on ties.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import QueueProperties
-from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray, JobColumns
+from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 
 Places = NDArray[np.intp]
@@ -35,10 +36,20 @@ class OrderQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Applications(msgspec.Struct, frozen=True, kw_only=True):
-    """The named applications: when each was created (float64) and its place among all by id (int64)."""
+    """The named applications, by index: when each was created (float64) and its place among all by id (int64).
+
+    What ``fair`` and ``stateaware`` leaves need besides: ``queues``, each one's leaf (int64); ``used``, what those
+    use that use anything; ``states`` of those that do not simply run. ``pending`` states work outright that no
+    job stands for. ``fair_places`` (int64) is made of them, by :func:`.application_order.fair_places`.
+    """
 
     created_at: FloatArray
     id_places: IntArray
+    queues: IntArray = msgspec.field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    used: Mapping[int, Resources] = {}
+    states: Mapping[int, str] = {}
+    pending: Mapping[int, Resources] = {}
+    fair_places: IntArray | None = None
 
 
 class _Sequence(msgspec.Struct, frozen=True):
@@ -52,25 +63,30 @@ def order_jobs(
     queues: Sequence[OrderQueue],
     roots: Sequence[int],
     applications: Applications,
+    waiting: BoolArray | None = None,
 ) -> Places:
-    """Places (indices into ``jobs``) of the eligible jobs, first to run first.
+    """Places (indices into ``jobs``) of the eligible jobs that are not ``waiting``, first to run first.
 
     Several roots (partitions) are merged by the priority they show, then in the order given.
     O(n log n) for the leaves, then one merge of sorted runs per level.
     """
-    leaves = _leaf_places(jobs, priorities, queues, applications)
+    ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
+    leaves = _leaf_places(jobs, priorities, queues, applications, np.flatnonzero(ranked))
     sequences = [_sequence(root, queues, leaves, priorities) for root in roots]
     return _merge(sequences, by_priority=True).places
 
 
 def _leaf_places(
-    jobs: JobColumns, priorities: IntArray, queues: Sequence[OrderQueue], applications: Applications
+    jobs: JobColumns,
+    priorities: IntArray,
+    queues: Sequence[OrderQueue],
+    applications: Applications,
+    ranked: Places,
 ) -> list[Places]:
-    """For every queue the places of its own eligible jobs, in the leaf's order."""
-    eligible = np.flatnonzero(jobs.eligible)
+    """For every queue the places of its own jobs among those ``ranked``, in the leaf's order."""
     by_priority = np.array([queue.properties.sort_priority for queue in queues], dtype=bool)
-    keys = _leaf_keys(jobs, priorities, eligible, applications, by_priority)
-    ordered = eligible[np.lexsort(keys)] if len(eligible) else eligible
+    keys = _leaf_keys(jobs, priorities, ranked, applications, by_priority)
+    ordered = ranked[np.lexsort(keys)] if len(ranked) else ranked
     bounds = np.searchsorted(jobs.queues[ordered], np.arange(len(queues) + 1))
     return [ordered[start:end] for start, end in pairwise(bounds)]
 
@@ -84,8 +100,9 @@ def _leaf_keys(
 ) -> tuple[NDArray[np.float64] | IntArray, ...]:
     """Keys for lexsort, least significant first.
 
-    Queue; priority (where it counts); the application's creation time, a job of its own before named ones,
-    the application's id; priority again (inside an application); submission; sequence number.
+    Queue; priority (where it counts); in fair leaves the application's usage; its creation time, a job of its
+    own before named ones, the application's id; priority again (inside an application); submission; sequence
+    number.
     """
     own = jobs.take(places)
     named = own.applications != NO_GROUP
@@ -98,7 +115,10 @@ def _leaf_keys(
     first = np.where(by_priority[own.queues], descending, 0) if not by_priority.all() else descending
     if not named.any() and first is descending:
         return own.ids, own.submitted_at, descending, own.queues
-    return own.ids, own.submitted_at, descending, ids, named.astype(np.int64), created, first, own.queues
+    fair = np.zeros_like(ids)
+    if named.any() and applications.fair_places is not None:
+        fair = np.where(named, applications.fair_places[np.where(named, own.applications, 0)], 0)
+    return own.ids, own.submitted_at, descending, ids, named.astype(np.int64), created, fair, first, own.queues
 
 
 def _sequence(queue: int, queues: Sequence[OrderQueue], leaves: Sequence[Places], priorities: IntArray) -> _Sequence:

@@ -17,6 +17,7 @@ from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.application_order import fair_places, held_back, jobs_of, queues_by_id
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups
 from rankd.core.ranking.order import Applications, OrderQueue, order_jobs
@@ -77,6 +78,17 @@ class RankingState(msgspec.Struct, frozen=True, kw_only=True):
     applications: Applications
 
 
+class Outright(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``rankd evaluate`` states instead of having it computed.
+
+    ``pending`` of leaves, instead of their jobs' sum; ``factors``, values per job, float64 (n_jobs,), NaN where a
+    job has none.
+    """
+
+    pending: Mapping[int, Resources] = {}
+    factors: Mapping[str, FloatArray] = {}
+
+
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """A queue in a generation. ``priority`` None: nothing pending."""
 
@@ -89,7 +101,10 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation's content. ``ids`` int64 (n_ranked,) first to run first; ``ranked_priorities`` beside it."""
+    """A generation's content. ``ids`` int64 (n_ranked,) first to run first; ``ranked_priorities`` beside it.
+
+    ``held_back``: applications whose jobs are not ranked, since their ``stateaware`` leaf lets others in first.
+    """
 
     now: float
     priorities: Priorities
@@ -97,6 +112,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     ranked_priorities: IntArray
     queues: tuple[QueueRow, ...]
     fairshare: FairshareResult
+    held_back: frozenset[int] = frozenset()
 
 
 def rank(
@@ -105,14 +121,17 @@ def rank(
     factors: Sequence[Factor],
     now: float,
     last_good: Mapping[str, FactorValues] | None = None,
+    outright: Outright | None = None,
 ) -> Ranking:
     """One full pass at ``now``."""
+    given = outright or Outright()
     usage = state.usage.at_instant(now, settings.fairshare.half_life_s)
     fairshare = compute(state.tree, usage, settings.fairshare)
     context = FactorContext(now=now, jobs=state.jobs, groups=_groups(state, fairshare))
-    priorities = compute_priorities(context, settings, factors, last_good)
-    queues = _queue_rows(state, priorities.priorities)
-    places = _order(state, priorities.priorities, queues)
+    priorities = compute_priorities(context, settings, factors, last_good, given.factors)
+    queues = _queue_rows(state, priorities.priorities, given.pending)
+    held = held_back(state.jobs, priorities.priorities, state.applications, queues_by_id(state.queues, state.totals))
+    places = _order(state, priorities.priorities, queues, held)
     return Ranking(
         now=now,
         priorities=priorities,
@@ -120,12 +139,11 @@ def rank(
         ranked_priorities=priorities.priorities[places],
         queues=tuple(queues.values()),
         fairshare=fairshare,
+        held_back=held,
     )
 
 
 def _groups(state: RankingState, fairshare: FairshareResult) -> Groups:
-    by_id = np.zeros(int(state.association_ids.max(initial=-1)) + 1)
-    by_id[state.association_ids] = np.nan_to_num(state.tree.of_users(fairshare.fairshare))
     factors = np.full(_n_queues(state), np.nan)
     parents = {view.parent for views in state.queues for view in views}
     for views in state.queues:
@@ -133,13 +151,24 @@ def _groups(state: RankingState, fairshare: FairshareResult) -> Groups:
             if view.id not in parents and view.properties.priority_factor is not None:
                 factors[view.id] = view.properties.priority_factor
     return Groups(
-        fairshares=by_id,
+        fairshares=_by_id(state, np.nan_to_num(state.tree.of_users(fairshare.fairshare))),
         qos_priorities=state.qos_priorities,
         qos_factors=state.qos_factors,
         queue_factors=factors,
         partition_nodes=state.partition_nodes,
         partition_cores=state.partition_cores,
+        partition_totals=state.totals,
+        shapes=state.shapes,
+        association_priorities=_by_id(state, state.tree.of_users(state.tree.priorities)),
+        largest_association_priority=float(state.tree.priorities.max(initial=0.0)),
     )
+
+
+def _by_id(state: RankingState, values: FloatArray) -> FloatArray:
+    """Values by user index as values by association id."""
+    by_id = np.zeros(int(state.association_ids.max(initial=-1)) + 1)
+    by_id[state.association_ids] = values
+    return by_id
 
 
 def _n_queues(state: RankingState) -> int:
@@ -148,9 +177,12 @@ def _n_queues(state: RankingState) -> int:
     return max(configured, int(state.jobs.queues.max(initial=-1))) + 1
 
 
-def _queue_rows(state: RankingState, priorities: IntArray) -> dict[int, QueueRow]:
+def _queue_rows(
+    state: RankingState, priorities: IntArray, given_pending: Mapping[int, Resources]
+) -> dict[int, QueueRow]:
     """Every queue's priority, share and pending, children before parents."""
-    best, counts, pending = _leaf_sums(state, priorities)
+    best, counts, summed = _leaf_sums(state, priorities)
+    pending = summed | dict(given_pending)
     rows: dict[int, QueueRow] = {}
     for views in state.queues:
         rows |= _partition_rows(views, best, counts, pending, state.used)
@@ -205,13 +237,19 @@ def _leaf_sums(
     return {queue: int(largest[queue]) for queue in numbers}, numbers, pending
 
 
-def _order(state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow]) -> np.ndarray:
+def _order(
+    state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow], held: frozenset[int]
+) -> np.ndarray:
     queues = [OrderQueue(properties=QueueProperties(), is_root=True)] * _n_queues(state)
     for views, total in zip(state.queues, state.totals, strict=True):
         for queue, view in _order_queues(views, rows, total):
             queues[view.id] = queue
     roots = [views[0].id for views in state.queues]
-    return order_jobs(state.jobs, priorities, queues, roots, state.applications)
+    applications = state.applications
+    if applications.used:
+        places = fair_places(applications, queues_by_id(state.queues, state.totals))
+        applications = msgspec.structs.replace(applications, fair_places=places)
+    return order_jobs(state.jobs, priorities, queues, roots, applications, jobs_of(held, state.jobs) if held else None)
 
 
 def _order_queues(
