@@ -1,0 +1,69 @@
+"""Submit -> started on an idle system, and where the time goes. 50 jobs, one after the other, each of `true`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+
+import nats
+from measure import machine, report, summary
+
+JOBS = 50
+
+
+async def submit_one_by_one(url: str) -> list[tuple[int, float, float]]:
+    """(job, sent, answered) of each; waits for each job's end before the next."""
+    client = await nats.connect(url)
+    events = await client.subscribe("rankd.v1.event.job.bench")
+    body = json.dumps({"command": ["true"]}).encode()
+    sent = []
+    for _ in range(JOBS):
+        begun = time.time()
+        reply = await client.request("rankd.v1.user.bench.job.submit", body, timeout=10)
+        job = json.loads(reply.data)["id"]
+        sent.append((job, begun, time.time()))
+        ended = False
+        while not ended:
+            message = await events.next_msg(timeout=10)
+            ended = any(e["job"] == job and e["state"] == "completed" for e in json.loads(message.data)["events"])
+    await client.close()
+    return sent
+
+
+def phases(database: str, sent: list[tuple[int, float, float]]) -> dict[str, list[float]]:
+    """Milliseconds from the submission's send to each step, by the records' own clocks."""
+    connection = sqlite3.connect(database)
+    steps: dict[str, list[float]] = {
+        "answered (durable)": [],
+        "ranked (pass began)": [],
+        "allocated (cycle began)": [],
+        "started (process runs)": [],
+        "ended": [],
+    }
+    for job, begun, answered in sent:
+        [(generation, allocated, started, ended)] = connection.execute(
+            "SELECT generation, allocated_at, started_at, ended_at FROM allocation WHERE job_id = ?", (job,)
+        ).fetchall()
+        [(ranked,)] = connection.execute(
+            "SELECT ranked_at FROM generation WHERE number = ?", (generation,)
+        ).fetchall()
+        for step, at in zip(steps, (answered, ranked, allocated, started, ended), strict=True):
+            steps[step].append((at - begun) * 1000)
+    return steps
+
+
+def main() -> None:
+    with machine("--name", "bench") as up:
+        steps = phases(up["db"], asyncio.run(submit_one_by_one(up["nats"])))
+    rows = [{"step, ms since sent": step} | summary(values) for step, values in steps.items()]
+    conditions = (
+        f"{JOBS} jobs of `true` one after the other; every service, nats-server (sync always) and the real agent"
+        " on this machine; durable commits; nothing else submitted"
+    )
+    report("submit_to_start", conditions, rows)
+
+
+if __name__ == "__main__":
+    main()
