@@ -319,7 +319,9 @@ def await_started(intake):
 
 async def test_the_group_has_the_grace_though_its_leader_ends_at_once(broker, tmp_path):
     done = tmp_path / "done"
-    child = f"trap 'sleep 0.1; echo saved > {done}; exit' TERM; echo ready > {tmp_path}/ready; while :; do sleep 0.01; done"
+    child = (
+        f"trap 'sleep 0.1; echo saved > {done}; exit' TERM; echo ready > {tmp_path}/ready; while :; do sleep 0.01; done"
+    )
     async with stage(broker, tmp_path) as intake:
         await intake.start(1, "sh", "-c", f'sh -c "{child}" & wait')
         await appears(tmp_path / "ready")

@@ -59,15 +59,15 @@ class Endpoints:
         for verb in verbs:
             user, admin = request_patterns(verb.name)
             for role, subject in (("user", user), ("admin", admin)):
-                if role == "admin" or not verb.admin_only:
-                    await service.add_endpoint(
-                        EndpointConfig(
-                            name=f"{role}_{verb.name.replace('.', '_')}",
-                            subject=subject,
-                            handler=self._of_user(verb.handler),
-                            metadata={"verb": verb.name},
-                        )
+                answer = _admins_only if role == "user" and verb.admin_only else verb.handler
+                await service.add_endpoint(
+                    EndpointConfig(
+                        name=f"{role}_{verb.name.replace('.', '_')}",
+                        subject=subject,
+                        handler=self._of_user(answer),
+                        metadata={"verb": verb.name},
                     )
+                )
         for name, (subject, handler) in node_verbs.items():
             config = EndpointConfig(name=name, subject=subject, handler=self._of_node(handler))
             await service.add_endpoint(config)
@@ -105,6 +105,10 @@ class Endpoints:
             await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
         finally:
             self._running -= 1
+
+
+async def _admins_only(asker: Submitter, _payload: bytes) -> Reply:
+    raise Refused("admins_only", f"'{asker.user}' may not do that: it is for administrators", status=403)
 
 
 async def _respond(request: Request, reply: Reply | RankdError) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from rankd.cli.place import Place, find
-from rankd.store import look
+from rankd.store import explain, look
 from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class Source(Protocol):
 
     def weights(self) -> dict[str, float]:
         """The factors in order, and their weights."""
+
+    def why(self, job_id: int) -> Row:
+        """A job's place with its neighbours."""
 
     def nodes(self) -> list[Row]:
         """All nodes."""
@@ -79,6 +82,10 @@ class DatabaseSource:
     def weights(self) -> dict[str, float]:
         """See :class:`Source`."""
         return look.weights(self._connection)
+
+    def why(self, job_id: int) -> Row:
+        """See :class:`Source`."""
+        return explain.why(self._connection, job_id)
 
     def nodes(self) -> list[Row]:
         """See :class:`Source`."""
@@ -142,6 +149,11 @@ class BusSource:
         """See :class:`Source`."""
         answer = self._ask("priority.list", JobFilter(limit=1))
         return answer.get("weights", {}) if isinstance(answer, dict) else {}
+
+    def why(self, job_id: int) -> Row:
+        """See :class:`Source`."""
+        answer = self._ask("job.why", {"id": job_id})
+        return answer if isinstance(answer, dict) else {}
 
     def nodes(self) -> list[Row]:
         """See :class:`Source`."""

@@ -78,7 +78,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how it runs")
-    group.add_argument("-D", "--chdir", metavar="DIR", help="where (default: here; with --nats: where the node's agent runs)")
+    group.add_argument("-D", "--chdir", metavar="DIR", help="where (default: here; with --nats: the agent's)")
     group.add_argument("-i", "--input", dest="stdin", metavar="FILE", help="its standard input")
     group.add_argument("-o", "--output", dest="stdout", metavar="FILE", help="its standard output")
     group.add_argument("-e", "--error", dest="stderr", metavar="FILE", help="its standard error")

@@ -70,8 +70,8 @@ def load_node_sort(name: str) -> NodeSortPolicy:
 
 @cache
 def _entry_points(group: str) -> dict[str, EntryPoint]:
-    """By name; packages are not installed under a running process."""
-    return {entry.name: entry for entry in entry_points(group=group)}
+    """By name, the first of each; packages are not installed under a running process."""
+    return {entry.name: entry for entry in reversed(entry_points(group=group))}
 
 
 def _load(group: str, name: str) -> Any:  # noqa: ANN401 - what a plugin is, its group's protocol says

@@ -61,7 +61,7 @@ def check_weights(priority: PrioritySettings, factors: Collection[str], file: st
     problems = []
     for name, weight in priority.weights.items():
         path = f"priority.weights.{name}"
-        if name not in factors:
+        if name.partition(".")[0] not in factors:
             known = ", ".join(sorted(factors))
             problems.append(Problem(file=file, path=path, message=f"unknown factor '{name}'; known: {known}"))
         if not math.isfinite(weight):

@@ -12,8 +12,9 @@ import getpass
 import logging
 import os
 import platform
+import resource
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -36,10 +37,14 @@ from rankd.wire.subject import STREAM_ALLOCATIONS, encode_name, node_of, node_su
 
 log = logging.getLogger("rankd.agent")
 
+FILES = 65_536
 FLUSH_S = 10.0
 ACK_TIMEOUT_S = 5.0
 RETRY_S = 0.5
 CANCEL_AGAIN_S = 0.1
+
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""In a container, its own limit."""
 
 _ORDER = msgspec.json.Decoder(AllocationMessage)
 
@@ -48,7 +53,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the broker is, and which nodes the agent stands for.
 
     ``name`` defaults to the host's; a real node is called the same. ``simulate`` 0 means a real node, N the nodes
-    ``<simulate_prefix>1`` … N. ``resources`` default to what this machine lets us use.
+    ``<simulate_prefix>1`` … N. ``resources`` are a node's; they default to what this machine lets us use, or to
+    ``simulate_resources``.
     """
 
     nats: str
@@ -85,6 +91,7 @@ def _runner(options: AgentOptions, reporter: Reporter) -> Iterator[Runner]:
     if options.simulate:
         yield SimulatedNodes(reporter)
         return
+    _raise_file_limit()
     with AgentState(options.state_dir) as state:
         node = RealNode(options.name, state, options.output_dir or state.root / "output", reporter)
         log.info("jobs run as user %s, whoever submitted them", getpass.getuser())
@@ -92,6 +99,13 @@ def _runner(options: AgentOptions, reporter: Reporter) -> Iterator[Runner]:
             yield node
         finally:
             node.close()
+
+
+def _raise_file_limit() -> None:
+    """A running job costs a descriptor, and the usual soft limit is 1024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Agent:
@@ -178,12 +192,10 @@ class Agent:
                 return False
 
     def _describe(self, node: str) -> NodeRegistration:
-        resources = self._options.resources
-        if self._options.simulate:
-            resources = self._options.simulate_resources
+        default = self._options.simulate_resources if self._options.simulate else own_resources()
         return NodeRegistration(
             partition=self._options.partition,
-            resources=resources or own_resources(),
+            resources=self._options.resources or default,
             labels=self._options.labels,
             agent=self._options.name,
             running=self._runner.running(node),
@@ -223,4 +235,6 @@ async def _read(message: Msg) -> Order | None:
 def own_resources() -> dict[str, Amount]:
     """What this machine lets us use: the cores that we may run on, and the memory."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # no cgroup of version 2, or "max"
+        memory = min(memory, int(CGROUP_LIMIT.read_text()))
     return {"vcore": len(os.sched_getaffinity(0)), "memory": memory}

@@ -90,8 +90,8 @@ class JobRun:
         """From the spawn until the leader has ended; if it was told to end: its whole group, or the grace is over."""
         loop = asyncio.get_running_loop()
         self._process = process
-        self._started_at = time.time()
-        self._around.report(self._report(kind="started"))
+        self._started_at = process.record.started_at
+        self._around.report(self._report(kind="started", at=self._started_at))
         if self._cause is not None:
             self._terminate(process)
         limit_s = self._start.request.time_limit_s

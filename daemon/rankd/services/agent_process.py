@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from rankd.services.agent_state import ProcessRecord
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+NAME_SHOWN = 200
 
 _START_TIME_FIELD = 19  # field 22 of proc(5)'s stat, counted after the name, which may hold anything
 _GROUP_FIELD = 2
@@ -60,7 +62,8 @@ class Process:
         self._popen = popen
         self.pid = popen.pid
         self.descriptor = os.pidfd_open(popen.pid)
-        self.record = ProcessRecord(pid=popen.pid, start_time=start_time_of(popen.pid) or 0)
+        # a process that has ended already has no start time, and nobody needs it
+        self.record = ProcessRecord(pid=popen.pid, start_time=start_time_of(popen.pid) or 0, started_at=time.time())
 
     async def exited(self) -> None:
         """Wait until the leader has ended."""
@@ -114,7 +117,7 @@ def launch(plan: Launch) -> Process | StartFailure:
 
 
 def _spawn(plan: Launch, stdin: int, stdout: int, stderr: int) -> Process | StartFailure:
-    name = plan.command[0] if plan.command else ""
+    name = plan.command[0][:NAME_SHOWN] if plan.command else ""
     try:
         popen = subprocess.Popen(  # noqa: S603 - running users' commands is what an agent is for
             plan.command,
@@ -132,7 +135,17 @@ def _spawn(plan: Launch, stdin: int, stdout: int, stderr: int) -> Process | Star
         reason = error.strerror if isinstance(error, OSError) else error
         message = f"command '{name}' can't be executed: {reason}; is it a program with execute permission?"
         return StartFailure(NOT_EXECUTABLE, message)
-    return Process(popen)
+    return _watched(popen)
+
+
+def _watched(popen: subprocess.Popen[bytes]) -> Process | StartFailure:
+    """Nothing runs that can't be watched."""
+    try:
+        return Process(popen)
+    except OSError as error:
+        popen.kill()
+        popen.wait()
+        return StartFailure(NOT_EXECUTABLE, f"can't watch the process: {error.strerror}; raise the agent's ulimit -n")
 
 
 def _open_files(plan: Launch, files: ExitStack) -> tuple[int, int, int]:

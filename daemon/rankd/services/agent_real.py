@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from rankd.core.model.job_environment import JobPlace, job_environment, job_path
 from rankd.services.agent_job import JobRun, Surroundings
 from rankd.services.agent_ledger import Entry, Ledger
@@ -64,7 +66,7 @@ class RealNode:
         for leftover in leftovers:
             claim = leftover.claim
             entry = self._ledger.add(claim.allocation, claim.job, claim.sequence)
-            await self._end(entry, leftover.ended or _never_attended(entry, "agent_restarted"))
+            await self._end(entry, leftover.ended or _interrupted(entry, leftover))
 
     def _end_leftovers(self, leftovers: Iterable[Leftover]) -> int:
         processes = [leftover.process for leftover in leftovers if leftover.process]
@@ -187,6 +189,12 @@ class RealNode:
 
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)
+
+
+def _interrupted(entry: Entry[int], leftover: Leftover) -> Report:
+    """The end of an earlier agent's job."""
+    started_at = leftover.process.started_at if leftover.process else None
+    return msgspec.structs.replace(_never_attended(entry, "agent_restarted"), started_at=started_at)
 
 
 def _never_attended(entry: Entry[int], cause: str) -> Report:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -73,7 +74,7 @@ class Registration:
         answers: list[NodeRegistered] = []
         for first in range(0, len(self._nodes), SIDE_BY_SIDE):
             part = self._nodes[first : first + SIDE_BY_SIDE]
-            answers += await asyncio.gather(*(self._register(node) for node in part))
+            answers += await _all(self._register(node) for node in part)
         log.info("registered %s", self._nodes[0] if len(self._nodes) == 1 else f"{len(self._nodes)} nodes")
         return answers[-1]
 
@@ -85,3 +86,12 @@ class Registration:
 
     async def _ask(self, subject: str, message: msgspec.Struct) -> NodeRegistered:
         return await self._bus.request(subject, encode(message), NodeRegistered, timeout_s=5)
+
+
+async def _all(requests: Iterable[Coroutine[Any, Any, NodeRegistered]]) -> list[NodeRegistered]:
+    """All answers, or the first error once every request is over: none goes on unwatched."""
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if isinstance(answer, NodeRegistered)]

@@ -20,7 +20,7 @@ log = logging.getLogger("rankd.agent")
 
 GATHER_S = 0.003
 RETRY_S = 0.2
-MAX_PER_MESSAGE = 200
+MAX_PER_MESSAGE = 100  # of at most 9 kB each (two paths): below the broker's limit of a message, 1 MiB
 IN_FLIGHT = 64
 
 Acknowledged = Callable[[str, Sequence[Report]], None]

@@ -43,10 +43,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A process, beyond doubt: pids are used again, a pid with its start time (in clock ticks) is not."""
+    """A process, beyond doubt: pids are used again, a pid with its start time (in clock ticks) is not.
+
+    ``started_at`` is the same in UTC seconds, for reports.
+    """
 
     pid: int
     start_time: int
+    started_at: float
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,9 @@ from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import Refused
+from rankd.services.class_verbs import class_verbs
 from rankd.services.looking import looking_verbs
 from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until
@@ -31,12 +33,14 @@ from rankd.store.catalog import Catalog, admission_tables, read_catalog, sync_ca
 from rankd.store.database import Database, sqlite_path
 from rankd.store.group_commit import GroupCommit
 from rankd.store.job import NewJob, insert_jobs
+from rankd.store.job_update import update_jobs
 from rankd.store.node import note_heartbeat, register_node
 from rankd.store.report import take_reports
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import (
     Heartbeat,
     JobSelection,
+    JobUpdate,
     NodeRegistered,
     NodeRegistration,
     Report,
@@ -96,7 +100,9 @@ class Intake:
 
     def _verbs(self) -> list[Verb]:
         actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
-        return [Verb("job.submit", self.submit), *actions, *looking_verbs(self.database)]
+        classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
+        own = [Verb("job.submit", self.submit), Verb("job.update", self.update)]
+        return [*own, *actions, *looking_verbs(self.database), *classes]
 
     def _node_verbs(self) -> dict[str, tuple[str, NodeHandler]]:
         return {
@@ -111,6 +117,10 @@ class Intake:
     async def _after_rollback(self) -> None:
         """Ids that the failed transaction gave to new associations do not exist."""
         self._use(await self.database.read(read_catalog))
+
+    async def _use_classes(self, classes: ClassTable) -> None:
+        self.catalog = msgspec.structs.replace(self.catalog, classes=classes.listed())
+        self._use(self.catalog)
 
     def _use(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -129,14 +139,23 @@ class Intake:
             self.tables = admission_tables(self.configuration, self.catalog)
         return reply_of(submission, ids)
 
+    async def update(self, asker: Submitter, payload: bytes) -> Reply:
+        """``job.update``: pending jobs, admitted again with the changed fields."""
+        update = decode_strict(payload, JobUpdate)
+
+        def work(connection: Connection) -> SelectionReply:
+            ids = _selected(connection, update, asker)
+            return update_jobs(connection, ids, update, asker, self.tables, self.catalog, time.time())
+
+        return _answer(update, await self.group.do(work))
+
     def _action(self, decide: job_action.Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             selection = decode_strict(payload, JobSelection)
-            reply = await self.group.do(lambda c: _act(c, selection, asker, time.time(), decide))
-            if selection.id is not None and reply.failed:
-                failed = reply.failed[0]
-                raise Refused(failed.code, failed.message, "id", _STATUS.get(failed.code, 409))
-            return reply
+            reply = await self.group.do(
+                lambda c: job_action.act(c, _selected(c, selection, asker), asker, time.time(), decide)
+            )
+            return _answer(selection, reply)
 
         return handle
 
@@ -179,9 +198,7 @@ class Intake:
 _STATUS = {"unknown_job": 404, "not_owner": 403}
 
 
-def _act(
-    connection: Connection, selection: JobSelection, asker: Submitter, now: float, decide: job_action.Decide
-) -> SelectionReply:
+def _selected(connection: Connection, selection: JobSelection, asker: Submitter) -> list[int]:
     """Which jobs a selection means: ids as given; a filter of an ordinary user means own jobs only."""
     ids = [selection.id] if selection.id is not None else list(selection.ids or [])
     if selection.filter is not None:
@@ -191,4 +208,12 @@ def _act(
         ids += job_action.select_ids(connection, chosen)
     elif not ids:
         raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
-    return job_action.act(connection, ids, asker, now, decide)
+    return ids
+
+
+def _answer(selection: JobSelection, reply: SelectionReply) -> SelectionReply:
+    """A single job that could not be acted upon is an error, not a part of an answer."""
+    if selection.id is not None and reply.failed:
+        failed = reply.failed[0]
+        raise Refused(failed.code, failed.message, "id", _STATUS.get(failed.code, 409))
+    return reply

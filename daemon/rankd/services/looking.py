@@ -7,7 +7,7 @@ from typing import Any
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.store import look
+from rankd.store import explain, look
 from rankd.store.database import Database
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import JobFilter, JobShow
@@ -16,12 +16,17 @@ Query = Callable[[look.Reader], Any]
 
 
 def looking_verbs(database: Database) -> list[Verb]:
-    """``job.show``, ``job.list``, ``job.history``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
+    """``job.show|why|list|history``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
 
     async def show(_asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, JobShow)
         record: look.Row = await _read(database, lambda reader: look.job(reader, wanted.id))
         return record
+
+    async def why(_asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, JobShow)
+        answer: look.Row = await _read(database, lambda reader: explain.why(reader, wanted.id))
+        return answer
 
     async def history(_asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, JobShow)
@@ -38,6 +43,7 @@ def looking_verbs(database: Database) -> list[Verb]:
 
     return [
         Verb("job.show", show),
+        Verb("job.why", why),
         Verb("job.history", history),
         Verb("job.list", jobs),
         Verb("priority.list", priorities),

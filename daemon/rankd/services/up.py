@@ -153,8 +153,8 @@ class _Machine:
                     child.was_ready = child.was_ready or await self._is_ready(bus, name)
 
     async def _until_ready(self, bus: Bus, name: str) -> None:
-        while not await self._is_ready(bus, name):
-            await asyncio.sleep(LOOK_EVERY_S)  # noqa: ASYNC110 - another process, asked over the bus
+        while not await self._is_ready(bus, name):  # noqa: ASYNC110 - another process, asked over the bus
+            await asyncio.sleep(LOOK_EVERY_S)
         self._services[name].was_ready = True
 
     async def _is_ready(self, bus: Bus, name: str) -> bool:

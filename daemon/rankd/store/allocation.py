@@ -86,7 +86,7 @@ def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
         "SELECT id, revision FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(jobs)),),
     )
-    return dict(rows.tuples().all())
+    return {row[0]: row[1] for row in rows}
 
 
 def save_reasons(connection: Connection, reasons: Sequence[WaitReason]) -> None:

@@ -19,6 +19,7 @@ from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Queue
 from rankd.core.model.setting import Qos
+from rankd.store.priority_class import read_classes, sync_classes
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ def sync_catalog(connection: Connection, configuration: Configuration, now: floa
     _sync_queues(connection, configuration)
     _sync_qos(connection, configuration.settings.qos)
     _sync_associations(connection, configuration.associations, now)
-    _sync_classes(connection, configuration.classes)
+    sync_classes(connection, configuration.classes)
     return read_catalog(connection)
 
 
@@ -51,11 +52,11 @@ def read_catalog(connection: Connection) -> Catalog:
             (partition, path.lower()): id_
             for partition, path, id_ in connection.exec_driver_sql("SELECT partition, path, id FROM queues")
         },
-        qos=dict(connection.exec_driver_sql("SELECT name, id FROM qos").tuples().all()),
+        qos={row[0]: row[1] for row in connection.exec_driver_sql("SELECT name, id FROM qos")},
         associations={(account, user): id_ for account, user, id_, _ in rows},
         accounts=frozenset(account for account, *_ in rows),
         default_accounts=first | {user: account for account, user, is_default in users if is_default},
-        classes=tuple(_read_classes(connection)),
+        classes=read_classes(connection),
     )
 
 
@@ -173,30 +174,3 @@ def add_association(connection: Connection, account: str, user: str, shares: flo
     )
     query = 'SELECT id FROM associations WHERE account = ? AND "user" = ?'
     return int(connection.exec_driver_sql(query, (account, user)).scalar_one())
-
-
-def _read_classes(connection: Connection) -> Iterator[PriorityClass]:
-    rows = connection.exec_driver_sql(
-        "SELECT name, value, global_default, description, preemption_policy FROM priority_classes"
-    )
-    for name, value, is_default, description, policy in rows:
-        yield PriorityClass(
-            name=name,
-            value=value,
-            global_default=bool(is_default),
-            description=description,
-            preemption_policy=policy,
-        )
-
-
-def _sync_classes(connection: Connection, configured: tuple[PriorityClass, ...]) -> None:
-    """A file creates what is missing; it never changes nor deletes."""
-    table = ClassTable.of(_read_classes(connection)).reconcile(configured).table
-    connection.exec_driver_sql(
-        "INSERT INTO priority_classes (name, value, global_default, description, preemption_policy)"
-        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
-        [
-            (given.name, given.value, given.global_default, given.description, given.preemption_policy)
-            for given in table.listed()
-        ],
-    )

@@ -136,7 +136,7 @@ def _row(connection: Connection, job: int, event: int, entry: NewJob, catalog: C
         job,
         event,
         accepted.user,
-        _association(connection, accepted, catalog, entry.at),
+        association_of(connection, accepted, catalog, entry.at),
         queue,
         catalog.qos[accepted.qos],
         _application(connection, queue, request.application, entry.at),
@@ -186,7 +186,8 @@ def _blocked_by(accepted: AcceptedJob, now: float) -> str | None:
     return "begin time" if begin is not None and begin > now else None
 
 
-def _association(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
+def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
+    """The id of the job's (account, user), made if this is the user's first job in it."""
     pair = (accepted.account, accepted.user)
     if pair not in catalog.associations:
         catalog.associations[pair] = add_association(connection, *pair, shares=1.0, now=now)

@@ -19,7 +19,28 @@ from rankd.core.ranking.factor import Per
 CHUNK = 4096
 """Ranks, and job ids, per chunk of the stored order."""
 
-JOB_COLUMNS = frozenset({"id", "user", "account", "queue", "qos", "partition", "name", "reason"})
+JOB_COLUMNS = frozenset(
+    [
+        "id",
+        "user",
+        "account",
+        "queue",
+        "qos",
+        "partition",
+        "name",
+        "class_value",
+        "points_sum",
+        "priority",
+        "override",
+        "override_by",
+        "rank",
+        "generation",
+        "ranked_at",
+        "reason",
+        "submitted_at",
+        "eligible_at",
+    ]
+)
 """Columns of ``job_priority`` that a factor's name must not hide: such a factor's column gets ``_factor`` behind it."""
 
 _REASON = """CASE
@@ -220,7 +241,7 @@ SELECT id, "user", account, queue, qos, partition, name, {shown or "NULL AS no_f
     override, CASE WHEN override = 'fixed' THEN fixed_by END AS override_by,
     CASE WHEN fresh AND eligible_at IS NOT NULL THEN
         (SELECT json_extract(c.ranks, '$[' || (id - c.first_id) || ']') FROM rank_chunks c
-         WHERE c.generation = number AND c.chunk = id / {CHUNK}) END AS rank,
+         WHERE c.generation = number AND c.chunk = id / {CHUNK} AND c.first_id <= id) END AS rank,
     number AS generation, ranked_at, reason, submitted_at, eligible_at
 FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_points"} FROM (
     SELECT j.id, j."user", a.account, q.path AS queue, s.name AS qos, q.partition, j.name, j.class_value,

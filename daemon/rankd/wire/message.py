@@ -48,13 +48,33 @@ class JobSelection(_FromUser, frozen=True, kw_only=True):
     filter: JobFilter | None = None
 
 
+class JobUpdate(JobSelection, frozen=True, kw_only=True):
+    """Fields to change of pending jobs; what is left out stays. ``fixed_priority`` null takes a fixed one off."""
+
+    urgency: int | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType = msgspec.UNSET
+    qos: str | msgspec.UnsetType = msgspec.UNSET
+    account: str | msgspec.UnsetType = msgspec.UNSET
+    time_limit_s: float | None | msgspec.UnsetType = msgspec.UNSET
+    resources: dict[str, int | float | str] | msgspec.UnsetType = msgspec.UNSET
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    comment: str | None | msgspec.UnsetType = msgspec.UNSET
+    fixed_priority: int | None | msgspec.UnsetType = msgspec.UNSET
+
+
 class JobShow(_FromUser, frozen=True, kw_only=True):
     """One job."""
 
     id: int
 
 
-class ErrorBody(_Internal, frozen=True, kw_only=True):
+class ClassName(_FromUser, frozen=True, kw_only=True):
+    """A priority class, by name."""
+
+    name: str
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     """Every refusal: a stable code, what to do, and which field."""
 
     code: str

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rankd.core.admission.priority_class import ClassTable, resolve
+from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.errors import Refused
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
 from rankd.core.model.quantity import VCORE, Resources, parse_resources
@@ -51,21 +51,23 @@ class Submitter(NamedTuple):
     privileged: bool
 
 
-def admit(request: JobRequest, submitter: Submitter, tables: AdmissionTables) -> AcceptedJob:
-    """The job with everything resolved.
+def admit(
+    request: JobRequest, submitter: Submitter, tables: AdmissionTables, resolved: Resolved | None = None
+) -> AcceptedJob:
+    """The job with everything resolved. ``resolved``: the class of a job that is admitted again; it never changes.
 
     Raises:
         Refused: with the code, the field and what to do.
     """
     _check_text(request)
-    _check_numbers(request)
+    check_numbers(request)
     user = _user(request, submitter)
     account = _account(request, user, tables)
     resources = parse_resources(request.resources)
-    queue = _queue(request, tables)
-    _check_queue_maximum(request, resources, queue)
+    queue = resolve_queue(request, tables)
+    check_queue_maximum(request, resources, queue)
     parse_constraints(request.constraints)
-    resolved = resolve(
+    resolved = resolved or resolve(
         tables.classes,
         request.priority_class,
         request.priority,
@@ -81,7 +83,7 @@ def admit(request: JobRequest, submitter: Submitter, tables: AdmissionTables) ->
         class_value=resolved.class_value,
         priority_class=resolved.name,
         preemption_policy=resolved.preemption_policy,
-        urgency=_urgency(request.urgency, submitter),
+        urgency=check_urgency(request.urgency, submitter),
         held=request.held or request.urgency == URGENCY_HOLD,
         nodes=request.nodes,
         min_nodes=request.nodes if request.min_nodes is None else request.min_nodes,
@@ -109,7 +111,13 @@ def _check_text(request: JobRequest) -> None:
         raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
 
 
-def _check_numbers(request: JobRequest) -> None:
+def check_numbers(request: JobRequest) -> None:
+    """Nothing where numbers and times are in their ranges.
+
+    Raises:
+        Refused: ``bad_nodes``, ``bad_min_nodes``, ``bad_urgency``, ``bad_time_limit``, ``bad_begin_at``,
+            ``bad_dependency``.
+    """
     _check_range("nodes", request.nodes, 1, MAX_NODES)
     if request.min_nodes is not None:
         _check_range("min_nodes", request.min_nodes, 1, request.nodes)
@@ -157,7 +165,12 @@ def _account(request: JobRequest, user: str, tables: AdmissionTables) -> str:
     return account
 
 
-def _queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
+def resolve_queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
+    """The leaf queue that the job goes to: its own, or the default one, in the first partition that has it.
+
+    Raises:
+        Refused: ``unknown_partition``, ``unknown_queue``, ``parent_queue``.
+    """
     if request.partition is not None and request.partition not in tables.partitions:
         known = ", ".join(tables.partitions)
         message = f"unknown partition '{request.partition}'; known: {known}"
@@ -184,7 +197,12 @@ def _find_queue(wanted: str, partitions: tuple[str, ...], tables: AdmissionTable
     return None
 
 
-def _check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueEntry) -> None:
+def check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueEntry) -> None:
+    """Nothing where the job could ever fit the maxima of its queue.
+
+    Raises:
+        Refused: ``queue_quota``.
+    """
     least = request.nodes if request.min_nodes is None else request.min_nodes
     for kind, amount in resources.items():
         if kind in queue.maximum and amount * least > queue.maximum[kind]:
@@ -200,7 +218,12 @@ def _qos(request: JobRequest, settings: Settings) -> str:
     return wanted
 
 
-def _urgency(urgency: int, submitter: Submitter) -> int:
+def check_urgency(urgency: int, submitter: Submitter) -> int:
+    """The urgency, where this submitter may give it.
+
+    Raises:
+        Refused: ``urgency_not_allowed``.
+    """
     if urgency > URGENCY_DEFAULT and not submitter.privileged:
         message = f"urgency {urgency} is for administrators; users may give {URGENCY_HOLD} to {URGENCY_DEFAULT}"
         raise Refused("urgency_not_allowed", message, "urgency", status=403)

@@ -1,0 +1,104 @@
+"""``rankd why JOB``: in words, why a job stands where it stands and why it does not run."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.source import open_source
+
+if TYPE_CHECKING:
+    from rankd.cli.option import Subparsers
+
+_DECISIONS = {
+    "priority": "by its priority",
+    "override": "because its priority is {override}",
+    "queue": "because of its queue's offset or fence: its own priority is lower",
+    "queue order": "because of the order of the queues: priorities are equal, its queue has used less of its share",
+    "submission": "because it was submitted earlier: priorities are equal",
+}
+_REASONS = {
+    "held": "it is held; `rankd release` lets it go",
+    "dependency": "it waits for other jobs",
+    "begin time": "its begin time has not come",
+    "resources": "there is no room now",
+    "no node fits": "no node could ever hold it",
+    "queue quota": "its queue is at its maximum",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(subparsers, "why", run, "Why a job stands where it stands, and why it does not run yet.")
+    parser.add_argument("job", type=int, metavar="JOB")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    add_place(parser)
+    add_asker(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask and explain."""
+    answer = open_source(arguments).why(arguments.job)
+    if arguments.json:
+        from rankd.cli.table import print_json
+
+        print_json(answer)
+    else:
+        print("\n".join(explained(answer)))
+    return 0
+
+
+def explained(answer: dict[str, Any]) -> list[str]:
+    """The answer in words."""
+    name = f"Job {answer['id']} of {answer['user']} in {answer['queue']}"
+    if answer["state"] != "pending":
+        where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
+        return [f"{name} is {answer['state']}{where}; only waiting jobs have a place in the queue."]
+    lines = [*_place(name, answer), *_neighbours(answer)]
+    reason = answer["reason"]
+    if reason:
+        fact = f" ({answer['reason_fact']})" if answer["reason_fact"] else ""
+        lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
+    return lines
+
+
+def _place(name: str, answer: dict[str, Any]) -> list[str]:
+    if answer.get("generation") is None:
+        return [f"{name} is not ranked yet."]
+    place = f"rank {answer['rank']} of {answer['of']}" if answer["rank"] else "no rank"
+    lines = [f"{name} has {place} (generation {answer['generation']}), priority {answer['priority']}."]
+    if answer["override"]:
+        by = f" by {answer['override_by']}" if answer["override_by"] else ""
+        lines.append(f"Its priority is {answer['override']}{by}, not the sum below.")
+    lines.append(f"  {answer['class_value']:>14} class value")
+    lines += [
+        f"  {factor['points']:>14.4f} {factor['name']} = {factor['value']:.7f} x {factor['weight']:g}"
+        for factor in answer["factors"]
+        if factor["points"] is not None
+    ]
+    if answer["points_sum"] is not None:
+        lines.append(f"  {answer['points_sum']:>14.4f} sum of the factors, cut to a whole number")
+    return lines
+
+
+def _neighbours(answer: dict[str, Any]) -> list[str]:
+    lines = []
+    for side in ("above", "below"):
+        other = answer[side]
+        if other is None or other.get("gone"):
+            continue
+        decision = _decision(other, answer if side == "below" else other)
+        subject = f"Just {side} is job {other['id']} of {other['user']} with {other['priority']}"
+        whose = "it goes first" if side == "above" else "this one goes first"
+        lines.append(f"{subject} ({other['difference']:+d}): {whose} {decision}.")
+        parts = [f"{name} {points:+.2f}" for name, points in other["parts"].items() if abs(points) >= 0.005]
+        if parts:
+            lines.append(f"  its difference: {', '.join(parts)}")
+    if answer["rank"] == 1:
+        lines.append("Nothing is above it.")
+    return lines
+
+
+def _decision(other: dict[str, Any], first: dict[str, Any]) -> str:
+    return _DECISIONS[other["decided_by"]].format(override=first.get("override"))

@@ -1,0 +1,89 @@
+"""Whose account a job of a document is charged to, and the tree of all that are.
+
+The rule for users without an association is the document's ``unknown_association``; here, unlike at a
+submission, ``zero`` really makes none: the job has fair share 0 and nobody else's numbers change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rankd.core.errors import ConfigurationError, Refused
+from rankd.core.evaluate.document import UnknownAssociation
+from rankd.core.fairshare.tree import AccountTree
+from rankd.core.model.association import Association
+
+DEFAULT_ACCOUNT = "default"
+
+Pair = tuple[str, str]
+
+
+class Accounts(msgspec.Struct, frozen=True):
+    """The tree of the listed associations, and what becomes of users who are not in it."""
+
+    listed: Sequence[Association]
+    tree: AccountTree
+    rule: UnknownAssociation
+
+    @classmethod
+    def of(cls, listed: Sequence[Association], rule: UnknownAssociation) -> Accounts:
+        """The accounts of a document.
+
+        Raises:
+            ConfigurationError: with every problem of the tree.
+        """
+        return cls(listed, build_tree(listed), rule)
+
+    def resolve(self, account: str | None, user: str | None) -> Pair | None:
+        """The association (account, user) of a job; None where it has none and needs none.
+
+        Raises:
+            Refused: ``unknown_account``, ``unknown_association``.
+        """
+        wanted = account or self.tree.default_account(user or "")
+        if wanted is None:
+            return self._newcomer(user)
+        if user and (wanted, user) in self.tree.user_indices:
+            return wanted, user
+        if self.rule == "default" and wanted == DEFAULT_ACCOUNT and user:
+            return wanted, user
+        if wanted not in self.tree.account_nodes:
+            known = ", ".join(self.tree.accounts[:20])
+            raise Refused("unknown_account", f"unknown account '{wanted}'; known: {known}", "account")
+        if self.rule == "zero" or not user:
+            return None
+        message = f"user '{user}' is not in account '{wanted}'; name one of the user's own, or leave it out"
+        raise Refused("unknown_association", message, "account")
+
+    def _newcomer(self, user: str | None) -> Pair | None:
+        """A user whom no account lists, and who names none."""
+        if self.rule == "refuse":
+            raise Refused("unknown_association", f"user '{user}' is in no account; list it in associations", "user")
+        return (DEFAULT_ACCOUNT, user) if self.rule == "default" and user else None
+
+    def with_newcomers(self, pairs: Iterable[Pair]) -> Accounts:
+        """With one share for each of these that is not listed, in the account that is open to all."""
+        known: Mapping[Pair, int] = self.tree.user_indices
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
+        if not new:
+            return self
+        account = [] if DEFAULT_ACCOUNT in self.tree.account_nodes else [Association(account=DEFAULT_ACCOUNT)]
+        users = [Association(account=account, user=user) for account, user in new]
+        listed = [*self.listed, *account, *users]
+        return Accounts(listed, build_tree(listed), self.rule)
+
+
+def build_tree(listed: Sequence[Association]) -> AccountTree:
+    """The tree of a document's associations.
+
+    Raises:
+        ConfigurationError: with paths that begin with ``$``.
+    """
+    try:
+        return AccountTree.build(listed)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            [msgspec.structs.replace(problem, path=f"$.{problem.path}") for problem in error.problems]
+        ) from None

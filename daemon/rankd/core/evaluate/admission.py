@@ -1,0 +1,184 @@
+"""Which jobs of a document are taken, and as what: submission's own rules, one refusal per job.
+
+Pending jobs are held against all rules, running ones are only looked up (they were admitted long ago), ended ones
+not at all: others may depend on them, that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from rankd.core.admission.admit import (
+    AdmissionTables,
+    QueueEntry,
+    Submitter,
+    check_numbers,
+    check_queue_maximum,
+    check_urgency,
+    resolve_queue,
+)
+from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
+from rankd.core.errors import Refused
+from rankd.core.evaluate.accounts import Accounts, Pair
+from rankd.core.evaluate.document import Id, JobEntry
+from rankd.core.evaluate.forest import Forest
+from rankd.core.model.job import ACTIVE_STATES, State
+from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY
+from rankd.core.model.quantity import Resources, parse_resources
+from rankd.core.model.setting import Qos, Settings
+from rankd.core.placement.constraint import parse_constraints
+from rankd.core.ranking.columns import NO_GROUP
+
+NO_CLASS = Resolved(class_value=0, name=None, preemption_policy=PREEMPT_LOWER_PRIORITY)
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What jobs are held against. ``default_qos`` None: a job that names no QoS has none."""
+
+    forest: Forest
+    classes: ClassTable
+    accounts: Accounts
+    qos: Mapping[str, int]
+    default_qos: str | None
+    tables: AdmissionTables
+
+    @classmethod
+    def of(
+        cls, forest: Forest, classes: ClassTable, accounts: Accounts, qos: Sequence[Qos], default_qos: str | None
+    ) -> Rules:
+        """The rules, in the form that submission has them in as well."""
+        tables = AdmissionTables(
+            settings=_SETTINGS,
+            classes=classes,
+            partitions=forest.names,
+            queues=forest.entries,
+            associations=frozenset(),
+            accounts=frozenset(),
+            default_accounts={},
+        )
+        places = {row.name: place for place, row in enumerate(qos)}
+        return cls(forest, classes, accounts, places, default_qos if default_qos in places else None, tables)
+
+
+_SETTINGS = Settings()
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was taken. ``number`` is its place in the document, from 1: its sequence number.
+
+    ``queue`` and ``qos`` are indices; ``resources`` per node.
+    """
+
+    entry: JobEntry
+    number: int
+    queue: int
+    partition: int
+    pair: Pair | None
+    qos: int
+    resolved: Resolved
+    resources: Resources
+
+    @property
+    def min_nodes(self) -> int:
+        """The least number of nodes that it may start with."""
+        return self.entry.nodes if self.entry.min_nodes is None else self.entry.min_nodes
+
+
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was not."""
+
+    job: Id
+    code: str
+    message: str
+    field: str | None
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """Jobs by what became of them, each list in the document's order."""
+
+    pending: list[Job]
+    active: list[Job]
+    rejected: list[Rejection]
+
+
+def admit_jobs(entries: Sequence[JobEntry], rules: Rules) -> Admitted:
+    """Take what can be taken; a bad job is no other job's problem."""
+    admitted = Admitted([], [], [])
+    for number, entry in enumerate(entries, start=1):
+        if entry.state is not State.PENDING and entry.state not in ACTIVE_STATES:
+            continue
+        try:
+            job = _pending(entry, number, rules) if entry.state is State.PENDING else _active(entry, number, rules)
+        except Refused as error:
+            admitted.rejected.append(
+                Rejection(job=entry.id, code=error.code, message=error.message, field=error.field)
+            )
+        else:
+            (admitted.pending if entry.state is State.PENDING else admitted.active).append(job)
+    return admitted
+
+
+def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
+    check_numbers(msgspec.structs.replace(entry, depends_on=[]) if entry.depends_on else entry)
+    pair = rules.accounts.resolve(entry.account, entry.user)
+    resources = parse_resources(entry.resources)
+    queue = resolve_queue(entry, rules.tables)
+    check_queue_maximum(entry, resources, queue)
+    parse_constraints(entry.constraints)
+    resolved = _resolved(entry, rules)
+    qos = _qos(entry, rules)
+    check_urgency(entry.urgency, Submitter(entry.user or "", entry.privileged))
+    return _job(entry, number, rules, queue, pair, qos, resolved, resources)
+
+
+def _active(entry: JobEntry, number: int, rules: Rules) -> Job:
+    pair = rules.accounts.resolve(entry.account, entry.user)
+    queue = resolve_queue(entry, rules.tables)
+    return _job(entry, number, rules, queue, pair, _qos(entry, rules), NO_CLASS, parse_resources(entry.resources))
+
+
+def _job(
+    entry: JobEntry,
+    number: int,
+    rules: Rules,
+    queue: QueueEntry,
+    pair: Pair | None,
+    qos: int,
+    resolved: Resolved,
+    resources: Resources,
+) -> Job:
+    id_ = rules.forest.id_of(queue)
+    return Job(
+        entry=entry,
+        number=number,
+        queue=id_,
+        partition=rules.forest.places[id_],
+        pair=pair,
+        qos=qos,
+        resolved=resolved,
+        resources=resources,
+    )
+
+
+def _resolved(entry: JobEntry, rules: Rules) -> Resolved:
+    """The class, unless the job says what it was resolved to long ago."""
+    if entry.class_value is None:
+        return resolve(
+            rules.classes, entry.priority_class, entry.priority, entry.preemption_policy, entry.privileged
+        )
+    return Resolved(
+        class_value=entry.class_value,
+        name=entry.priority_class or None,
+        preemption_policy=entry.preemption_policy or PREEMPT_LOWER_PRIORITY,
+    )
+
+
+def _qos(entry: JobEntry, rules: Rules) -> int:
+    wanted = entry.qos or rules.default_qos
+    if wanted is None:
+        return NO_GROUP
+    if wanted not in rules.qos:
+        raise Refused("unknown_qos", f"unknown QoS '{wanted}'; known: {', '.join(rules.qos)}", "qos")
+    return rules.qos[wanted]

@@ -1,0 +1,33 @@
+"""Amounts of a document, as users write them, read into internal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rankd.core.errors import Problem
+from rankd.core.model.quantity import Amount, Resources, parse_amount
+
+
+def read_amounts(amounts: Mapping[str, Amount], path: str, problems: list[Problem]) -> Resources:
+    """vcore in thousandths, all else as it is, zeros left out; what is none is noted with its path."""
+    read: Resources = {}
+    for kind, value in amounts.items():
+        try:
+            amount = parse_amount(kind, value)
+        except ValueError as error:
+            problems.append(Problem(path=f"{path}.{kind}", message=str(error)))
+        else:
+            if amount:
+                read[kind] = amount
+    return read
+
+
+def scaled(resources: Mapping[str, int], times: int) -> Resources:
+    """The amounts of so many nodes."""
+    return dict(resources) if times == 1 else {kind: amount * times for kind, amount in resources.items()}
+
+
+def add(total: Resources, amounts: Mapping[str, int]) -> None:
+    """Add to a total, in place."""
+    for kind, amount in amounts.items():
+        total[kind] = total.get(kind, 0) + amount

@@ -1,0 +1,99 @@
+"""What the sections of a document must be towards each other: every problem, each with its JSON path."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+
+from rankd.core.errors import Problem
+from rankd.core.evaluate.document import Document, JobEntry
+from rankd.core.model.job import State
+from rankd.core.model.setting import PrioritySettings
+
+Range = tuple[float, float]
+
+UNIT_RANGE: Range = (0.0, 1.0)
+"""Of factors that no plugin provides."""
+
+LARGEST_PRIORITY = 2**53
+
+
+def check(document: Document, ranges: Mapping[str, Range], provided: Collection[str]) -> list[Problem]:
+    """All problems, section by section.
+
+    Args:
+        document: decoded.
+        ranges: lowest and highest value of the installed factors that the document names.
+        provided: those of its weights that plugins provide.
+    """
+    settings = document.priority or PrioritySettings()
+    return [
+        *_weights(settings, document.jobs, provided),
+        *_billing(settings),
+        *_twice((row.name for row in document.qos or ()), "$.qos", "name"),
+        *_association_priorities(document),
+        *_twice((row.name for row in document.nodes), "$.nodes", "name"),
+        *_twice((row.id for row in document.jobs), "$.jobs", "id"),
+        *_factor_values(document.jobs, ranges),
+        *_allocations(document),
+    ]
+
+
+def _twice(names: Iterable[Hashable], path: str, field: str) -> Iterator[Problem]:
+    seen: dict[Hashable, int] = {}
+    for place, name in enumerate(names):
+        first = seen.setdefault(name, place)
+        if first != place:
+            message = f"'{name}' is there twice, first at {path}[{first}]; remove one"
+            yield Problem(path=f"{path}[{place}].{field}", message=message)
+
+
+def _weights(settings: PrioritySettings, jobs: Collection[JobEntry], provided: Collection[str]) -> Iterator[Problem]:
+    pending = [job for job in jobs if job.state is State.PENDING]
+    for name in settings.weights:
+        if name in provided:
+            continue
+        lacking = next((job.id for job in pending if name not in job.factors), None)
+        if lacking is not None or not pending:
+            given = f"job '{lacking}' gives no value for it" if pending else "no job gives a value for it"
+            message = f"unknown factor '{name}': no plugin provides it, and {given} in factors; correct the name"
+            yield Problem(path=f"$.priority.weights.{name}", message=message)
+    if settings.policy == "multifactor" and not any(settings.weights.values()):
+        message = 'all weights are 0, so that every job ranks the same; give one, or set policy to "class"'
+        yield Problem(path="$.priority.weights", message=message)
+
+
+def _billing(settings: PrioritySettings) -> Iterator[Problem]:
+    for kind, cost in settings.fairshare.billing.items():
+        if cost < 0:
+            path = f"$.priority.fairshare.billing.{kind}"
+            yield Problem(path=path, message=f"{cost} is no cost; write a number of at least 0")
+
+
+def _association_priorities(document: Document) -> Iterator[Problem]:
+    for place, row in enumerate(document.associations or ()):
+        if abs(row.priority) > LARGEST_PRIORITY:
+            path = f"$.associations[{place}].priority"
+            yield Problem(path=path, message=f"{row.priority} is beyond 2^53; write a smaller number")
+
+
+def _factor_values(jobs: Iterable[JobEntry], ranges: Mapping[str, Range]) -> Iterator[Problem]:
+    for place, job in enumerate(jobs):
+        for name, value in job.factors.items():
+            lowest, highest = ranges.get(name, UNIT_RANGE)
+            if not lowest <= value <= highest:
+                message = f"{value} is outside [{lowest}, {highest}], where values of '{name}' lie"
+                yield Problem(path=f"$.jobs[{place}].factors.{name}", message=message)
+
+
+def _allocations(document: Document) -> Iterator[Problem]:
+    jobs, nodes = {job.id for job in document.jobs}, {node.name for node in document.nodes}
+    for place, allocation in enumerate(document.allocations):
+        if allocation.job not in jobs:
+            yield _unknown(place, "job", allocation.job)
+        if allocation.node not in nodes:
+            yield _unknown(place, "node", allocation.node)
+
+
+def _unknown(place: int, what: str, name: Hashable) -> Problem:
+    message = f"unknown {what} '{name}'; list it in {what}s, or remove the allocation"
+    return Problem(path=f"$.allocations[{place}].{what}", message=message)

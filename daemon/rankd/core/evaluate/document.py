@@ -1,0 +1,189 @@
+"""The input of ``rankd evaluate``, and its decoding with every error in it, each with its JSON path.
+
+Decoding is done in one step; only a document that this refuses is looked through again, for all that is wrong.
+What the sections say about each other is checked in :mod:`rankd.core.evaluate.check`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.model.association import Association
+from rankd.core.model.job import JobRequest, State
+from rankd.core.model.node import NodeState
+from rankd.core.model.quantity import Amount
+from rankd.core.model.setting import PrioritySettings, Qos, SchedulingSettings
+
+Id = int | str
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Amounts = dict[str, Amount]
+UnknownAssociation = Literal["refuse", "default", "zero"]
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A typo is an error, never a silent default."""
+
+
+class NodeEntry(_Section, frozen=True, kw_only=True):
+    """A node. ``partition`` None: the first. ``used`` None: what the allocations say."""
+
+    name: str
+    partition: str | None = None
+    capacity: Amounts = {}
+    labels: dict[str, str] = {}
+    state: NodeState = NodeState.UP
+    used: Amounts | None = None
+
+
+class ApplicationEntry(_Section, frozen=True, kw_only=True):
+    """An application. ``created_at`` None: with its first job. ``used``, ``pending`` None: what its jobs say."""
+
+    id: Id
+    queue: str | None = None
+    created_at: float | None = None
+    state: str = "running"
+    used: Amounts | None = None
+    pending: Amounts | None = None
+
+
+class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job: as submitted, and what became of it.
+
+    ``submitted_at`` None: now. ``eligible_at`` unset: since it was submitted (or since its begin time); null: not
+    eligible. ``class_value``: resolved already. ``factors``: values instead of the plugins'. The last fields are
+    those of a job's record that decide nothing.
+    """
+
+    id: Id
+    command: list[str] = []
+    application: Id | None = None  # type: ignore[assignment]  # ids in documents may be numbers
+    state: State = State.PENDING
+    privileged: bool = False
+    groups: list[str] = []
+    class_value: Int32 | None = None
+    fixed_priority: Int32 | None = None
+    submitted_at: float | None = None
+    eligible_at: float | UnsetType | None = UNSET
+    started_at: float | None = None
+    factors: dict[str, float] = {}
+    reason: str | None = None
+    ended_at: float | None = None
+    exit_status: int | None = None
+    signal: int | None = None
+    nodelist: str | list[str] | None = None
+
+
+class AllocationEntry(_Section, frozen=True, kw_only=True):
+    """What a job holds of one node. ``resources`` None: what it asks for per node. ``started_at`` None: now."""
+
+    job: Id
+    node: str
+    resources: Amounts | None = None
+    started_at: float | None = None
+
+
+class Document(_Section, frozen=True, kw_only=True):
+    """A state of everything at ``now``. A section that is None is lacking: the configuration's, or the default."""
+
+    now: float
+    priority: PrioritySettings | None = None
+    scheduling: SchedulingSettings | None = None
+    queues: Raw | UnsetType = UNSET
+    priority_classes: list[Raw] | None = None
+    qos: list[Qos] | None = None
+    associations: list[Association] | None = None
+    unknown_association: UnknownAssociation = "zero"
+    nodes: list[NodeEntry] = []
+    applications: list[ApplicationEntry] = []
+    jobs: list[JobEntry] = []
+    allocations: list[AllocationEntry] = []
+    used: dict[str, Amounts] = {}
+
+
+_DECODER = msgspec.json.Decoder(Document)
+
+
+def decode(data: bytes) -> Document:
+    """The document that a text holds.
+
+    Raises:
+        ConfigurationError: with every problem; paths begin with ``$``.
+    """
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(_explain(data, error)) from None
+
+
+def _explain(data: bytes, error: Exception) -> list[Problem]:
+    try:
+        value = json.loads(data)  # takes NaN and 1e999, so that they can be pointed at
+        found = [*_not_finite(value, "$"), *_inner(value, Document, "$")]
+    except RecursionError:
+        return [Problem(path="$", message="nested too deeply")]
+    except ValueError as malformed:
+        return [Problem(path="$", message=f"this is no JSON: {malformed}")]
+    return found or [Problem(path="$", message=str(error))]
+
+
+def _not_finite(value: object, path: str) -> Iterator[Problem]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Problem(path=path, message=f"{value} is no number of JSON; write a finite one")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _not_finite(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _not_finite(item, f"{path}[{place}]")
+
+
+def _problems(value: object, kind: Any, path: str) -> list[Problem]:  # noqa: ANN401 - any annotation
+    """What is wrong with a value of this kind, as deep inside it as can be said."""
+    if kind in (Raw, Raw | UnsetType):
+        return []
+    if kind != list[Raw] | None:
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            message = str(error).partition(" - at `")[0]
+            return list(_inner(value, kind, path)) or [Problem(path=path, message=message)]
+    elif not isinstance(value, list | None):
+        return [Problem(path=path, message="Expected `array | null`")]
+    return []
+
+
+def _inner(value: object, kind: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401 - any annotation
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [arm for arm in get_args(kind) if arm not in (NoneType, UnsetType)]
+        kind = kinds[0] if len(kinds) == 1 else kind
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield from _fields(value, kind, path)
+    elif isinstance(value, list) and get_origin(kind) is list:
+        for place, item in enumerate(value):
+            yield from _problems(item, get_args(kind)[0], f"{path}[{place}]")
+    elif isinstance(value, dict) and get_origin(kind) is dict:
+        for key, item in value.items():
+            yield from _problems(item, get_args(kind)[1], f"{path}.{key}")
+
+
+def _fields(value: object, kind: type[msgspec.Struct], path: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield Problem(path=path, message="an object is needed here")
+        return
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for key in value:
+        if key not in fields:
+            yield Problem(path=f"{path}.{key}", message=f"unknown key '{key}'; known: {', '.join(fields)}")
+    for name, field in fields.items():
+        if name in value:
+            yield from _problems(value[name], field.type, f"{path}.{name}")
+        elif field.required:
+            yield Problem(path=f"{path}.{name}", message=f"'{name}' is needed")

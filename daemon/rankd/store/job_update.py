@@ -1,0 +1,171 @@
+"""Changing pending jobs: the changed request is admitted again, by the same rules as a new one.
+
+The class of a job is resolved once, at its submission, and stays. A change of the urgency to 0 holds the job,
+from 0 releases it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.core.admission.admit import AdmissionTables, Submitter, admit, vcore_of
+from rankd.core.admission.priority_class import Resolved
+from rankd.core.errors import Refused
+from rankd.core.model.job import AcceptedJob, Event, JobRequest, State
+from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
+from rankd.store.catalog import Catalog
+from rankd.store.job import Change, Value, apply_changes, association_of, shape_of
+from rankd.wire.codec import encode
+from rankd.wire.message import Failed, JobUpdate, SelectionReply
+
+_REQUEST = msgspec.json.Decoder(JobRequest)
+_REQUEST_FIELDS = ("urgency", "queue", "qos", "account", "time_limit_s", "resources", "name", "comment")
+
+
+class _Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What is needed of a job that is to be changed."""
+
+    user: str
+    state: State
+    held: bool
+    blocked_by: str | None
+    eligible_at: float | None
+    resolved: Resolved
+    request: JobRequest
+
+
+def update_jobs(
+    connection: Connection,
+    ids: Sequence[int],
+    update: JobUpdate,
+    asker: Submitter,
+    tables: AdmissionTables,
+    catalog: Catalog,
+    now: float,
+) -> SelectionReply:
+    """Change these jobs; one that can't be changed does not stop the others.
+
+    Raises:
+        Refused: ``nothing_to_update``, ``admins_only`` (a fixed priority), ``bad_fixed_priority``.
+    """
+    _check(update, asker)
+    stored = _read(connection, ids)
+    changes: list[Change] = []
+    failed: list[Failed] = []
+    for job in dict.fromkeys(ids):
+        try:
+            changes.append(_change(connection, job, stored.get(job), update, asker, tables, catalog, now))
+        except Refused as error:
+            failed.append(Failed(id=job, code=error.code, message=error.message))
+    apply_changes(connection, changes, now)
+    return SelectionReply(done=[change.job for change in changes], failed=failed)
+
+
+def _check(update: JobUpdate, asker: Submitter) -> None:
+    if not _given(update) and update.fixed_priority is msgspec.UNSET:
+        raise Refused("nothing_to_update", f"name a field to change: {', '.join(_REQUEST_FIELDS)}, fixed_priority")
+    if update.fixed_priority is not msgspec.UNSET and not asker.privileged:
+        message = "only an administrator may fix a job's priority; ask one, or change the urgency"
+        raise Refused("admins_only", message, "fixed_priority", status=403)
+    fixed = update.fixed_priority
+    if isinstance(fixed, int) and not INT32_MIN <= fixed <= INT32_MAX:
+        message = f"{fixed} is no priority; give {INT32_MIN} to {INT32_MAX}"
+        raise Refused("bad_fixed_priority", message, "fixed_priority")
+
+
+def _given(update: JobUpdate) -> dict[str, object]:
+    fields = {name: getattr(update, name) for name in _REQUEST_FIELDS}
+    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+
+
+def _change(
+    connection: Connection,
+    job: int,
+    stored: _Stored | None,
+    update: JobUpdate,
+    asker: Submitter,
+    tables: AdmissionTables,
+    catalog: Catalog,
+    now: float,
+) -> Change:
+    if stored is None:
+        raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
+    if stored.user != asker.user and not asker.privileged:
+        raise Refused("not_owner", f"job {job} belongs to '{stored.user}'", "id", status=403)
+    if stored.state is not State.PENDING:
+        raise Refused("not_pending", f"job {job} is {stored.state}; only pending jobs can be changed", status=409)
+    request = msgspec.structs.replace(stored.request, **_given(update))
+    accepted = admit(request, Submitter(stored.user, asker.privileged), tables, stored.resolved)
+    return Change(
+        job=job,
+        state=stored.state,
+        event=Event.UPDATE,
+        actor=asker.user,
+        detail=_given(update) | _fixed(update),
+        columns={
+            **_columns(connection, accepted, catalog, now),
+            **_hold(stored, accepted, update, now),
+            **({"fixed_by": asker.user, **_fixed(update)} if _fixed(update) else {}),
+        },
+    )
+
+
+def _fixed(update: JobUpdate) -> dict[str, int | None]:
+    fixed = update.fixed_priority
+    return {} if fixed is msgspec.UNSET else {"fixed_priority": fixed}
+
+
+def _columns(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> dict[str, Value]:
+    request = accepted.request
+    columns: dict[str, Value] = {
+        "association_id": association_of(connection, accepted, catalog, now),
+        "queue_id": catalog.queues[accepted.partition, accepted.queue.lower()],
+        "qos_id": catalog.qos[accepted.qos],
+        "urgency": accepted.urgency,
+        "time_limit_s": request.time_limit_s,
+        "vcore": vcore_of(accepted.resources),
+        "resources": json.dumps(accepted.resources),
+        "shape": shape_of(accepted).key(),
+        "comment": request.comment,
+        "request": encode(request).decode(),
+    }
+    return columns | ({"name": request.name} if request.name else {})
+
+
+def _hold(stored: _Stored, accepted: AcceptedJob, update: JobUpdate, now: float) -> dict[str, Value]:
+    """Only a change of the urgency holds or releases; any other leaves the job's age alone."""
+    if update.urgency is msgspec.UNSET:
+        return {}
+    held = accepted.urgency == 0
+    if held == stored.held:
+        return {}
+    eligible = None if held or stored.blocked_by is not None else now
+    return {"held": held, "eligible_at": eligible}
+
+
+def _read(connection: Connection, ids: Sequence[int]) -> dict[int, _Stored]:
+    rows = connection.exec_driver_sql(
+        'SELECT j.id, j."user", j.state, j.held, j.blocked_by, j.eligible_at, j.class_value, j.priority_class,'
+        " j.preemption_policy, j.request, a.account, q.path, q.partition, s.name"
+        " FROM json_each(?) w JOIN jobs j ON j.id = w.value JOIN associations a ON a.id = j.association_id"
+        " JOIN queues q ON q.id = j.queue_id JOIN qos s ON s.id = j.qos_id",
+        (json.dumps(list(ids)),),
+    )
+    return {
+        id_: _Stored(
+            user=user,
+            state=State(state),
+            held=bool(held),
+            blocked_by=blocked_by,
+            eligible_at=eligible_at,
+            resolved=Resolved(class_value=value, name=class_name, preemption_policy=policy),
+            request=msgspec.structs.replace(
+                _REQUEST.decode(request), user=None, account=account, queue=queue, partition=partition, qos=qos
+            ),
+        )
+        for id_, user, state, held, blocked_by, eligible_at, value, class_name, policy, request, account, queue, partition, qos in rows
+    }

@@ -1,0 +1,138 @@
+"""The agent's state directory, and what is left by an agent that was killed at the worst moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+
+import pytest
+from integration.test_agent import NODE, alive, an_agent, an_intake, appears, directories, options_of, start_of
+
+from rankd.core.errors import Refused
+from rankd.services.agent_leftover import STATE_VARIABLE, end_leftovers
+from rankd.services.agent_process import start_time_of
+from rankd.services.agent_state import TOMBSTONE_KEPT_S, AgentState, Claim, Leftover, ProcessRecord
+from rankd.wire.message import Report
+
+
+def claim_of(allocation: int, job: int = 9, sequence: int = 3) -> Claim:
+    return Claim(allocation=allocation, job=job, sequence=sequence)
+
+
+@pytest.fixture
+def state(tmp_path):
+    with AgentState(tmp_path / "state") as opened:
+        yield opened
+
+
+def test_a_claim_is_given_once(state):
+    assert state.claim([claim_of(1), claim_of(2)]) == {1, 2}
+    assert state.claim([claim_of(2), claim_of(3)]) == {3}
+
+
+def test_a_claim_is_given_once_also_to_the_next_agent(tmp_path):
+    for expected in ({1}, set()):
+        with AgentState(tmp_path) as state:
+            assert state.claim([claim_of(1)]) == expected
+
+
+def test_a_scan_finds_what_was_recorded(state):
+    process = ProcessRecord(pid=5, start_time=6, started_at=7.0)
+    report = Report(allocation=3, job=9, kind="ended", at=8.0)
+    state.claim([claim_of(3), claim_of(2), claim_of(1)])
+    state.write_process(2, process)
+    state.write_end(report)
+    assert state.scan() == [
+        Leftover(claim=claim_of(1), process=None, ended=None),
+        Leftover(claim=claim_of(2), process=process, ended=None),
+        Leftover(claim=claim_of(3), process=None, ended=report),
+    ]
+    state.remove([1, 2, 3])
+    assert state.scan() == []
+
+
+def test_torn_records_count_as_none_and_unclaimed_directories_go(state, tmp_path):
+    state.claim([claim_of(1)])
+    (tmp_path / "state/allocations/1/ended").write_text('{"alloc')
+    (tmp_path / "state/allocations/2").mkdir()
+    assert state.scan() == [Leftover(claim=claim_of(1), process=None, ended=None)]
+    assert directories(tmp_path) == ["1"]
+
+
+def test_a_cancel_before_its_start_is_remembered_for_a_day(state, tmp_path):
+    state.claim([claim_of(1, job=0, sequence=0)])
+    assert [leftover.claim.job for leftover in state.scan()] == [0]
+    old = time.time() - TOMBSTONE_KEPT_S - 1
+    os.utime(tmp_path / "state/allocations/1", (old, old))
+    assert state.scan() == []
+
+
+def test_a_claim_that_can_not_be_written_leaves_nothing(state, tmp_path, monkeypatch):
+    def full(_path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rankd.services.agent_state._sync_directory", full)
+    with pytest.raises(OSError, match="No space"):
+        state.claim([claim_of(1), claim_of(2)])
+    assert state.scan() == []
+
+
+def test_one_agent_at_a_time(state, tmp_path):
+    with pytest.raises(Refused, match="another agent works with"), AgentState(tmp_path / "state"):
+        pass
+
+
+@pytest.fixture
+def sleeper():
+    """A process that looks like a job of allocation 1 of the state directory /state."""
+    environment = {STATE_VARIABLE: "/state", "RANKD_ALLOCATION_ID": "1", "PATH": os.environ["PATH"]}
+    process = subprocess.Popen(["sleep", "1000"], env=environment, start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_leftover_is_found_by_its_environment(sleeper):
+    assert end_leftovers("/state", [1], [], grace_s=1) == 1
+    assert sleeper.wait() == -15
+
+
+def test_a_leftover_is_found_by_its_record(sleeper):
+    record = ProcessRecord(pid=sleeper.pid, start_time=start_time_of(sleeper.pid), started_at=0)
+    assert end_leftovers("/elsewhere", [7], [record], grace_s=1) == 1
+    assert sleeper.wait() == -15
+
+
+def test_others_are_left_alone(sleeper):
+    other = ProcessRecord(pid=sleeper.pid, start_time=start_time_of(sleeper.pid) + 1, started_at=0)
+    assert end_leftovers("/elsewhere", [1], [other], grace_s=1) == 0
+    assert end_leftovers("/state", [2], [], grace_s=1) == 0
+    assert alive(sleeper.pid)
+
+
+def test_a_leftover_that_ignores_term_is_killed(tmp_path):
+    environment = {STATE_VARIABLE: "/state", "RANKD_ALLOCATION_ID": "2", "PATH": os.environ["PATH"]}
+    script = f"trap '' TERM; echo ready > {tmp_path}/ready; while :; do sleep 0.05; done"
+    process = subprocess.Popen(["sh", "-c", script], env=environment, start_new_session=True)
+    asyncio.run(appears(tmp_path / "ready"))
+    end_leftovers("/state", [2], [], grace_s=0.1)
+    assert process.wait() == -9
+
+
+async def test_killed_between_claim_and_acknowledgement_is_not_started_by_the_next(broker, tmp_path):
+    """The order was never acknowledged, so it comes again, and its directory is all that is known of it."""
+    ran = tmp_path / "ran"
+    async with an_intake(broker) as intake:
+        await intake.order(starts=[start_of(1, "touch", str(ran))])
+        with AgentState(tmp_path / "state") as state:
+            state.claim([claim_of(1, job=1001, sequence=1)])
+        async with an_agent(options_of(broker, tmp_path)):
+            end = await intake.ended(1)
+            assert (end.cause, end.job, end.started_at) == ("agent_restarted", 1001, None)
+            await intake.start(2, "true")
+            await intake.ended(2)
+    assert not ran.exists()
+    assert directories(tmp_path) == []
+    assert len(intake.of(1, "ended", NODE)) == 1

@@ -1,0 +1,460 @@
+"""The view equals the ranking: what SQL shows of a generation are the numbers that the pass used, bit for bit.
+
+Everything is real: a SQLite file, its migration, the catalog, submissions, the prioritizer's own pass and its
+staged commit. Only the broker is missing, which a pass does without.
+"""
+
+import asyncio
+import json
+import sqlite3
+import tempfile
+from contextlib import closing
+
+import numpy as np
+from builder import NOW, accepted, configuration, leaf, new_database, parent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankd.bus.connection import Bus
+from rankd.core.admission.admit import Submitter
+from rankd.core.model.association import Association
+from rankd.core.model.job import Event, State
+from rankd.core.model.node import NodeState
+from rankd.core.model.queue import Partition, QueueProperties
+from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
+from rankd.core.ranking.factor import Per
+from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
+from rankd.core.ranking.ranking import rank
+from rankd.services.prioritizer import Prioritizer
+from rankd.services.ranking_source import RankingSource
+from rankd.store.allocation import NewAllocation, commit_allocations
+from rankd.store.catalog import sync_catalog
+from rankd.store.database import Database
+from rankd.store.job import Change, NewJob, apply_changes, insert_jobs
+from rankd.store.job_action import act, cancel, hold, release
+from rankd.store.node import register_node, set_state
+from rankd.store.report import take_reports
+from rankd.wire.message import NodeRegistration, Report
+
+LEAVES = [("default", "root.a"), ("default", "root.b.x"), ("default", "root.b.y"), ("gpu", "root.a")]
+USERS = [("physics", "alice"), ("physics", "bob"), ("lab", "carol"), ("root", "dora")]
+RANKD = Submitter("root", privileged=True)
+OWN_COLUMNS = ("queue", "qos", "user")
+"""Factors whose value's column would hide one of the job's: they have ``_factor`` behind their names."""
+
+
+class Luck:
+    """A plugin's factor that is truly per job: no formula in SQL, hence stored as rows."""
+
+    name = "luck"
+    per = Per.JOB
+    lowest = -1.0
+    highest = 1.0
+
+    def values(self, context):
+        return np.sin(context.jobs.ids.astype(float))
+
+    def sql(self):
+        return None
+
+    def parameters(self):
+        return {}
+
+
+# --- what is drawn ------------------------------------------------------------------------------------------
+
+WEIGHTS = st.one_of(
+    st.sampled_from([0.0, 0.1, -0.1, 1000.0, -5000.0, 1e15, -1e15, 1 / 3, 1e-9, 123456.789]), st.floats(-1e6, 1e6)
+)
+NAMES = ["age", "fairshare", "qos", "queue", "size", "user", "luck"]
+INT32 = st.one_of(st.just(0), st.integers(-100, 100), st.sampled_from([INT32_MIN, INT32_MAX]))
+
+
+@st.composite
+def priority_settings(draw):
+    chosen = draw(st.permutations(NAMES).map(list))[: draw(st.integers(1, len(NAMES)))]
+    return PrioritySettings(
+        policy=draw(st.sampled_from(["multifactor", "multifactor", "multifactor", "class", "fcfs"])),
+        max_age_s=draw(st.sampled_from([604800.0, 0.1, 1e4])),
+        favor=draw(st.sampled_from(["large", "small"])),
+        size_relative_to_time=draw(st.booleans()),
+        weights={name: draw(WEIGHTS) for name in chosen},
+        fairshare=FairshareSettings(
+            algorithm=draw(st.sampled_from(["fair_tree", "classic"])),
+            dampening=draw(st.sampled_from([1.0, 0.3, 7.0])),
+            half_life_s=draw(st.sampled_from([604800.0, 3600.0, None])),
+        ),
+    )
+
+
+@st.composite
+def queue_properties(draw):
+    return QueueProperties(
+        priority_policy=draw(st.sampled_from(["default", "fence"])),
+        priority_offset=draw(INT32),
+        sort_priority=draw(st.booleans()),
+        priority_factor=draw(st.one_of(st.none(), st.sampled_from([0.0, 1.0, 3.0]), st.floats(0, 1e6))),
+    )
+
+
+@st.composite
+def configurations(draw):
+    def queue(path, *queues):
+        fields = {"properties": draw(queue_properties()), "max": draw(st.sampled_from([{}, {"vcore": 9000}]))}
+        return parent(path, *queues, **fields) if queues else leaf(path, **fields)
+
+    first = queue("root", queue("root.a"), queue("root.b", queue("root.b.x"), queue("root.b.y")))
+    partitions = (Partition(root=first), Partition(name="gpu", root=queue("root", queue("root.a"))))
+    shares, usage = st.sampled_from([1.0, 0.0, 3.0, "parent"]), st.one_of(st.just(0.0), st.floats(0, 1e9))
+    users = [
+        Association(account=account, user=user, shares=draw(shares), usage=draw(usage), usage_at=NOW - 5000)
+        for account, user in USERS
+    ]
+    accounts = [Association(account=name, shares=draw(shares)) for name in ("physics", "lab")]
+    factors = st.one_of(st.none(), st.floats(0, 1))
+    qos = [Qos(name=name, priority=draw(st.integers(0, 7)), factor=draw(factors)) for name in ("normal", "high", "low")]
+    return configuration(
+        partitions=partitions, associations=[*accounts, *users], priority=draw(priority_settings()), qos=qos
+    )
+
+
+@st.composite
+def submissions(draw, max_size=9):
+    """(accepted job, when) in the order of submission."""
+    jobs = []
+    for back in sorted(draw(st.lists(st.floats(1, 1e6), max_size=max_size)), reverse=True):
+        (account, user), (partition, queue) = draw(st.sampled_from(USERS)), draw(st.sampled_from(LEAVES))
+        vcore = draw(st.integers(0, 64_000))
+        request = {
+            "time_limit_s": draw(st.one_of(st.none(), st.floats(0.001, 1e7))),
+            "begin_at": draw(st.sampled_from([None, None, NOW - 5, NOW + 1e5])),
+            "application": draw(st.sampled_from([None, None, "one", "two"])),
+            "depends_on": draw(st.sampled_from([[], [], [{"type": "afterany", "job": 1}]])),
+        }
+        job = accepted(
+            user, account=account, partition=partition, queue=queue, qos=draw(st.sampled_from(["normal", "high", "low"])),
+            class_value=draw(INT32), urgency=draw(st.integers(0, 31)), held=draw(st.sampled_from([False, False, True])),
+            nodes=draw(st.integers(1, 12)), resources={"vcore": vcore} if vcore else {}, request=request,
+        )  # fmt: skip
+        jobs.append((job, NOW - back))
+    return jobs
+
+
+@st.composite
+def changes(draw):
+    """(what, to which of the jobs by place, argument)."""
+    kinds = st.sampled_from(["hold", "release", "cancel", "fix", "unfix", "urgency", "start", "end"])
+    return draw(st.lists(st.tuples(kinds, st.integers(0, 20), INT32), max_size=8))
+
+
+NODES = st.lists(st.tuples(st.sampled_from(["default", "gpu"]), st.sampled_from(list(NodeState))), max_size=5)
+
+
+# --- what is done -------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """A database and its prioritizer."""
+
+    def __init__(self, database, config):
+        self.database = database
+        self.config = config
+        self.ids = []
+
+    async def set_up(self, nodes, first_id):
+        await self.database.take_role("prioritizer", NOW)
+        self.catalog = await self.database.write(lambda c: sync_catalog(c, self.config, NOW))
+        await self.database.write(lambda c: self._prepare(c, nodes, first_id))
+        bus = Bus("nats://127.0.0.1:1", "test")  # never connected: a pass does not need it
+        self.prioritizer = Prioritizer(without_luck(self.config), self.new_source(), self.database, bus)
+        self.prioritizer._settings = self.config.settings.priority
+        self.prioritizer._factors = self.factors()
+
+    def new_source(self):
+        return RankingSource(self.config, self.catalog)
+
+    def factors(self):
+        from rankd.config.plugin import load_factor
+
+        weights = self.config.settings.priority.weights
+        return [Luck() if name == "luck" else load_factor(name, self.config.settings.priority) for name in weights]
+
+    @staticmethod
+    def _prepare(connection, nodes, first_id):
+        connection.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)", (first_id - 1,))
+        for place, (partition, state) in enumerate(nodes):
+            given = NodeRegistration(partition=partition, resources={"vcore": 4 + place, "memory": "8Gi"}, agent="a")
+            register_node(connection, f"n{place}", given, NOW)
+            set_state(connection, f"n{place}", state, NOW, "test")
+
+    async def submit(self, jobs):
+        for job, at in jobs:
+            new = [NewJob(accepted=job, actor=job.user, at=at)]
+            self.ids += await self.database.write(lambda c, new=new: insert_jobs(c, new, self.catalog))
+
+    async def change(self, todo, now):
+        for kind, place, argument in todo:
+            if self.ids:
+                job = self.ids[place % len(self.ids)]
+                await self.database.write(lambda c, k=kind, j=job, a=argument: change_job(c, k, j, a, now))
+
+    async def rank(self, now):
+        """One pass; afterwards the state that it saw and what came out."""
+        ranking = await self.prioritizer.run_once(now)
+        return self.prioritizer._source.state, ranking
+
+
+def without_luck(config):
+    """The plugin is not installed: it is put in by hand."""
+    from msgspec.structs import replace
+
+    weights = {name: weight for name, weight in config.settings.priority.weights.items() if name != "luck"}
+    priority = replace(config.settings.priority, weights=weights)
+    return replace(config, settings=replace(config.settings, priority=priority))
+
+
+def change_job(connection, kind, job, argument, now):
+    decisions = {"hold": hold, "release": release, "cancel": cancel}
+    state, revision, allocation = connection.exec_driver_sql(
+        "SELECT state, revision, allocation_id FROM jobs WHERE id = ?", (job,)
+    ).one()
+    updates = {"fix": {"fixed_priority": argument, "fixed_by": "root"}, "urgency": {"urgency": abs(argument) % 32}}
+    if kind in decisions:
+        act(connection, [job], RANKD, now, decisions[kind])
+    elif kind == "start" and state == State.PENDING:
+        placement = NewAllocation(
+            job=job, revision=revision, nodes=("n0",), resources={"vcore": 500}, charge_rate=0.7, generation=1, rank=1
+        )
+        commit_allocations(connection, [placement], 1, now - 3)
+    elif kind == "end" and allocation is not None:
+        take_reports(connection, [("n0", Report(allocation=allocation, job=job, kind="ended", at=now, exit_status=0))], 3, now)
+    elif state == State.PENDING and kind in ("fix", "unfix", "urgency"):
+        columns = updates.get(kind, {"fixed_priority": None, "fixed_by": None})
+        update = Change(job=job, state=State.PENDING, event=Event.UPDATE, actor="root", columns=columns)
+        apply_changes(connection, [update], now)
+
+
+def run(config, nodes, first_id, story):
+    with tempfile.TemporaryDirectory() as directory:
+        path = new_database(directory)
+
+        async def run_story():
+            async with Database(path, durable=False) as database:
+                cluster = Cluster(database, config)
+                await cluster.set_up(nodes, first_id)
+                await story(cluster)
+
+        asyncio.run(run_story())
+
+
+# --- what is compared ---------------------------------------------------------------------------------------
+
+
+def rows_of(path, query):
+    """As any SQL client sees them."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute(query)]
+
+
+def expected_rows(config, state, ranking):
+    """By job id: what the pass used, as columns of ``job_priority``."""
+    jobs, passed = state.jobs, ranking.priorities
+    ranks = {job: place for place, job in enumerate(ranking.ids.tolist(), start=1)}
+    rows = {}
+    for place, job in enumerate(jobs.ids.tolist()):
+        row = {"class_value": int(jobs.class_values[place])}
+        for factor in passed.factors:
+            value = float(factor.of_jobs(jobs)[place])
+            row[f"{factor.name}_factor" if factor.name in OWN_COLUMNS else factor.name] = value
+            row[f"{factor.name}_points"] = value * factor.weight
+        fixed = float(jobs.fixed_priorities[place])
+        row["points_sum"] = float(passed.points_sums[place])
+        row["priority"] = int(passed.priorities[place])
+        row["rank"] = ranks.get(job)
+        row["override"] = override(config.settings.priority.policy, int(jobs.urgencies[place]), fixed)
+        row["override_by"] = "root" if row["override"] == "fixed" else None
+        row["ranked_at"] = ranking.now
+        rows[job] = row
+    return rows
+
+
+def override(policy, urgency, fixed):
+    if urgency == 31:
+        return "expedited"
+    if fixed == fixed:  # noqa: PLR0124 - NaN is not set
+        return "fixed"
+    return None if policy == "multifactor" else policy
+
+
+def check(cluster, state, ranking):
+    """Every row and every view of the generation that has just become visible."""
+    path, expected = cluster.database.path, expected_rows(cluster.config, state, ranking)
+    shown = {row["id"]: row for row in rows_of(path, "SELECT * FROM job_priority")}
+    assert {job: {name: shown[job][name] for name in row} for job, row in expected.items()} == expected
+    assert set(shown) == set(expected)
+    for row in shown.values():
+        check_sum(row)
+    ranked = [(place, job, int(expected[job]["priority"])) for place, job in enumerate(ranking.ids.tolist(), start=1)]
+    assert [(r["rank"], r["job_id"], r["priority"]) for r in rows_of(path, "SELECT * FROM ranking ORDER BY rank")] == ranked
+    head = rows_of(path, "SELECT * FROM queue_head")
+    assert head == [shown[job] for _, job, _ in ranked]
+    check_factors(cluster, shown)
+    check_queues(cluster, ranking)
+    check_associations(cluster, ranking)
+
+
+def check_sum(row):
+    if row["override"] is None:
+        assert max(INT32_MIN, min(INT32_MAX, row["class_value"] + int(row["points_sum"]))) == row["priority"]
+
+
+def check_factors(cluster, shown):
+    weights = cluster.config.settings.priority.weights
+    listed = rows_of(cluster.database.path, "SELECT job_id, factor, value, weight, points FROM job_factor")
+    assert {(r["job_id"], r["factor"]): (r["value"], r["weight"], r["points"]) for r in listed} == {
+        (job, name): (row[f"{name}_factor" if name in OWN_COLUMNS else name], weight, row[f"{name}_points"])
+        for job, row in shown.items()
+        for name, weight in weights.items()
+    }
+    assert len(listed) == len(shown) * len(weights)
+
+
+def check_queues(cluster, ranking):
+    ids = {id_: key for key, id_ in cluster.catalog.queues.items()}
+    expected = {ids[row.id]: (row.priority, row.share, row.pending_jobs) for row in ranking.queues}
+    rows = rows_of(cluster.database.path, "SELECT * FROM queue_priority")
+    found = {(r["partition"], r["path"]): (r["priority"], r["share"], r["pending_jobs"]) for r in rows}
+    assert found == expected
+
+
+def check_associations(cluster, ranking):
+    result, tree = ranking.fairshare, cluster.prioritizer._source._known_tree
+    rows = rows_of(cluster.database.path, "SELECT * FROM association_share")
+    shown = {(row["account"], row["user"]): row for row in rows}
+    for node in range(len(tree.parents)):
+        row = shown[tree.account_of(node), tree.user_of(node)]
+        for name in ("shares_norm", "usage", "usage_effective", "level_fairshare", "fairshare"):
+            value = float(getattr(result, name)[node])
+            assert row[name] == (None if np.isnan(value) else value)
+
+
+# --- the rules ----------------------------------------------------------------------------------------------
+
+
+@given(configurations(), NODES, st.sampled_from([1, 4090, 4096]), submissions(), changes(), submissions(4), changes())
+@settings(max_examples=80)
+def test_the_views_show_what_the_ranking_used_bit_for_bit(config, nodes, first_id, jobs, todo, more_jobs, more_todo):
+    async def story(cluster):
+        await cluster.submit(jobs)
+        await cluster.change(todo, NOW - 100)
+        check(cluster, *await cluster.rank(NOW))
+        await cluster.submit(more_jobs)
+        await cluster.change(more_todo, NOW + 10)
+        check(cluster, *await cluster.rank(NOW + 20.5))
+
+    run(config, nodes, first_id, story)
+
+
+@given(configurations(), NODES, submissions(), changes(), submissions(4), changes())
+@settings(max_examples=30)
+def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, jobs, todo, more_jobs, more_todo):
+    async def story(cluster):
+        await cluster.submit(jobs)
+        await cluster.change(todo, NOW - 100)
+        await cluster.rank(NOW)
+        await cluster.submit(more_jobs)
+        await cluster.change(more_todo, NOW + 10)
+        await cluster.rank(NOW + 20)
+        again = await cluster.database.read(cluster.prioritizer._source.refresh)
+        anew = await cluster.database.read(cluster.new_source().refresh)
+        one, other = (
+            rank(state, config.settings.priority, cluster.factors(), NOW + 30) for state in (again, anew)
+        )
+        assert one.ids.tolist() == other.ids.tolist()
+        assert one.priorities.points_sums.tobytes() == other.priorities.points_sums.tobytes()
+        assert one.queues == other.queues
+
+    run(config, nodes, 1, story)
+
+
+@given(configurations(), submissions(), changes(), submissions(3))
+@settings(max_examples=30)
+def test_what_came_after_the_generation_has_its_initial_priority_and_no_rank(config, jobs, todo, more_jobs):
+    async def story(cluster):
+        await cluster.submit(jobs)
+        state, ranking = await cluster.rank(NOW)
+        newest = cluster.prioritizer._source.revision
+        before = expected_rows(config, state, ranking)
+        await cluster.submit(more_jobs)
+        await cluster.change(todo, NOW + 1)
+        path = cluster.database.path
+        revisions = {r["id"]: r["revision"] for r in rows_of(path, "SELECT id, revision FROM jobs WHERE state = 'pending'")}
+        shown = {row["id"]: row for row in rows_of(path, "SELECT * FROM job_priority")}
+        assert set(shown) == set(revisions)
+        for job, row in shown.items():
+            if revisions[job] <= newest:
+                assert {name: row[name] for name in before[job]} == before[job]
+                continue
+            assert row["override"] == "initial"
+            assert row["rank"] is None
+            assert row["points_sum"] is None
+            assert row["priority"] == max(INT32_MIN, INT32_MAX + 1 - job)
+        head = rows_of(path, "SELECT id FROM queue_head")
+        wanted = [job for job in ranking.ids.tolist() if revisions.get(job, newest + 1) <= newest]
+        assert [row["id"] for row in head] == wanted
+
+    run(config, [], 1, story)
+
+
+def test_ranks_are_whole_over_many_chunks_and_stages():
+    """Ids far apart make many chunks of ids; they are written in several transactions."""
+    config = configuration(priority=PrioritySettings(weights={"age": 1000.0, "luck": 10.0}))
+
+    async def story(cluster):
+        for chunk in range(20):
+            await cluster.database.write(
+                lambda c, first=chunk * 4096 + 4094: c.exec_driver_sql("UPDATE sqlite_sequence SET seq = ?", (first,))
+            )
+            await cluster.submit([(accepted(), NOW - 1000 * chunk) for _ in range(3)])
+        check(cluster, *await cluster.rank(NOW))
+
+    run(config, [], 1, story)
+
+
+def test_ranks_are_whole_over_many_chunks_of_ranks():
+    config = configuration(priority=PrioritySettings(weights={"age": 1000.0, "luck": 10.0}))
+
+    async def story(cluster):
+        new = [NewJob(accepted=accepted(held=place % 7 == 0), actor="alice", at=NOW - place) for place in range(5000)]
+        await cluster.database.write(lambda c: insert_jobs(c, new, cluster.catalog))
+        state, ranking = await cluster.rank(NOW)
+        expected = expected_rows(config, state, ranking)
+        shown = rows_of(cluster.database.path, "SELECT * FROM job_priority")
+        assert {row["id"]: row["rank"] for row in shown} == {job: row["rank"] for job, row in expected.items()}
+        assert sum(row["rank"] is not None for row in shown) == len(ranking.ids)
+        ranked = rows_of(cluster.database.path, "SELECT job_id FROM ranking ORDER BY rank")
+        assert [row["job_id"] for row in ranked] == ranking.ids.tolist()
+
+    run(config, [], 1, story)
+
+
+def test_a_job_of_a_queue_that_is_no_longer_configured_has_a_row_without_rank():
+    config = configuration(
+        root=parent("root", leaf("root.default"), leaf("root.gone")), priority=PrioritySettings(weights={"queue": 1.0})
+    )
+    now_without = configuration(priority=PrioritySettings(weights={"queue": 1.0}))
+
+    async def story(cluster):
+        await cluster.submit([(accepted(queue="root.gone"), NOW - 9), (accepted(), NOW - 8)])
+        cluster.config = now_without
+        cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, now_without, NOW))
+        cluster.prioritizer._source = cluster.new_source()
+        state, ranking = await cluster.rank(NOW)
+        assert ranking.ids.tolist() == [2]
+        shown = rows_of(cluster.database.path, "SELECT id, rank, queue FROM job_priority ORDER BY id")
+        assert shown == [{"id": 1, "rank": None, "queue": "root.gone"}, {"id": 2, "rank": 1, "queue": "root.default"}]
+        assert json.loads(rows_of(cluster.database.path, "SELECT failures FROM generation")[0]["failures"]) == {}
+        assert len(state.jobs) == 2
+
+    run(config, [], 1, story)
