@@ -184,6 +184,15 @@ async def test_registers_heartbeats_and_says_that_it_is_well(broker, tmp_path):
         assert (await ask_health(intake.bus, f"agent-{NODE}")).ready
 
 
+async def test_a_new_registration_says_what_runs(broker, tmp_path):
+    async with stage(broker, tmp_path) as intake:
+        await intake.start(1, "sleep", "1000")
+        await intake.started(1)
+        intake.forgetful = True
+        await intake.until(lambda: len(intake.registrations) == 2)
+        assert [registration.running for _, registration in intake.registrations] == [[], [1]]
+
+
 async def test_the_intake_may_start_later_and_may_forget(broker, tmp_path):
     async with an_agent(options_of(broker, tmp_path)), Bus(broker.url, "probe") as bus:
         async with asyncio.timeout(LIMIT_S):
@@ -310,18 +319,14 @@ async def test_who_ignores_term_is_killed_after_the_grace(broker, tmp_path):
         await intake.start(1, "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", time_limit_s=0.2)
         end = await intake.ended(1)
     assert (end.cause, end.signal) == ("timeout", signal.SIGKILL)
-    assert end.at - (await_started(intake)).at >= 0.6
-
-
-def await_started(intake):
-    return intake.of(1, "started")[0]
+    assert end.at - intake.of(1, "started")[0].at >= 0.6
+    assert end.started_at == intake.of(1, "started")[0].at
 
 
 async def test_the_group_has_the_grace_though_its_leader_ends_at_once(broker, tmp_path):
     done = tmp_path / "done"
-    child = (
-        f"trap 'sleep 0.1; echo saved > {done}; exit' TERM; echo ready > {tmp_path}/ready; while :; do sleep 0.01; done"
-    )
+    on_term = f"sleep 0.1; echo saved > {done}; exit"
+    child = f"trap '{on_term}' TERM; echo ready > {tmp_path}/ready; while :; do sleep 0.01; done"
     async with stage(broker, tmp_path) as intake:
         await intake.start(1, "sh", "-c", f'sh -c "{child}" & wait')
         await appears(tmp_path / "ready")
@@ -444,6 +449,7 @@ async def test_a_killed_agents_jobs_are_ended_by_the_next_and_never_started_agai
         async with an_agent(options_of(broker, tmp_path)):
             end = await intake.ended(1)
             assert (end.cause, end.job) == ("agent_restarted", 1001)
+            assert end.started_at == intake.of(1, "started")[0].at
             await gone(pid)
             await intake.order(starts=[start])
             await intake.start(2, "true")
@@ -453,7 +459,6 @@ async def test_a_killed_agents_jobs_are_ended_by_the_next_and_never_started_agai
 
 
 async def test_what_ended_while_the_broker_was_away_is_reported_by_the_next_agent(broker, tmp_path):
-    done = tmp_path / "done"
     async with an_intake(broker) as intake:
         os.mkfifo(tmp_path / "fifo")
         async with a_killable_agent(broker, tmp_path) as process:
@@ -467,7 +472,6 @@ async def test_what_ended_while_the_broker_was_away_is_reported_by_the_next_agen
         async with an_agent(options_of(broker, tmp_path)):
             end = await intake.ended(1)
     assert (end.exit_status, end.cause) == (4, None)
-    assert not done.exists()
 
 
 async def test_a_broker_killed_in_the_middle_loses_and_doubles_nothing(broker, tmp_path):

@@ -61,6 +61,14 @@ def test_torn_records_count_as_none_and_unclaimed_directories_go(state, tmp_path
     assert directories(tmp_path) == ["1"]
 
 
+def test_killed_in_the_middle_of_a_claim_spoils_no_earlier_record(state, tmp_path):
+    state.claim([claim_of(1)])
+    allocations = tmp_path / "state/allocations"
+    (allocations / ".record").hardlink_to(allocations / "1/record")
+    state.claim([claim_of(2)])
+    assert [leftover.claim for leftover in state.scan()] == [claim_of(1), claim_of(2)]
+
+
 def test_a_cancel_before_its_start_is_remembered_for_a_day(state, tmp_path):
     state.claim([claim_of(1, job=0, sequence=0)])
     assert [leftover.claim.job for leftover in state.scan()] == [0]
@@ -69,17 +77,23 @@ def test_a_cancel_before_its_start_is_remembered_for_a_day(state, tmp_path):
     assert state.scan() == []
 
 
-def test_a_claim_that_can_not_be_written_leaves_nothing(state, tmp_path, monkeypatch):
-    def full(_path):
-        raise OSError(28, "No space left on device")
+def test_a_claim_that_can_not_be_written_leaves_nothing(state, monkeypatch):
+    calls = []
+
+    def full(path):
+        calls.append(path)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("rankd.services.agent_state._sync_directory", full)
+    monkeypatch.setattr("rankd.services.agent_state.CLAIMS_PER_RECORD", 1)
     with pytest.raises(OSError, match="No space"):
         state.claim([claim_of(1), claim_of(2)])
     assert state.scan() == []
 
 
-def test_one_agent_at_a_time(state, tmp_path):
+@pytest.mark.usefixtures("state")
+def test_one_agent_at_a_time(tmp_path):
     with pytest.raises(Refused, match="another agent works with"), AgentState(tmp_path / "state"):
         pass
 

@@ -6,6 +6,7 @@ staged commit. Only the broker is missing, which a pass does without.
 
 import asyncio
 import json
+import math
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -124,7 +125,7 @@ def submissions(draw, max_size=9):
     jobs = []
     for back in sorted(draw(st.lists(st.floats(1, 1e6), max_size=max_size)), reverse=True):
         (account, user), (partition, queue) = draw(st.sampled_from(USERS)), draw(st.sampled_from(LEAVES))
-        vcore = draw(st.integers(0, 64_000))
+        vcore = draw(st.one_of(st.integers(0, 64_000), st.sampled_from([0, 500])))
         request = {
             "time_limit_s": draw(st.one_of(st.none(), st.floats(0.001, 1e7))),
             "begin_at": draw(st.sampled_from([None, None, NOW - 5, NOW + 1e5])),
@@ -143,7 +144,7 @@ def submissions(draw, max_size=9):
 @st.composite
 def changes(draw):
     """(what, to which of the jobs by place, argument)."""
-    kinds = st.sampled_from(["hold", "release", "cancel", "fix", "unfix", "urgency", "start", "end"])
+    kinds = st.sampled_from(["hold", "release", "cancel", "fix", "unfix", "urgency", "start", "end", "run"])
     return draw(st.lists(st.tuples(kinds, st.integers(0, 20), INT32), max_size=8))
 
 
@@ -183,7 +184,7 @@ class Cluster:
     def _prepare(connection, nodes, first_id):
         connection.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)", (first_id - 1,))
         for place, (partition, state) in enumerate(nodes):
-            given = NodeRegistration(partition=partition, resources={"vcore": 4 + place, "memory": "8Gi"}, agent="a")
+            given = NodeRegistration(partition=partition, resources={"vcore": 4 + place**2, "memory": "8Gi"}, agent="a")
             register_node(connection, f"n{place}", given, NOW)
             set_state(connection, f"n{place}", state, NOW, "test")
 
@@ -219,7 +220,10 @@ def change_job(connection, kind, job, argument, now):
         "SELECT state, revision, allocation_id FROM jobs WHERE id = ?", (job,)
     ).one()
     updates = {"fix": {"fixed_priority": argument, "fixed_by": "root"}, "urgency": {"urgency": abs(argument) % 32}}
-    if kind in decisions:
+    if kind == "run":
+        change_job(connection, "start", job, argument, now)
+        change_job(connection, "end", job, argument, now)
+    elif kind in decisions:
         act(connection, [job], RANKD, now, decisions[kind])
     elif kind == "start" and state == State.PENDING:
         placement = NewAllocation(
@@ -367,15 +371,62 @@ def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, j
         await cluster.change(more_todo, NOW + 10)
         await cluster.rank(NOW + 20)
         again = await cluster.database.read(cluster.prioritizer._source.refresh)
-        anew = await cluster.database.read(cluster.new_source().refresh)
+        new_source = cluster.new_source()
+        anew = await cluster.database.read(new_source.refresh)
         one, other = (
             rank(state, config.settings.priority, cluster.factors(), NOW + 30) for state in (again, anew)
         )
         assert one.ids.tolist() == other.ids.tolist()
         assert one.priorities.points_sums.tobytes() == other.priorities.points_sums.tobytes()
         assert one.queues == other.queues
+        assert cluster.prioritizer._source.blocked == new_source.blocked
 
     run(config, nodes, 1, story)
+
+
+@given(configurations(), submissions(), changes(), changes(), st.lists(st.floats(0, 1e5), max_size=3))
+@settings(max_examples=40)
+def test_usage_is_what_the_records_of_all_allocations_say_however_often_anyone_looked(
+    config, jobs, todo, more_todo, looks
+):
+    """Against the definition: each charge decayed by itself, from the instant of its seconds."""
+
+    async def story(cluster):
+        await cluster.submit(jobs)
+        await cluster.change(todo, NOW - 1e4)
+        for look in sorted(looks):
+            await cluster.rank(NOW - 1e4 + look)
+        await cluster.change(more_todo, NOW + 1e5)
+        await cluster.rank(NOW + 2e5)
+        rows = rows_of(cluster.database.path, 'SELECT account, "user", usage FROM association_share')
+        shown = {(row["account"], row["user"]): row["usage"] for row in rows}
+        half_life = config.settings.priority.fairshare.half_life_s
+        for account, user in USERS:
+            expected = recomputed_usage(cluster, account, user, NOW + 2e5, half_life)
+            assert math.isclose(shown[account, user], expected, rel_tol=1e-9, abs_tol=1e-9)
+
+    run(config, [], 1, story)
+
+
+def recomputed_usage(cluster, account, user, now, half_life):
+    given_usage = next(a for a in cluster.config.associations if (a.account, a.user) == (account, user))
+    decay = math.log(2) / half_life if half_life else 0.0
+    usage = given_usage.usage * math.exp(-decay * (now - given_usage.usage_at))
+    charges = rows_of(
+        cluster.database.path,
+        "SELECT l.charge_rate AS rate, l.allocated_at AS a, coalesce(l.ended_at, 9e99) AS b FROM allocations l"
+        " JOIN jobs j ON j.id = l.job_id JOIN associations s ON s.id = j.association_id"
+        f" WHERE s.account = '{account}' AND s.\"user\" = '{user}'",
+    )
+    for row in charges:
+        end = min(row["b"], now)
+        duration = end - row["a"]
+        usage += row["rate"] * (
+            duration
+            if not half_life
+            else (math.exp(-decay * (now - end)) - math.exp(-decay * (now - row["a"]))) / decay
+        )
+    return usage
 
 
 @given(configurations(), submissions(), changes(), submissions(3))

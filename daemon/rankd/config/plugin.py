@@ -29,6 +29,12 @@ def is_provided(factor: str) -> bool:
     return factor.partition(".")[0] in _entry_points(FACTORS)
 
 
+def factor_range(factor: str) -> tuple[float, float]:
+    """The lowest and the highest value of an installed factor."""
+    kind = _load(FACTORS, factor.partition(".")[0])
+    return kind.lowest, kind.highest
+
+
 def load_factors(settings: PrioritySettings) -> list[Factor]:
     """The factors that have a weight, in the order of the weights.
 
@@ -74,6 +80,7 @@ def _entry_points(group: str) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in reversed(entry_points(group=group))}
 
 
+@cache
 def _load(group: str, name: str) -> Any:  # noqa: ANN401 - what a plugin is, its group's protocol says
     found = _entry_points(group).get(name)
     if found is None:

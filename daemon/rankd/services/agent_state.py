@@ -32,6 +32,7 @@ from rankd.wire.message import Report
 T = TypeVar("T")
 
 TOMBSTONE_KEPT_S = 86_400.0
+CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,31 +95,34 @@ class AgentState(AbstractContextManager["AgentState"]):
     def claim(self, claims: Sequence[Claim]) -> set[int]:
         """Make the directories, durably; returns the allocations that had none, which only the caller may start.
 
-        One file holds the record of all and is linked into each directory: two fsyncs, however many starts.
+        One file holds the record of many and is linked into each directory: two fsyncs, however many starts.
+
+        Raises:
+            OSError: nothing is claimed; all may be claimed again.
         """
-        record = self._allocations / ".record"
-        _write_synced(record, encode(list(claims)))
         made: list[int] = []
         try:
-            for claim in claims:
-                if self._make(claim.allocation, record):
-                    made.append(claim.allocation)  # noqa: PERF401 - needed up to the failure
-            record.unlink()
-            # later in the file system's journal than the links above, so these are on disk as well
-            _sync_directory(self._allocations)
+            for first in range(0, len(claims), CLAIMS_PER_RECORD):
+                self._claim(claims[first : first + CLAIMS_PER_RECORD], made)
         except OSError:
             self.remove(made)
             raise
         return set(made)
 
-    def _make(self, allocation: int, record: Path) -> bool:
-        directory = self._allocations / str(allocation)
-        try:
-            directory.mkdir()
-        except FileExistsError:
-            return False
-        (directory / "record").hardlink_to(record)
-        return True
+    def _claim(self, claims: Sequence[Claim], made: list[int]) -> None:
+        record = self._allocations / ".record"
+        # one that a killed agent has left is linked into directories: never write into it
+        record.unlink(missing_ok=True)
+        _write_synced(record, encode(list(claims)))
+        for claim in claims:
+            directory = self._allocations / str(claim.allocation)
+            with suppress(FileExistsError):
+                directory.mkdir()
+                made.append(claim.allocation)
+                (directory / "record").hardlink_to(record)
+        record.unlink()
+        # later in the file system's journal than the links above, so these are on disk as well
+        _sync_directory(self._allocations)
 
     def write_process(self, allocation: int, process: ProcessRecord) -> None:
         """Remember what runs. Not synced: a crash of the machine ends the process too."""
@@ -129,9 +133,11 @@ class AgentState(AbstractContextManager["AgentState"]):
         (self._allocations / str(report.allocation) / "ended").write_bytes(encode(report))
 
     def remove(self, allocations: Sequence[int]) -> None:
-        """Forget these."""
+        """Forget these. The record goes first: what is half removed must not look interrupted."""
         for allocation in allocations:
-            shutil.rmtree(self._allocations / str(allocation), ignore_errors=True)
+            directory = self._allocations / str(allocation)
+            (directory / "record").unlink(missing_ok=True)
+            shutil.rmtree(directory, ignore_errors=True)
 
     def scan(self) -> list[Leftover]:
         """What an earlier agent left, in ascending order; what was never started is removed here."""

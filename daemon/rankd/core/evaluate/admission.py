@@ -112,9 +112,7 @@ def admit_jobs(entries: Sequence[JobEntry], rules: Rules) -> Admitted:
         try:
             job = _pending(entry, number, rules) if entry.state is State.PENDING else _active(entry, number, rules)
         except Refused as error:
-            admitted.rejected.append(
-                Rejection(job=entry.id, code=error.code, message=error.message, field=error.field)
-            )
+            admitted.rejected.append(Rejection(job=entry.id, code=error.code, message=error.message, field=error.field))
         else:
             (admitted.pending if entry.state is State.PENDING else admitted.active).append(job)
     return admitted
@@ -165,9 +163,7 @@ def _job(
 def _resolved(entry: JobEntry, rules: Rules) -> Resolved:
     """The class, unless the job says what it was resolved to long ago."""
     if entry.class_value is None:
-        return resolve(
-            rules.classes, entry.priority_class, entry.priority, entry.preemption_policy, entry.privileged
-        )
+        return resolve(rules.classes, entry.priority_class, entry.priority, entry.preemption_policy, entry.privileged)
     return Resolved(
         class_value=entry.class_value,
         name=entry.priority_class or None,

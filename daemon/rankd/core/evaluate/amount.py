@@ -9,7 +9,7 @@ from rankd.core.model.quantity import Amount, Resources, parse_amount
 
 
 def read_amounts(amounts: Mapping[str, Amount], path: str, problems: list[Problem]) -> Resources:
-    """vcore in thousandths, all else as it is, zeros left out; what is none is noted with its path."""
+    """As internal ones, vcore in thousandths, zeros left out; what is no amount is noted with its path."""
     read: Resources = {}
     for kind, value in amounts.items():
         try:

@@ -63,17 +63,17 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     id: Id
-    command: list[str] = []
+    command: list[str] = msgspec.field(default_factory=list)
     application: Id | None = None  # type: ignore[assignment]  # ids in documents may be numbers
     state: State = State.PENDING
     privileged: bool = False
-    groups: list[str] = []
+    groups: list[str] = msgspec.field(default_factory=list)
     class_value: Int32 | None = None
     fixed_priority: Int32 | None = None
     submitted_at: float | None = None
     eligible_at: float | UnsetType | None = UNSET
     started_at: float | None = None
-    factors: dict[str, float] = {}
+    factors: dict[str, float] = msgspec.field(default_factory=dict)
     reason: str | None = None
     ended_at: float | None = None
     exit_status: int | None = None

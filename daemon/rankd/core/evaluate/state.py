@@ -1,68 +1,51 @@
-"""From a document to the structures that the daemon fills from its database: `RankingState` and what goes with it."""
+"""From a document to the structures that the daemon fills from its database: `RankingState` and what goes with it.
+
+Usage: an association's ``usage`` is complete at its ``usage_at``, running jobs included up to then. From then on
+(or from their start, if that is later) running jobs are charged continuously, as everywhere in rankd. So usage
+without ``usage_at``, which is of ``now``, is taken as it is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
-from rankd.core.admission.dependency import Blocked, Progress, blocked_by
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.accounts import Accounts
 from rankd.core.evaluate.admission import Admitted, Job
-from rankd.core.evaluate.amount import add, scaled
-from rankd.core.evaluate.document import Document, Id
+from rankd.core.evaluate.amount import scaled
+from rankd.core.evaluate.application import ApplicationBook, read_applications
+from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.eligibility import Verdict, judge, submitted_at
 from rankd.core.evaluate.forest import Forest
-from rankd.core.evaluate.inventory import (
-    Application,
-    Held,
-    counted_nodes,
-    read_applications,
-    read_held,
-    read_nodes,
-    read_used,
-    submitted_at,
-    totals,
-    with_stated,
-)
+from rankd.core.evaluate.inventory import Inventory, read_inventory
+from rankd.core.evaluate.use import read_stated, stated_pending, used_by_application, used_by_leaf, with_stated
 from rankd.core.fairshare.decay import billing_rate
-from rankd.core.model.job import URGENCY_HOLD, Dependency, State
-from rankd.core.model.node import Node
-from rankd.core.model.quantity import VCORE, Resources
-from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos, SchedulingSettings
+from rankd.core.model.quantity import VCORE
+from rankd.core.model.setting import PrioritySettings, Qos, SchedulingSettings
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, JobColumns, JobRow
-from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_forest import QueueView, queue_views
+from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import Outright, RankingState, Usage
-
-HELD = "held"
-NOT_ELIGIBLE = "not eligible"
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a document says, ready to be decided.
-
-    ``reasons`` by job number: why those that are not eligible are not. ``shapes`` beside ``admitted.pending``.
-    """
+    """All that a document says, ready to be decided. ``verdicts`` and ``shapes`` stand beside ``pending``."""
 
     document: Document
+    settings: PrioritySettings
     forest: Forest
     accounts: Accounts
-    admitted: Admitted
-    applications: Sequence[Application]
-    nodes: Sequence[Node]
+    pending: list[Job]
+    verdicts: list[Verdict]
+    shapes: list[Shape]
+    book: ApplicationBook
+    inventory: Inventory
     state: RankingState
     outright: Outright
-    reasons: Mapping[int, str]
-    shapes: Sequence[Shape]
-
-    @property
-    def settings(self) -> PrioritySettings:
-        """How priorities are made."""
-        return self.document.priority or PrioritySettings()
 
 
 def build(document: Document, forest: Forest, accounts: Accounts, admitted: Admitted, qos: Sequence[Qos]) -> Situation:
@@ -71,45 +54,166 @@ def build(document: Document, forest: Forest, accounts: Accounts, admitted: Admi
     Raises:
         ConfigurationError: amounts that are none, and names that nothing else in the document has.
     """
-    problems: list[Problem] = []
-    taken = [*admitted.pending, *admitted.active]
-    held, nodes = read_held(document, read_nodes(document, forest, problems), admitted.active, problems)
-    applications, places = read_applications(document, forest, taken, problems)
-    stated = read_used(document, forest, problems)
-    if problems:
-        raise ConfigurationError(problems)
-    accounts = accounts.with_newcomers(job.pair for job in taken if job.pair)
-    sums = totals(nodes, forest)
-    reasons, eligible_at = _eligibility(admitted.pending, document)
-    shapes = _shapes(admitted.pending, forest)
-    used_by_application = _used_by_application(held, applications, places)
-    views = [queue_views(part, forest.ids, total) for part, total in zip(forest.partitions, sums, strict=True)]
-    parents = {view.id: view.parent for part in views for view in part}
-    pending = _pending(admitted.pending, eligible_at, applications, places)
-    state = RankingState(
-        jobs=_columns(admitted.pending, accounts, places, shapes, eligible_at, document),
-        tree=accounts.tree,
-        association_ids=np.arange(accounts.tree.n_users, dtype=np.int64),
-        usage=_usage(document, accounts, held, qos),
-        qos_priorities=np.array([row.priority for row in qos], dtype=np.float64),
-        qos_factors=np.array([math.nan if row.factor is None else row.factor for row in qos], dtype=np.float64),
-        queues=views,
-        used=with_stated(_used_by_leaf(held, applications, used_by_application), stated, parents),
-        shapes=[scaled(shape.resources, shape.nodes) for shape in dict.fromkeys(map(_Same, shapes))],
-        totals=sums,
-        partition_nodes=np.array(counted_nodes(nodes, forest), dtype=np.float64),
-        partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in sums], dtype=np.float64),
-        applications=_applications(applications, used_by_application),
-    )
-    return Situation(
-        document=document,
-        forest=forest,
-        accounts=accounts,
-        admitted=admitted,
-        applications=applications,
-        nodes=nodes,
-        state=state,
-        outright=Outright(pending=pending, factors=_given(admitted.pending, document)),
-        reasons=reasons,
-        shapes=shapes,
-    )
+    return _Builder(document, forest, accounts, admitted, qos).situation()
+
+
+class _Builder:
+    def __init__(
+        self, document: Document, forest: Forest, accounts: Accounts, admitted: Admitted, qos: Sequence[Qos]
+    ) -> None:
+        problems: list[Problem] = []
+        taken = [*admitted.pending, *admitted.active]
+        self.document, self.forest, self.qos = document, forest, qos
+        self.settings = document.priority or PrioritySettings()
+        self.pending = admitted.pending
+        self.inventory = read_inventory(document, forest, admitted.active, problems)
+        self.book = read_applications(document, forest, taken, problems)
+        self.stated = read_stated(document, forest, problems)
+        if problems:
+            raise ConfigurationError(problems)
+        self.accounts = accounts.with_newcomers(job.pair for job in taken if job.pair)
+        self.verdicts = judge(self.pending, document.jobs, document.now)
+        self.shapes, self.shape_places = _shapes(self.pending, forest)
+
+    def situation(self) -> Situation:
+        return Situation(
+            document=self.document,
+            settings=self.settings,
+            forest=self.forest,
+            accounts=self.accounts,
+            pending=self.pending,
+            verdicts=self.verdicts,
+            shapes=[self.shapes[place] for place in self.shape_places],
+            book=self.book,
+            inventory=self.inventory,
+            state=self._state(),
+            outright=Outright(pending=self._stated_pending(), factors=self._given_factors()),
+        )
+
+    def _state(self) -> RankingState:
+        totals, counts, tree = self.inventory.totals, self.inventory.counts, self.accounts.tree
+        views = [
+            queue_views(partition, self.forest.ids, total)
+            for partition, total in zip(self.forest.partitions, totals, strict=True)
+        ]
+        parents = {view.id: view.parent for part in views for view in part}
+        used = used_by_application(self.inventory.held, self.book)
+        explicit = [math.nan if row.factor is None else row.factor for row in self.qos]
+        return RankingState(
+            jobs=JobColumns.from_rows([self._row(place) for place in range(len(self.pending))]),
+            tree=tree,
+            association_ids=np.arange(tree.n_users, dtype=np.int64),
+            usage=self._usage(),
+            qos_priorities=np.array([row.priority for row in self.qos], dtype=np.float64),
+            qos_factors=np.array(explicit, dtype=np.float64),
+            queues=views,
+            used=with_stated(used_by_leaf(self.inventory.held, self.book, used), self.stated, parents),
+            shapes=[scaled(shape.resources, shape.nodes) for shape in self.shapes],
+            totals=totals,
+            partition_nodes=np.array(counts, dtype=np.float64),
+            partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in totals], dtype=np.float64),
+            applications=self.book.ranked(used),
+        )
+
+    def _row(self, place: int) -> JobRow:
+        job, verdict = self.pending[place], self.verdicts[place]
+        entry = job.entry
+        limit = (self.document.scheduling or _SCHEDULING).default_time_limit_s
+        return JobRow(
+            id=job.number,
+            association=NO_GROUP if job.pair is None else self.accounts.tree.user_indices[job.pair],
+            queue=job.queue,
+            qos=job.qos,
+            partition=job.partition,
+            application=self.book.place_of(job),
+            class_value=job.resolved.class_value,
+            urgency=entry.urgency,
+            nodes=entry.nodes,
+            vcore=job.resources.get(VCORE, 0),
+            shape=self.shape_places[place],
+            time_limit_s=limit if entry.time_limit_s is None else entry.time_limit_s,
+            submitted_at=submitted_at(entry, self.document.now),
+            eligible_at=None if isinstance(verdict, str) else verdict,
+            fixed_priority=entry.fixed_priority,
+        )
+
+    def _usage(self) -> Usage:
+        now, tree, listed = self.document.now, self.accounts.tree, self.accounts.listed
+        rows = [listed[row] for row in tree.rows[tree.n_accounts :].tolist()]
+        at = [now if row.usage_at is None else row.usage_at for row in rows]
+        charged = [
+            (tree.user_indices[hold.job.pair], self._rate(hold.job, hold.resources), hold.since)
+            for hold in self.inventory.held
+            if hold.job.pair is not None
+        ]
+        usage = Usage(
+            amounts=np.array([row.usage for row in rows], dtype=np.float64),
+            at=np.array(at, dtype=np.float64),
+            users=np.array([user for user, _, _ in charged], dtype=np.int64),
+            rates=np.array([rate for _, rate, _ in charged], dtype=np.float64),
+            since=np.array([max(since, at[user]) for user, _, since in charged], dtype=np.float64),
+            until=np.full(len(charged), math.inf),
+        )
+        self._check_sum(usage)
+        return usage
+
+    def _rate(self, job: Job, resources: dict[str, int]) -> float:
+        """Billing units per second for what the job holds of one node."""
+        usage_factor = 1.0 if job.qos == NO_GROUP else self.qos[job.qos].usage_factor
+        return billing_rate(resources, 1, self.settings.fairshare.billing, usage_factor)
+
+    def _check_sum(self, usage: Usage) -> None:
+        elapsed = self.document.now - usage.since.min(initial=self.document.now)
+        with np.errstate(over="ignore"):
+            bound = usage.amounts.sum() + usage.rates.sum() * elapsed
+        if not np.isfinite(bound):
+            message = "the sum of all usage is over 1.8e308; give usage, or its billing, in larger units"
+            raise ConfigurationError([Problem(path="$.associations", message=message)])
+
+    def _stated_pending(self) -> dict[int, dict[str, int]]:
+        verdicts = zip(self.pending, self.verdicts, strict=True)
+        return stated_pending([job for job, verdict in verdicts if not isinstance(verdict, str)], self.book)
+
+    def _given_factors(self) -> dict[str, FloatArray]:
+        """Values per job of the factors that any job gives."""
+        given: dict[str, FloatArray] = {}
+        for place, job in enumerate(self.pending):
+            for name in job.entry.factors:
+                if name not in given:
+                    given[name] = np.full(len(self.pending), math.nan)
+                given[name][place] = job.entry.factors[name]
+        return given
+
+
+_SCHEDULING = SchedulingSettings()
+
+
+def _shapes(pending: Sequence[Job], forest: Forest) -> tuple[list[Shape], list[int]]:
+    """What jobs ask for, once each, and which of them each job does."""
+    shapes: dict[object, int] = {}
+    found: list[Shape] = []
+    places = []
+    for job in pending:
+        entry = job.entry
+        key = (
+            job.partition,
+            entry.nodes,
+            job.min_nodes,
+            tuple(job.resources.items()),
+            entry.constraints,
+            entry.exclusive,
+        )
+        if key not in shapes:
+            shapes[key] = len(found)
+            found.append(
+                Shape(
+                    partition=forest.names[job.partition],
+                    nodes=entry.nodes,
+                    min_nodes=job.min_nodes,
+                    resources=job.resources,
+                    constraints=entry.constraints,
+                    exclusive=entry.exclusive,
+                )
+            )
+        places.append(shapes[key])
+    return found, places

@@ -100,6 +100,12 @@ class NodeTable:
         self.used[where] = self.capacity[where] if shape.exclusive else self.used[where] + wanted
         self._keys[where] = self._sort_keys(where)
 
+    def in_order(self) -> list[tuple[str, float]]:
+        """Names of the nodes that are up with their utilisation, the first to be chosen first."""
+        order = [place for place in np.argsort(self._keys, kind="stable").tolist() if self.up[place]]
+        utilisation = self.utilisation()
+        return [(self.nodes[place].name, float(utilisation[place])) for place in order]
+
     def totals(self) -> dict[str, int]:
         """Sum of the capacities of nodes that are up or draining: the denominators of shares."""
         counted = [node.state in (NodeState.UP, NodeState.DRAINING) for node in self.nodes]

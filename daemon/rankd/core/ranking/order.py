@@ -6,14 +6,17 @@ fence applied; ties go by the parent's own order of its children. Under a parent
 priority scheduling design (fences, offsets).
 
 How: every queue is a sequence of jobs with, for each position, the priority that the best of the remaining
-jobs shows to the parent. That never rises along the sequence, so a parent's sequence is a stable merge of
-its children's, in the children's order on ties.
+jobs shows to the parent. That never rises along the sequence, so a parent's sequence is a stable sort of its
+children's, put end to end in the children's order. All jobs are laid out leaf by leaf, in pre-order, so that a
+queue's are always together; then the queues of one depth are settled at once, the deepest first. A queue that
+shows its jobs' own priorities is left to the sort of the next queue above that needs one: without fences and
+offsets there is a single sort.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,6 +28,14 @@ from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 
 Places = NDArray[np.intp]
+
+PACKED_BITS = 64
+"""What :func:`stable_order` packs keys into; less than a key and a place need makes it take the general path."""
+
+_APART = 2**33
+"""More than two priorities can differ by."""
+
+_NO_LEAF = -1
 
 
 class OrderQueue(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +63,58 @@ class Applications(msgspec.Struct, frozen=True, kw_only=True):
     fair_places: IntArray | None = None
 
 
-class _Sequence(msgspec.Struct, frozen=True):
+class _Subtree(NamedTuple):
+    """A queue and all below it: the leaves from ``first`` to before ``last``. ``above``: the parent's properties."""
+
+    queue: OrderQueue
+    above: QueueProperties
+    depth: int
+    first: int
+    last: int
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether its parent sees other priorities than its own jobs'."""
+        own = self.queue.properties
+        return not self.queue.is_root and (own.priority_policy == "fence" or own.priority_offset != 0)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether it needs a sort of its own: the next one above does not put its jobs in the same order."""
+        return self.queue.properties.sort_priority and (self.is_lifted or not self.above.sort_priority)
+
+
+class _Forest:
+    """The queues below some roots: ``leaves``, their indices in pre-order, and ``subtrees`` by depth."""
+
+    def __init__(self, queues: Sequence[OrderQueue], roots: Sequence[int]) -> None:
+        self.leaves: list[int] = []
+        self.subtrees: dict[int, list[_Subtree]] = {}
+        for root in roots:
+            self._visit(queues, root, QueueProperties(), 0)
+
+    def _visit(self, queues: Sequence[OrderQueue], index: int, above: QueueProperties, depth: int) -> None:
+        queue, first = queues[index], len(self.leaves)
+        for child in queue.children:
+            self._visit(queues, child, queue.properties, depth + 1)
+        if not queue.children:
+            self.leaves.append(index)
+        self.subtrees.setdefault(depth, []).append(_Subtree(queue, above, depth, first, len(self.leaves)))
+
+
+class _Layout(NamedTuple):
+    """All jobs, each queue's together; changed in place. ``bounds`` (n_leaves + 1,): where each leaf's begin."""
+
     places: Places
     shown: IntArray
+    bounds: IntArray
+
+    def spans(self, subtrees: Sequence[_Subtree]) -> tuple[Places, IntArray]:
+        """The positions of these queues' jobs, and beside each the index of its queue among these."""
+        starts = self.bounds[[subtree.first for subtree in subtrees]]
+        ends = self.bounds[[subtree.last for subtree in subtrees]]
+        owners = np.repeat(np.arange(len(subtrees)), ends - starts)
+        return np.arange(len(owners)) + (ends - np.cumsum(ends - starts))[owners], owners
 
 
 def order_jobs(
@@ -67,96 +127,112 @@ def order_jobs(
 ) -> Places:
     """Places (indices into ``jobs``) of the eligible jobs that are not ``waiting``, first to run first.
 
-    Several roots (partitions) are merged by the priority they show, then in the order given.
-    O(n log n) for the leaves, then one merge of sorted runs per level.
+    Several roots (partitions) are merged by the priority they show, then in the order given. O(n log n), once for
+    the layout, once for the whole, and per depth once for what is below fences and offsets.
     """
-    ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
-    leaves = _leaf_places(jobs, priorities, queues, applications, np.flatnonzero(ranked))
-    sequences = [_sequence(root, queues, leaves, priorities) for root in roots]
-    return _merge(sequences, by_priority=True).places
+    ranked = np.flatnonzero(jobs.eligible if waiting is None else jobs.eligible & ~waiting)
+    forest = _Forest(queues, roots)
+    layout = _lay_out(jobs, priorities, ranked, queues, forest.leaves, applications)
+    for depth in sorted(forest.subtrees, reverse=True):
+        _settle(forest.subtrees[depth], layout)
+    return layout.places[stable_order([-layout.shown])]
 
 
-def _leaf_places(
+def _lay_out(
     jobs: JobColumns,
     priorities: IntArray,
-    queues: Sequence[OrderQueue],
-    applications: Applications,
     ranked: Places,
-) -> list[Places]:
-    """For every queue the places of its own jobs among those ``ranked``, in the leaf's order."""
-    by_priority = np.array([queue.properties.sort_priority for queue in queues], dtype=bool)
-    keys = _leaf_keys(jobs, priorities, ranked, applications, by_priority)
-    ordered = ranked[np.lexsort(keys)] if len(ranked) else ranked
-    bounds = np.searchsorted(jobs.queues[ordered], np.arange(len(queues) + 1))
-    return [ordered[start:end] for start, end in pairwise(bounds)]
-
-
-def _leaf_keys(
-    jobs: JobColumns,
-    priorities: IntArray,
-    places: Places,
+    queues: Sequence[OrderQueue],
+    leaves: Sequence[int],
     applications: Applications,
-    by_priority: NDArray[np.bool_],
-) -> tuple[NDArray[np.float64] | IntArray, ...]:
-    """Keys for lexsort, least significant first.
+) -> _Layout:
+    """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all)."""
+    leaf_of = np.full(len(queues), _NO_LEAF)
+    leaf_of[leaves] = np.arange(len(leaves))
+    ranked = ranked[leaf_of[jobs.queues[ranked]] != _NO_LEAF]
+    ranked = ranked[np.argsort(jobs.submitted_at[ranked], kind="stable")]
+    own = leaf_of[jobs.queues[ranked]]
+    disabled = np.array([not queues[leaf].properties.sort_priority for leaf in leaves], dtype=bool)[own]
+    places = ranked[stable_order([*_application_keys(jobs, priorities, ranked, disabled, applications), own])]
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=len(leaves)))])
+    return _Layout(places, priorities[places], bounds)
 
-    Queue; priority (where it counts); in fair leaves the application's usage; its creation time, a job of its
-    own before named ones, the application's id; priority again (inside an application); submission; sequence
-    number.
+
+def _application_keys(
+    jobs: JobColumns, priorities: IntArray, places: Places, disabled: BoolArray, applications: Applications
+) -> list[IntArray]:
+    """The place of each job's application among all, and before that in a ``disabled`` leaf its own priority inside.
+
+    By usage (in fair leaves), creation, id. A job that is its own application uses nothing, was created with its
+    submission, and stands before named ones. ``places``: by submission.
     """
-    own = jobs.take(places)
-    named = own.applications != NO_GROUP
-    created, ids = own.submitted_at, own.ids
-    if named.any():
-        of = np.where(named, own.applications, 0)
-        created = np.where(named, applications.created_at[of], created)
-        ids = np.where(named, applications.id_places[of], ids)
-    descending = -priorities[places]
-    first = np.where(by_priority[own.queues], descending, 0) if not by_priority.all() else descending
-    if not named.any() and first is descending:
-        return own.ids, own.submitted_at, descending, own.queues
-    fair = np.zeros_like(ids)
-    if named.any() and applications.fair_places is not None:
-        fair = np.where(named, applications.fair_places[np.where(named, own.applications, 0)], 0)
-    return own.ids, own.submitted_at, descending, ids, named.astype(np.int64), created, fair, first, own.queues
+    of = jobs.applications[places]
+    named = of != NO_GROUP
+    if not named.any():
+        return []
+    fair = np.zeros_like(applications.id_places) if applications.fair_places is None else applications.fair_places
+    order = np.lexsort((applications.id_places, applications.created_at, fair))
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    unused = order[: np.count_nonzero(fair == 0)]
+    before = np.searchsorted(applications.created_at[unused], jobs.submitted_at[places])
+    inside = np.where(named & disabled, -priorities[places], 0)
+    return [inside, np.where(named, 2 * ranks[of] + 1, 2 * before)]
 
 
-def _sequence(queue: int, queues: Sequence[OrderQueue], leaves: Sequence[Places], priorities: IntArray) -> _Sequence:
-    """A queue's jobs in order, with what each position shows to the parent."""
-    properties = queues[queue].properties
-    children = queues[queue].children
-    if children:
-        sequences = [_sequence(child, queues, leaves, priorities) for child in children]
-        merged = _merge([s for s in sequences if len(s.places)], by_priority=properties.sort_priority)
-    else:
-        merged = _Sequence(leaves[queue], priorities[leaves[queue]])
-    shown = merged.shown if properties.sort_priority else _best_remaining(merged.shown)
-    return _Sequence(merged.places, shown if queues[queue].is_root else _lifted(shown, properties))
+def _settle(subtrees: Sequence[_Subtree], layout: _Layout) -> None:
+    """Bring queues of one depth into their order, where that is to be done here, and show what their parents see."""
+    if needing := [subtree for subtree in subtrees if subtree.is_sorted]:
+        spans, owners = layout.spans(needing)
+        order = spans[stable_order([-layout.shown[spans], owners])]
+        layout.places[spans], layout.shown[spans] = layout.places[order], layout.shown[order]
+    if disabled := [subtree for subtree in subtrees if not subtree.queue.properties.sort_priority]:
+        spans, owners = layout.spans(disabled)
+        layout.shown[spans] = _best_remaining(layout.shown[spans], owners)
+    if lifted := [subtree for subtree in subtrees if subtree.is_lifted]:
+        spans, owners = layout.spans(lifted)
+        layout.shown[spans] = _lifted(layout.shown[spans], [subtree.queue.properties for subtree in lifted], owners)
 
 
-def _merge(sequences: Sequence[_Sequence], *, by_priority: bool) -> _Sequence:
-    """Children's sequences as one; a stable sort, so that a tie keeps the children's order."""
-    if not sequences:
-        return _Sequence(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int64))
-    if len(sequences) == 1:
-        return sequences[0]
-    places = np.concatenate([sequence.places for sequence in sequences])
-    shown = np.concatenate([sequence.shown for sequence in sequences])
-    if not by_priority:
-        return _Sequence(places, shown)
-    order = np.argsort(-shown, kind="stable")
-    return _Sequence(places[order], shown[order])
+def _best_remaining(shown: IntArray, owners: IntArray) -> IntArray:
+    """The maximum of each position and all behind it of the same owner; owners ascend."""
+    apart = owners * _APART
+    return np.maximum.accumulate((shown - apart)[::-1])[::-1] + apart
 
 
-def _best_remaining(shown: IntArray) -> IntArray:
-    """The maximum of each position and all behind it."""
-    return np.maximum.accumulate(shown[::-1])[::-1]
+def _lifted(shown: IntArray, properties: Sequence[QueueProperties], owners: IntArray) -> IntArray:
+    """What the parents see: the offset added, or a fence's constant."""
+    offsets = np.array([own.priority_offset for own in properties])[owners]
+    fenced = np.array([own.priority_policy == "fence" for own in properties])[owners]
+    return np.where(fenced, offsets, np.clip(shown + offsets, INT32_MIN, INT32_MAX))
 
 
-def _lifted(shown: IntArray, properties: QueueProperties) -> IntArray:
-    """What the parent sees: the offset added, or a fence's constant."""
-    if properties.priority_policy == "fence":
-        return np.full_like(shown, properties.priority_offset)
-    if not properties.priority_offset:
-        return shown
-    return np.clip(shown + properties.priority_offset, INT32_MIN, INT32_MAX)
+def stable_order(keys: Sequence[IntArray]) -> Places:
+    """As ``np.lexsort(keys)``: the last key counts most, and what is equal in all of them stays as it stands.
+
+    Keys and places are packed into 64-bit numbers, whose sort is many times faster than that of places by keys: in
+    one round if all fit, else in several, from the least significant key on.
+    """
+    n_jobs = len(keys[0])
+    n_place_bits = n_jobs.bit_length()
+    order: Places | None = None
+    packed, n_bits = np.arange(n_jobs), n_place_bits
+    for key in keys if n_jobs else ():
+        least = int(key.min())
+        width = (int(key.max()) - least).bit_length()
+        if n_place_bits + width > PACKED_BITS:
+            return np.lexsort(keys)
+        if n_bits + width > PACKED_BITS:
+            order = _sorted_places(packed, n_place_bits, order)
+            packed, n_bits = np.arange(n_jobs), n_place_bits
+        own = (key if order is None else key[order]) - least
+        packed |= np.left_shift(own, n_bits, out=own)
+        n_bits += width
+    return _sorted_places(packed, n_place_bits, order)
+
+
+def _sorted_places(packed: IntArray, n_place_bits: int, order: Places | None) -> Places:
+    """The places in the order of these numbers; those of an earlier round's order, if there was one."""
+    packed.view(np.uint64).sort()
+    packed &= 2**n_place_bits - 1
+    return packed if order is None else order[packed]

@@ -237,9 +237,7 @@ def _leaf_sums(
     return {queue: int(largest[queue]) for queue in numbers}, numbers, pending
 
 
-def _order(
-    state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow], held: frozenset[int]
-) -> np.ndarray:
+def _order(state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow], held: frozenset[int]) -> np.ndarray:
     queues = [OrderQueue(properties=QueueProperties(), is_root=True)] * _n_queues(state)
     for views, total in zip(state.queues, state.totals, strict=True):
         for queue, view in _order_queues(views, rows, total):

@@ -1,0 +1,77 @@
+"""``rankd dump``: the live state as a document of ``rankd evaluate``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankd.cli.document import print_answer
+from rankd.cli.option import add_command
+from rankd.cli.place import UP_FILE, find
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.option import Subparsers
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    text = "Print what the newest ranking was made of, from the database, as `rankd evaluate` takes it."
+    parser = add_command(subparsers, "dump", run, text)
+    parser.add_argument("--dir", metavar="DIR", help="directory of `rankd up` ($RANKD_DIR; default .rankd)")
+    parser.add_argument("--db", metavar="FILE", help="the database ($RANKD_DB)")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="DIR",
+        help="the configuration of the services ($RANKD_CONFIG; default: that of `rankd up`, else the one that ships)",
+    )
+    parser.add_argument("--json", action="store_true", help="JSON on one line")
+    parser.set_defaults(nats=None)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read and print."""
+    from rankd.config.configuration import load_configuration
+    from rankd.config.evaluation import queues_document
+    from rankd.store.dump import dump
+    from rankd.store.look import open_for_reading
+
+    place = find(arguments)
+    directory = arguments.config or _directory(place.directory)
+    configuration = load_configuration(directory)
+    connection = open_for_reading(place.need_database())
+    try:
+        found = dump(connection, configuration, queues_document(directory))
+    finally:
+        connection.close()
+    if found.updated:
+        jobs = ", ".join(map(str, found.updated[:20]))
+        message = f"updated after generation {found.generation}, and dumped as they are now: jobs {jobs}"
+        print(f"rankd: {message}", file=sys.stderr)
+    print_answer(found.document, compact=arguments.json)
+    return 0
+
+
+def _directory(place: Path) -> Path:
+    """The configuration that the services run with, as far as it is on record."""
+    if named := os.environ.get("RANKD_CONFIG"):
+        return Path(named)
+    if on_record := _on_record(place / UP_FILE):
+        return Path(on_record)
+    from rankd.store.migration import shipped
+
+    return Path(shipped("config"))
+
+
+def _on_record(file: Path) -> str | None:
+    import msgspec
+
+    try:
+        up = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(up["config"], type=str)
+    except (OSError, KeyError, msgspec.MsgspecError):  # nothing runs, or an older version does
+        return None

@@ -1,0 +1,147 @@
+"""The thin shell around ``rankd.core.evaluate``: plugins are loaded and queues are read here, and kept.
+
+One `Evaluator` serves any number of documents; what they have in common (the same queues, the same priority
+settings) is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import yaml
+from msgspec import UNSET
+
+from rankd.config.configuration import Configuration
+from rankd.config.plugin import factor_range, is_provided, load_factor, load_node_sort
+from rankd.config.queues import QueuesRead, read_queue_document
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.evaluate.check import Range
+from rankd.core.evaluate.document import Document, decode
+from rankd.core.evaluate.evaluate import Surroundings, evaluate
+from rankd.core.evaluate.forest import Forest
+from rankd.core.evaluate.result import Result, Warned
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.factor import Factor
+
+FILE = "queues.yaml"
+KEPT = 256
+"""So many different sections of a kind are kept."""
+
+_DEFAULT_QUEUES = {"partitions": [{"name": "default", "queues": [{"name": "root", "queues": [{"name": "default"}]}]}]}
+
+Queues = tuple[Forest, tuple[Warned, ...]]
+
+
+class Evaluator:
+    """Decides documents; sections that they lack come from ``configuration``, if there is one."""
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = configuration
+        self._own_queues = _default_queues() if configuration is None else _configured_queues(configuration)
+
+    def evaluate(self, data: bytes) -> Result:
+        """What would be decided on the document that a JSON text holds.
+
+        Raises:
+            ConfigurationError: with every problem of the document; paths begin with ``$``.
+        """
+        document = self._filled(decode(data))
+        forest, warnings = self._queues(document)
+        settings = document.priority or PrioritySettings()
+        return evaluate(
+            document,
+            Surroundings(
+                forest=forest,
+                warnings=warnings,
+                factors=_factors(msgspec.json.encode(settings)),
+                ranges=_ranges(document),
+                node_sorts={kind: load_node_sort(kind) for kind in {p.nodesort.type for p in forest.partitions}},
+                classes=() if self._configuration is None else self._configuration.classes,
+                default_qos=self._default_qos(document),
+            ),
+        )
+
+    def _filled(self, document: Document) -> Document:
+        if self._configuration is None:
+            return document
+        own, settings = self._configuration, self._configuration.settings
+        return msgspec.structs.replace(
+            document,
+            priority=settings.priority if document.priority is None else document.priority,
+            scheduling=settings.scheduling if document.scheduling is None else document.scheduling,
+            qos=settings.qos if document.qos is None else document.qos,
+            associations=list(own.associations) if document.associations is None else document.associations,
+        )
+
+    def _default_qos(self, document: Document) -> str | None:
+        """The configuration's, for its own QoS; a document has no default one."""
+        configuration = self._configuration
+        if configuration is None or document.qos is not configuration.settings.qos:
+            return None
+        return configuration.settings.default_qos
+
+    def _queues(self, document: Document) -> Queues:
+        if document.queues is UNSET or bytes(document.queues) == b"null":
+            return self._own_queues
+        return _read_queues(bytes(document.queues))
+
+
+def _factors(settings: bytes) -> Mapping[str, Factor]:
+    """The factors that plugins provide, for encoded settings.
+
+    Raises:
+        ConfigurationError: a plugin that can't be used.
+    """
+    try:
+        return _load_factors(settings)
+    except ConfigurationError as error:
+        raise ConfigurationError([_rooted(problem) for problem in error.problems]) from None
+
+
+@lru_cache(maxsize=KEPT)
+def _load_factors(settings: bytes) -> Mapping[str, Factor]:
+    priority = msgspec.json.decode(settings, type=PrioritySettings)
+    return {name: load_factor(name, priority) for name in priority.weights if is_provided(name)}
+
+
+def _ranges(document: Document) -> Mapping[str, Range]:
+    names = {name for job in document.jobs for name in job.factors}
+    return {name: factor_range(name) for name in names if is_provided(name)}
+
+
+@lru_cache(maxsize=KEPT)
+def _read_queues(section: bytes) -> Queues:
+    try:
+        document = msgspec.json.decode(section)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ConfigurationError([Problem(path="$.queues", message=str(error))]) from None
+    return _forest(read_queue_document(document, "$.queues"))
+
+
+@lru_cache(maxsize=1)
+def _default_queues() -> Queues:
+    return _forest(read_queue_document(_DEFAULT_QUEUES))
+
+
+def _configured_queues(configuration: Configuration) -> Queues:
+    return Forest.of(configuration.partitions), ()
+
+
+def _forest(read: QueuesRead) -> Queues:
+    warnings = tuple(Warned(code=found.code, message=f"{found.path}: {found.message}") for found in read.warnings)
+    return Forest.of(read.partitions), warnings
+
+
+def _rooted(problem: Problem) -> Problem:
+    return problem if problem.path.startswith("$") else Problem(path=f"$.{problem.path}", message=problem.message)
+
+
+def queues_document(directory: Path) -> object:
+    """What queues.yaml of a configuration directory says, as a document's ``queues``; None without that file."""
+    path = directory / FILE
+    if not path.exists():
+        return None
+    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}

@@ -1,0 +1,85 @@
+"""What queues and applications of a document use and wait for: summed from jobs, or as stated outright."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rankd.core.errors import Problem
+from rankd.core.evaluate.admission import Job
+from rankd.core.evaluate.amount import add, read_amounts, scaled
+from rankd.core.evaluate.application import ApplicationBook
+from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.forest import Forest
+from rankd.core.evaluate.inventory import Held
+from rankd.core.model.quantity import Resources
+from rankd.core.ranking.columns import NO_GROUP
+
+
+def read_stated(document: Document, forest: Forest, problems: list[Problem]) -> dict[int, Resources]:
+    """What queues of the first partition use, as the document says under ``used``."""
+    stated: dict[int, Resources] = {}
+    for path, amounts in document.used.items():
+        queue = forest.find(path, forest.names[:1])
+        if queue is None:
+            problems.append(Problem(path=f"$.used.{path}", message=f"unknown queue '{path}'; correct the path"))
+        else:
+            stated[forest.id_of(queue)] = read_amounts(amounts, f"$.used.{path}", problems)
+    return stated
+
+
+def used_by_application(held: Sequence[Held], book: ApplicationBook) -> dict[int, Resources]:
+    """By place, of those that use anything."""
+    used: dict[int, Resources] = {}
+    for hold in held:
+        place = book.place_of(hold.job)
+        if place != NO_GROUP:
+            add(used.setdefault(place, {}), hold.resources)
+    stated = {place: row.used for place, row in enumerate(book.applications) if row.used is not None}
+    return used | stated
+
+
+def used_by_leaf(held: Sequence[Held], book: ApplicationBook, used: Mapping[int, Resources]) -> dict[int, Resources]:
+    """By queue: what its applications use (``used``), and its jobs without one."""
+    sums: dict[int, Resources] = {}
+    for place, amounts in used.items():
+        add(sums.setdefault(book.applications[place].queue, {}), amounts)
+    for hold in held:
+        if hold.job.entry.application is None:
+            add(sums.setdefault(hold.job.queue, {}), hold.resources)
+    return sums
+
+
+def with_stated(
+    of_leaves: Mapping[int, Resources], stated: Mapping[int, Resources], parents: Mapping[int, int | None]
+) -> dict[int, Resources]:
+    """What each queue uses beside its children, such that every queue sums up to what is stated of it.
+
+    A parent of which less is stated than its children use has a negative rest. ``parents`` lists every queue,
+    parents before children.
+    """
+    if not stated:
+        return dict(of_leaves)
+    own = {queue: dict(amounts) for queue, amounts in of_leaves.items()}
+    sums = {queue: dict(own.get(queue, {})) for queue in parents}
+    for queue in reversed(list(parents)):
+        if queue in stated:
+            rest = {kind: -amount for kind, amount in sums[queue].items()}
+            add(rest, stated[queue])
+            add(own.setdefault(queue, {}), rest)
+            sums[queue] = dict(stated[queue])
+        parent = parents[queue]
+        if parent is not None:
+            add(sums[parent], sums[queue])
+    return own
+
+
+def stated_pending(eligible: Sequence[Job], book: ApplicationBook) -> dict[int, Resources]:
+    """What waits in leaves that have an application whose ``pending`` is stated."""
+    stated = {place: row for place, row in enumerate(book.applications) if row.pending is not None}
+    sums: dict[int, Resources] = {row.queue: {} for row in stated.values()}
+    for row in stated.values():
+        add(sums[row.queue], row.pending or {})
+    for job in eligible:
+        if job.queue in sums and book.place_of(job) not in stated:
+            add(sums[job.queue], scaled(job.resources, job.entry.nodes))
+    return sums
