@@ -7,11 +7,13 @@ staged commit. Only the broker is missing, which a pass does without.
 import asyncio
 import json
 import math
+import random
 import sqlite3
 import tempfile
 from contextlib import closing
 
 import numpy as np
+import pytest
 from builder import NOW, accepted, configuration, leaf, new_database, parent
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -456,6 +458,33 @@ def test_what_came_after_the_generation_has_its_initial_priority_and_no_rank(con
         assert [row["id"] for row in head] == wanted
 
     run(config, [], 1, story)
+
+
+@pytest.mark.parametrize("favor", ["large", "small"])
+@pytest.mark.parametrize("relative", [False, True])
+@pytest.mark.parametrize("weight", [0.1, -1e15])
+def test_every_size_variant_is_the_same_in_sql_over_awkward_numbers(favor, relative, weight):
+    """Three nodes with 17 cores: hardly any fraction is exact, so that the order of operations shows."""
+    numbers = random.Random(17)
+    jobs = [
+        accepted(
+            nodes=numbers.randint(1, 4),
+            resources={"vcore": numbers.choice([1, 100, 500, 3333, 7000])},
+            request={"time_limit_s": numbers.choice([None, 0.001, 17.3, 59.0, 3600.0, numbers.uniform(1, 1e6)])},
+        )
+        for _ in range(300)
+    ]
+    config = configuration(
+        priority=PrioritySettings(weights={"size": weight}, favor=favor, size_relative_to_time=relative)
+    )
+
+    async def story(cluster):
+        await cluster.database.write(
+            lambda c: insert_jobs(c, [NewJob(accepted=j, actor="alice", at=NOW) for j in jobs], cluster.catalog)
+        )
+        check(cluster, *await cluster.rank(NOW))
+
+    run(config, [("default", NodeState.UP)] * 2 + [("default", NodeState.DRAINING)], 1, story)
 
 
 def test_ranks_are_whole_over_many_chunks_and_stages():

@@ -30,6 +30,9 @@ log = logging.getLogger("rankd.bus")
 
 DUPLICATE_WINDOW_S = 600
 EVENTS_KEPT_S = 7 * 86400
+EVENTS_KEPT_BYTES = 512 * 2**20
+"""The oldest go first: who needs older ones reads them in the database."""
+
 EXPIRES_S = 5.0
 ACK_WAIT_S = 5.0
 """What was lost on its way comes again after this; takers are idempotent, so coming twice does no harm."""
@@ -55,6 +58,7 @@ def _streams() -> list[StreamConfig]:
             retention=RetentionPolicy.LIMITS,
             storage=StorageType.FILE,
             max_age=EVENTS_KEPT_S,
+            max_bytes=EVENTS_KEPT_BYTES,
             duplicate_window=DUPLICATE_WINDOW_S,
         ),
     ]

@@ -69,13 +69,13 @@ def picture(connection: sqlite3.Connection) -> list[str]:
     return [
         f"generation {generation}: {counts}",
         f"running: {users or 'nothing'}",
-        *_table(rows),
+        *(_table(rows) or ["(not ranked yet)" if states.get("pending") else "(nothing is waiting)"]),
     ]
 
 
 def _table(rows: list[look.Row]) -> list[str]:
     if not rows:
-        return ["(nothing is waiting)"]
+        return []
     names = [factor["name"] for factor in rows[0]["factors"]]
     lines = [f"{'RANK':>4} {'JOB':>5} {'USER':<6} {'NAME':<13} {'PRIORITY':>10} = {'CLASS':>6}"
              + "".join(f" + {name.upper()[:9]:>9}" for name in names)]  # fmt: skip

@@ -76,7 +76,7 @@ rankd is up
 Try, in another terminal:
   rankd submit{flag} -- sh -c 'echo hello; sleep 5'
   rankd queue{flag}            rankd prio{flag} -l
-  sqlite3 {state.db} 'select * from job_priority'
+  sqlite3 -readonly {state.db} 'select * from job_priority'
 
 Ctrl-C stops everything; what is queued stays.""",
         flush=True,

@@ -116,7 +116,8 @@ class Intake:
 
     async def _after_rollback(self) -> None:
         """Ids that the failed transaction gave to new associations do not exist."""
-        self._use(await self.database.read(read_catalog))
+        fresh = await self.database.read(read_catalog)
+        self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
 
     async def _use_classes(self, classes: ClassTable) -> None:
         self.catalog = msgspec.structs.replace(self.catalog, classes=classes.listed())

@@ -65,6 +65,7 @@ async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
         prioritizer = Prioritizer(configuration, source, database, bus)
         await prioritizer.wake.listen(bus, WAKE)
         await answer_health(bus, ROLE, prioritizer.healthy)
+        log.info("ready")
         await run_until(stop, prioritizer.run())
 
 

@@ -62,6 +62,7 @@ async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
         scheduler = Scheduler(configuration, SchedulingSource(configuration, catalog), database, bus)
         await scheduler.wake.listen(bus, WAKE, EVENT_RANKING)
         await answer_health(bus, ROLE, lambda: probe(database, bus))
+        log.info("ready")
         await run_until(stop, scheduler.run(), scheduler.publish_for_ever())
 
 

@@ -1,7 +1,7 @@
 """``rankd up``: broker, database and all services on one machine, each a process that is kept running.
 
-Stops in the order in which work flows backwards: agents (jobs end and are reported), scheduler, prioritizer,
-intake, broker. ``up.json`` exists exactly while everything answers.
+Stops so that nothing is lost on its way: the scheduler (nothing new starts), agents (jobs end and are reported),
+prioritizer, intake, broker. ``up.json`` exists exactly while everything answers.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ class _Machine:
             commands.append(("agent", [*rankd, *self._agent(self._options.agent_name, "agent")]))
         if self._options.simulate:
             simulated = self._agent("sim", "agent-sim")
-            commands.append(("agent-sim", [*rankd, *simulated, "--simulate", str(self._options.simulate)]))
+            more = ["--simulate", str(self._options.simulate), "--labels", "simulated=true"]
+            commands.append(("agent-sim", [*rankd, *simulated, *more]))
         return commands
 
     def _agent(self, name: str, folder: str) -> list[str]:
@@ -131,9 +132,10 @@ class _Machine:
     async def _stop(self) -> None:
         self._ready = False
         self._file.unlink(missing_ok=True)
+        await self._services["scheduler"].stop()
         agents = [child for name, child in self._services.items() if name.startswith("agent")]
         await asyncio.gather(*(child.stop() for child in agents))
-        for name in ("scheduler", "prioritizer", "intake"):
+        for name in ("prioritizer", "intake"):
             await self._services[name].stop()
         if self._broker is not None:
             await self._broker.stop()

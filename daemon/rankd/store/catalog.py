@@ -31,6 +31,8 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     accounts: frozenset[str]
     default_accounts: dict[str, str]
     classes: tuple[PriorityClass, ...]
+    new_user_shares: float = 1.0
+    """Of users whom the configuration does not list; 0 where they are to have no share."""
 
 
 def sync_catalog(connection: Connection, configuration: Configuration, now: float) -> Catalog:
@@ -39,7 +41,8 @@ def sync_catalog(connection: Connection, configuration: Configuration, now: floa
     _sync_qos(connection, configuration.settings.qos)
     _sync_associations(connection, configuration.associations, now)
     sync_classes(connection, configuration.classes)
-    return read_catalog(connection)
+    shares = 0.0 if configuration.settings.admission.unknown_association == "zero" else 1.0
+    return msgspec.structs.replace(read_catalog(connection), new_user_shares=shares)
 
 
 def read_catalog(connection: Connection) -> Catalog:

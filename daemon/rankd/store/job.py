@@ -190,7 +190,7 @@ def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catal
     """The id of the job's (account, user), made if this is the user's first job in it."""
     pair = (accepted.account, accepted.user)
     if pair not in catalog.associations:
-        catalog.associations[pair] = add_association(connection, *pair, shares=1.0, now=now)
+        catalog.associations[pair] = add_association(connection, *pair, shares=catalog.new_user_shares, now=now)
     return catalog.associations[pair]
 
 

@@ -88,8 +88,16 @@ def admit(
         nodes=request.nodes,
         min_nodes=request.nodes if request.min_nodes is None else request.min_nodes,
         resources=resources,
-        request=request,
+        request=_with_time_limit(request, tables.settings),
     )
+
+
+def _with_time_limit(request: JobRequest, settings: Settings) -> JobRequest:
+    """A job that names no limit has the configured one, if there is one."""
+    limit = settings.scheduling.default_time_limit_s
+    if request.time_limit_s is not None or limit is None:
+        return request
+    return msgspec.structs.replace(request, time_limit_s=limit)
 
 
 def _check_text(request: JobRequest) -> None:

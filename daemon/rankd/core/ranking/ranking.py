@@ -21,7 +21,7 @@ from rankd.core.ranking.application_order import fair_places, held_back, jobs_of
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups
 from rankd.core.ranking.order import Applications, OrderQueue, order_jobs
-from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities
+from rankd.core.ranking.priority import INT32_MIN, FactorValues, Priorities, compute_priorities
 from rankd.core.ranking.queue_forest import QueueView, roll_up
 from rankd.core.ranking.queue_key import fair_share, lifted_priority, pending_weight
 
@@ -221,20 +221,39 @@ def _leaf_sums(
 ) -> tuple[dict[int, int], dict[int, int], dict[int, Resources]]:
     """Per leaf: the highest priority, the number and the amounts of eligible jobs. No loop over jobs."""
     places = np.flatnonzero(state.jobs.eligible)
-    queues, shapes = state.jobs.queues[places], state.jobs.shapes[places]
-    n_shapes = max(len(state.shapes), 1)
-    codes, counts = np.unique(queues * n_shapes + shapes, return_counts=True)
-    numbers: dict[int, int] = {}
-    pending: dict[int, Resources] = {}
-    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-        queue, shape = divmod(code, n_shapes)
-        numbers[queue] = numbers.get(queue, 0) + count
-        total = pending.setdefault(queue, {})
-        for kind, amount in state.shapes[shape].items():
-            total[kind] = total.get(kind, 0) + amount * count
-    largest = np.full(int(queues.max(initial=-1)) + 1, np.iinfo(np.int64).min)
+    if not len(places):
+        return {}, {}, {}
+    queues, n_shapes = state.jobs.queues[places], len(state.shapes)
+    largest = np.full(int(queues.max()) + 1, INT32_MIN)
     np.maximum.at(largest, queues, priorities[places])
-    return {queue: int(largest[queue]) for queue in numbers}, numbers, pending
+    codes, counts = np.unique(queues * n_shapes + state.jobs.shapes[places], return_counts=True)
+    owners, shapes = np.divmod(codes, n_shapes)
+    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
+    leaves = owners[firsts].tolist()
+    best = dict(zip(leaves, largest[leaves].tolist(), strict=True))
+    numbers = dict(zip(leaves, np.add.reduceat(counts, firsts).tolist(), strict=True))
+    pending = dict(zip(leaves, _summed_shapes(state.shapes, shapes, counts, firsts), strict=True))
+    return best, numbers, pending
+
+
+def _summed_shapes(
+    amounts: Sequence[Resources], shapes: IntArray, counts: IntArray, firsts: IntArray
+) -> list[Resources]:
+    """The sum of amounts of ``shapes`` times ``counts``, of each run of these that begins at one of ``firsts``.
+
+    Exact: where a sum might need more than 64 bits, Python's integers are added.
+    """
+    kinds = list(dict.fromkeys(kind for own in amounts for kind in own))
+    largest = max((amount for own in amounts for amount in own.values()), default=0)
+    dtype = np.int64 if largest * int(counts.sum()) < 2**63 else object
+    asked = np.array([[own.get(kind, 0) for kind in kinds] for own in amounts], dtype=dtype)
+    has = np.array([[kind in own for kind in kinds] for own in amounts], dtype=bool)
+    sums = np.add.reduceat(asked[shapes] * counts[:, np.newaxis], firsts).tolist()
+    present = np.logical_or.reduceat(has[shapes], firsts).tolist()
+    return [
+        {kind: amount for kind, amount, is_asked in zip(kinds, own, there, strict=True) if is_asked}
+        for own, there in zip(sums, present, strict=True)
+    ]
 
 
 def _order(state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow], held: frozenset[int]) -> np.ndarray:

@@ -1,0 +1,541 @@
+"""The intake with a real broker and a real database; the tests play users, nodes and agents over plain NATS."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from contextlib import asynccontextmanager
+
+import builder
+import nats.errors
+import pytest
+from integration.stage import NOW, Client, connected, process, ready, rows, running, write_config
+
+from rankd.bus.connection import Bus
+from rankd.services.intake import IntakeOptions, run
+from rankd.store.allocation import NewAllocation, commit_allocations
+from rankd.store.database import Database
+from rankd.store.group_commit import GroupCommit
+from rankd.store.lock import FileLock
+from rankd.wire.codec import encode
+from rankd.wire.message import Report, ReportMessage
+
+JOB = {"command": ["true"]}
+MANY = 10_000
+
+
+class Stage(Client):
+    """A client beside a running intake, with a look into its database."""
+
+    def rows(self, query: str, *values: object) -> list[tuple]:
+        return rows(self.path, query, *values)
+
+    def states(self) -> dict[int, str]:
+        return dict(self.rows("SELECT id, state FROM jobs"))
+
+
+def options_of(broker, tmp_path) -> IntakeOptions:
+    path = tmp_path / "rankd.db"
+    if not path.exists():
+        builder.new_database(tmp_path)
+    return IntakeOptions(nats=broker.url, db=str(path), config=write_config(tmp_path / "config"))
+
+
+@asynccontextmanager
+async def an_intake(broker, tmp_path):
+    options = options_of(broker, tmp_path)
+    async with Bus(broker.url, "probe") as bus, connected(broker.url) as client, running(run, options) as task:
+        await ready(bus, "intake")
+        stage = Stage(client.connection)
+        await stage.listen()
+        stage.path, stage.task = tmp_path / "rankd.db", task
+        yield stage
+
+
+# --- submission ---------------------------------------------------------------------------------------------
+
+
+async def test_a_job_is_stored_as_it_was_submitted_with_its_first_event(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit(name="one", queue="root.small", qos="high", time_limit_s=60)
+        assert stage.rows("SELECT id, name, queue, qos, state, time_limit_s FROM job") == [
+            (job, "one", "root.small", "high", "pending", 60.0)
+        ]
+        assert stage.rows("SELECT event, state, actor FROM job_event") == [("submit", "pending", "alice")]
+
+
+async def test_a_batch_is_judged_one_by_one(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do("job.submit", {"jobs": [JOB, {"command": []}, JOB, {**JOB, "qeue": "x"}, 5]})
+        assert reply.status is None
+        assert reply.body["accepted"] == [{"index": 0, "id": 1}, {"index": 2, "id": 2}]
+        refused = [(entry["index"], entry["code"], entry["field"]) for entry in reply.body["rejected"]]
+        assert refused == [(1, "empty_command", "command"), (3, "unknown_field", "qeue"), (4, "bad_field", None)]
+        assert len(stage.states()) == 2
+
+
+async def test_an_atomic_batch_is_taken_whole_or_not_at_all(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do("job.submit", {"jobs": [JOB, {"command": []}], "atomic": True})
+        assert reply.body["accepted"] == []
+        assert [entry["index"] for entry in reply.body["rejected"]] == [1]
+        assert stage.states() == {}
+        reply = await stage.do("job.submit", {"jobs": [JOB, JOB], "atomic": True})
+        assert reply.body == {"accepted": [{"index": 0, "id": 1}, {"index": 1, "id": 2}], "rejected": []}
+
+
+async def test_ten_thousand_jobs_fit_in_one_message_and_one_more_do_not(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do("job.submit", {"jobs": [JOB] * MANY})
+        assert [entry["id"] for entry in reply.body["accepted"]] == list(range(1, MANY + 1))
+        assert stage.rows("SELECT count(*), count(DISTINCT job_id) FROM job_events") == [(MANY, MANY)]
+        refused = await stage.do("job.submit", {"jobs": [JOB] * (MANY + 1)})
+        assert (refused.status, refused.body["code"]) == (413, "too_many_jobs")
+        listed = await stage.do("job.list")
+        assert (listed.status, listed.body["code"]) == (413, "too_large")
+        assert len((await stage.do("job.list", {"limit": 10})).body["jobs"]) == 10
+
+
+async def test_a_message_that_the_broker_does_not_take_is_never_sent(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        with pytest.raises(nats.errors.MaxPayloadError):
+            await stage.do("job.submit", {"jobs": [JOB], "atomic": "x" * stage.connection.max_payload})
+        assert await stage.submit()
+
+
+UNREADABLE = {
+    "nothing": (b"", "bad_request"),
+    "torn": (b'{"command": ["true"]', "bad_request"),
+    "a list": (b"[1]", "bad_field"),
+    "no utf-8": (b'{"command": ["\xff"]}', "bad_request"),
+    "half a surrogate pair": (b'{"command": ["\\ud800"]}', "bad_request"),
+    "a wrong type": (b'{"command": "true"}', "bad_field"),
+    "no command": (b"{}", "missing_field"),
+    "no list of jobs": (b'{"jobs": null}', "bad_field"),
+    "too deep": (b'{"command": ' + b"[" * 100_000, "bad_request"),
+    "too large a number": (b'{"command": ["true"], "resources": {"vcore": 1' + b"0" * 30 + b"}}", "bad_quantity"),
+    "NUL": (b'{"command": ["a\\u0000b"]}', "bad_text"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_what_can_not_be_read_is_refused_with_a_code_and_harms_nobody(broker, tmp_path, name):
+    payload, code = UNREADABLE[name]
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do("job.submit", payload)
+        assert (reply.status, reply.body["code"]) == (400, code)
+        assert reply.error == " ".join(reply.body["message"].split())[:500]
+        assert await stage.submit() == 1
+
+
+BEYOND_64_BITS = {
+    "job.show": {"id": 2**64},
+    "job.history": {"id": 2**64},
+    "job.list": {"limit": 2**64},
+    "priority.list": {"limit": 2**64},
+    "job.cancel": {"ids": [2**64], "filter": {"limit": 2**64}},
+    "job.hold": {"id": -(2**64)},
+    "job.update": {"id": 2**64, "comment": "x"},
+}
+
+
+@pytest.mark.parametrize("verb", BEYOND_64_BITS)
+async def test_a_number_beyond_64_bits_harms_nobody(broker, tmp_path, verb):
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do(verb, BEYOND_64_BITS[verb])
+        assert reply.status in (None, 400, 404)
+        assert await stage.submit() == 1
+
+
+async def test_letters_of_all_alphabets_come_back_in_names_and_errors(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit(name="Größe 測試", comment="ü")
+        assert (await stage.do("job.show", {"id": job})).body["name"] == "Größe 測試"
+        refused = await stage.do("job.submit", {**JOB, "queue": "root.größe\nzwei"})
+        assert "root.größe\nzwei" in refused.body["message"]
+        assert (refused.status, "root.größe zwei" in refused.error) == (400, True)
+
+
+# --- idempotence --------------------------------------------------------------------------------------------
+
+
+async def test_a_key_sent_fifty_times_at_once_is_one_job(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        requests = [stage.do("job.submit", {**JOB, "key": "k"}) for _ in range(50)]
+        assert {reply.body["id"] for reply in await asyncio.gather(*requests)} == {1}
+        assert stage.rows("SELECT count(*) FROM job_events") == [(1,)]
+
+
+async def test_a_key_is_one_job_within_a_batch_and_across_restarts_but_not_across_users(broker, tmp_path):
+    keyed = [{**JOB, "key": "k"}, {**JOB, "key": "k", "name": "other"}, {**JOB, "key": "l"}]
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do("job.submit", {"jobs": keyed})
+        assert [entry["id"] for entry in reply.body["accepted"]] == [1, 1, 2]
+        assert stage.rows("SELECT id, name FROM jobs") == [(1, "true"), (2, "true")]
+    async with an_intake(broker, tmp_path) as stage:
+        assert await stage.submit(key="k") == 1
+        assert await stage.submit("bob", key="k") == 3
+
+
+async def test_two_hundred_new_users_at_once_all_get_their_association(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        users = [f"new{number}" for number in range(200)]
+        ids = await asyncio.gather(*[stage.submit(user) for user in users])
+        assert len(set(ids)) == 200
+        assert stage.rows("""SELECT count(*) FROM associations WHERE account = 'default' AND "user" <> ''""") == [(200,)]
+
+
+# --- acting on jobs -----------------------------------------------------------------------------------------
+
+
+async def test_cancel_hold_and_release_by_id_ids_and_filter(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        ids = [await stage.submit(name=name) for name in ("a", "b", "c", "c")]
+        assert (await stage.do("job.hold", {"id": ids[0]})).body == {"done": [1], "failed": []}
+        assert (await stage.do("job.hold", {"ids": ids[:2]})).body == {"done": [1, 2], "failed": []}
+        assert (await stage.do("job.release", {"filter": {"ids": ids[:2]}})).body["done"] == [1, 2]
+        assert (await stage.do("job.cancel", {"filter": {"names": ["c"]}})).body["done"] == [3, 4]
+        assert stage.states() == {1: "pending", 2: "pending", 3: "cancelled", 4: "cancelled"}
+        events = stage.rows("SELECT event FROM job_events WHERE job_id = 1 ORDER BY id")
+        assert [event for (event,) in events] == ["submit", "hold", "hold", "release"]
+
+
+async def test_one_job_that_fails_is_an_error_and_among_several_an_entry(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit()
+        await stage.do("job.cancel", {"id": job})
+        for verb, body, status, code in (
+            ("job.cancel", {"id": job}, 409, "already_ended"),
+            ("job.hold", {"id": job}, 409, "not_pending"),
+            ("job.release", {"id": job}, 409, "not_pending"),
+            ("job.cancel", {"id": 77}, 404, "unknown_job"),
+            ("job.cancel", {}, 400, "empty_selection"),
+            ("job.cancel", {"id": job, "ids": "x"}, 400, "bad_field"),
+            ("job.show", {"id": 77}, 404, "unknown_job"),
+        ):
+            reply = await stage.do(verb, body)
+            assert (reply.status, reply.body["code"]) == (status, code), verb
+        reply = await stage.do("job.cancel", {"ids": [job, 77]})
+        assert [(entry["id"], entry["code"]) for entry in reply.body["failed"]] == [
+            (job, "already_ended"),
+            (77, "unknown_job"),
+        ]
+
+
+async def test_users_act_on_their_own_jobs_only_and_administrators_on_all(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit()
+        for verb in ("job.cancel", "job.hold", "job.release"):
+            reply = await stage.do(verb, {"id": job}, "bob")
+            assert (reply.status, reply.body["code"]) == (403, "not_owner")
+            others = await stage.do(verb, {"filter": {"users": ["alice"]}}, "bob")
+            assert others.body == {"done": [], "failed": []}
+        assert (await stage.do("job.update", {"id": job, "comment": "x"}, "bob")).status == 403
+        assert (await stage.ask("rankd.v1.admin.root.job.hold", {"id": job})).body["done"] == [job]
+        assert stage.rows("SELECT actor FROM job_events WHERE event = 'hold'") == [("root",)]
+        mismatch = await stage.do("job.submit", {**JOB, "user": "alice"}, "bob")
+        assert (mismatch.status, mismatch.body["code"]) == (403, "user_mismatch")
+
+
+async def test_an_update_neither_releases_an_explicit_hold_nor_brings_a_released_one_back(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        held = await stage.submit(held=True)
+        await stage.do("job.update", {"id": held, "urgency": 10})
+        assert stage.rows("SELECT held, urgency, eligible_at FROM jobs WHERE id = ?", held) == [(1, 10, None)]
+        released = await stage.submit(urgency=0)
+        await stage.do("job.release", {"id": released})
+        await stage.do("job.update", {"id": released, "comment": "x"})
+        assert stage.rows("SELECT held, urgency FROM jobs WHERE id = ?", released) == [(0, 16)]
+
+
+async def test_a_user_may_change_an_expedited_job_but_for_its_urgency(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit()
+        await stage.ask("rankd.v1.admin.root.job.update", {"id": job, "urgency": 31})
+        assert (await stage.do("job.update", {"id": job, "comment": "x"})).status is None
+        assert (await stage.do("job.update", {"id": job, "urgency": 31})).status == 403
+        assert stage.rows("SELECT urgency, comment FROM jobs") == [(31, "x")]
+
+
+# --- looking ------------------------------------------------------------------------------------------------
+
+
+async def test_every_look_has_its_answer(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit(name="one")
+        await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2, "memory": "1Gi"}, "agent": "n1"})
+        shown = (await stage.do("job.show", {"id": job}, "bob")).body
+        assert (shown["id"], shown["user"], shown["state"], shown["priority_breakdown"]) == (job, "alice", "pending", None)
+        assert [entry["id"] for entry in (await stage.do("job.list", {"names": ["one"]})).body["jobs"]] == [job]
+        assert [entry["event"] for entry in (await stage.do("job.history", {"id": job})).body["events"]] == ["submit"]
+        assert (await stage.do("priority.list")).body == {"jobs": [], "weights": {}}
+        [node] = (await stage.do("node.list")).body["nodes"]
+        assert (node["name"], node["state"], node["capacity"]) == ("n1", "up", {"vcore": 2, "memory": 2**30})
+        queues = (await stage.do("queue.list")).body["queues"]
+        assert [queue["path"] for queue in queues] == ["root", "root.default", "root.small"]
+        shares = (await stage.do("share.list")).body["shares"]
+        assert ("physics", "alice") in [(share["account"], share["user"]) for share in shares]
+
+
+async def test_the_standard_tools_find_every_endpoint(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.submit()
+        assert (await stage.ask("$SRV.PING.rankd")).body["name"] == "rankd"
+        info = (await stage.ask("$SRV.INFO.rankd")).body
+        subjects = {endpoint["subject"] for endpoint in info["endpoints"]}
+        verbs = "job.submit job.cancel job.hold job.release job.update job.show job.list job.history".split()
+        for verb in [*verbs, "priority.list", "node.list", "queue.list", "share.list"]:
+            assert {f"rankd.v1.user.*.{verb}", f"rankd.v1.admin.*.{verb}"} <= subjects
+        assert {"rankd.v1.node.*.register", "rankd.v1.node.*.heartbeat"} <= subjects
+        stats = (await stage.ask("$SRV.STATS.rankd")).body
+        assert {e["num_requests"] for e in stats["endpoints"] if e["name"] == "user_job_submit"} == {1}
+
+
+async def test_names_with_dots_go_all_the_way(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        events = await stage.connection.subscribe("rankd.v1.event.job.first%2Elast")
+        await stage.connection.flush()
+        job = await stage.submit("first%2Elast")
+        shown = (await stage.do("job.show", {"id": job})).body
+        assert (shown["user"], shown["account"]) == ("first.last", "physics")
+        assert json.loads((await events.next_msg(30)).data)["events"][0]["actor"] == "first.last"
+        assert (await stage.do("job.cancel", {"filter": {}}, "first%2Elast")).body["done"] == [job]
+        body = {"resources": {"vcore": 2}, "agent": "n1.example.org"}
+        await stage.ask("rankd.v1.node.n1%2Eexample%2Eorg.register", body)
+        assert stage.rows("SELECT name, state FROM nodes") == [("n1.example.org", "up")]
+        assert (await stage.ask("rankd.v1.node.n1%2Eexample%2Eorg.heartbeat", {"nodes": []})).status is None
+        assert (await stage.do("job.submit", JOB, "%FF")).status == 400
+
+
+# --- commit before reply ------------------------------------------------------------------------------------
+
+
+async def test_a_job_whose_reply_came_is_there_after_kill_9(broker, tmp_path):
+    options = options_of(broker, tmp_path)
+    path = tmp_path / "rankd.db"
+    async with connected(broker.url) as client, Bus(broker.url, "probe") as bus:
+        async with process("intake", nats=options.nats, db=options.db, config=options.config) as intake:
+            await ready(bus, "intake")
+            job = await client.submit(name="kept")
+            intake.kill()
+            await intake.wait()
+        assert rows(path, "SELECT id, name FROM jobs") == [(job, "kept")]
+
+
+async def test_requests_in_flight_are_answered_before_a_stop(broker, tmp_path):
+    """A write lock held elsewhere keeps the requests in flight while the intake is told to stop."""
+    options = options_of(broker, tmp_path)
+    lock, stop = FileLock(tmp_path / "rankd.db.lock"), asyncio.Event()
+    async with asyncio.timeout(30), connected(broker.url) as client, Bus(broker.url, "probe") as bus:
+        async with asyncio.TaskGroup() as group:
+            service = group.create_task(run(options, stop))
+            await ready(bus, "intake")
+            with lock.held():
+                requests = [group.create_task(client.submit()) for _ in range(20)]
+                taken = await client.ask("rankd.v1.user.alice.job.list")  # comes after them on the same connection
+                assert taken.body["jobs"] == []
+                stop.set()
+            ids = [await request for request in requests]
+            await service
+    lock.close()
+    assert sorted(ids) == list(range(1, 21))
+    assert len(rows(tmp_path / "rankd.db", "SELECT id FROM jobs")) == 20
+
+
+async def test_a_work_with_a_bug_fails_alone(tmp_path):
+    """Group commit: those that share its transaction are done all the same."""
+
+    async def nothing() -> None:
+        pass
+
+    def insert(connection, epoch):
+        connection.exec_driver_sql("INSERT INTO roles VALUES (?, ?, '', 0)", (f"r{epoch}", epoch))
+        return epoch
+
+    async with Database(builder.new_database(tmp_path)) as database:
+        await database.take_role("intake", NOW)
+        group = GroupCommit(database, "intake", nothing, nothing)
+        works = [lambda c: insert(c, 1), lambda _: 1 // 0, lambda c: insert(c, 3), lambda c: insert(c, 1)]
+        async with asyncio.TaskGroup() as tasks:
+            waiting = [tasks.create_task(_outcome(group.do(work))) for work in works]
+            loop = tasks.create_task(group.run())
+            outcomes = [await task for task in waiting]
+            loop.cancel()
+    assert [type(outcome).__name__ for outcome in outcomes] == ["int", "ZeroDivisionError", "int", "IntegrityError"]
+    assert rows(tmp_path / "rankd.db", "SELECT name FROM roles WHERE name LIKE 'r_'") == [("r1",), ("r3",)]
+
+
+async def _outcome(work):
+    try:
+        return await work
+    except Exception as error:  # noqa: BLE001 - the outcome is what the test looks at
+        return error
+
+
+async def test_heartbeats_wake_nobody(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1"})
+        woken = await stage.connection.subscribe("rankd.v1.internal.committed")
+        for _ in range(5):
+            await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"]})
+        events = await stage.connection.subscribe("rankd.v1.event.job.alice")
+        await stage.submit()
+        await events.next_msg(30)
+        assert woken.pending_msgs == 1
+
+
+# --- nodes --------------------------------------------------------------------------------------------------
+
+
+async def test_nodes_register_once_and_unknown_ones_are_told_to(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        unknown = await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1", "n2"]})
+        assert (unknown.status, unknown.body["code"]) == (404, "unknown_node")
+        assert "n1, n2" in unknown.body["message"]
+        for _ in range(3):
+            reply = await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1", "new": 1})
+            assert reply.body == {"heartbeat_s": 5.0, "grace_s": 5.0}
+        assert stage.rows("SELECT node, event FROM node_events") == [("n1", "joined")]
+        await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 4}, "agent": "n1"})
+        assert stage.rows("SELECT event FROM node_events WHERE id > 1") == [("changed",)]
+        [(before,)] = stage.rows("SELECT heartbeat_at FROM nodes")
+        assert (await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"]})).status is None
+        assert stage.rows("SELECT heartbeat_at > ? FROM nodes", before) == [(1,)]
+
+
+async def test_a_draining_node_that_registers_again_goes_on_draining_without_an_event(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1"})
+        write(tmp_path, "UPDATE nodes SET state = 'draining'")
+        await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1"})
+        assert stage.rows("SELECT state, (SELECT count(*) FROM node_events) FROM nodes") == [("draining", 1)]
+
+
+@pytest.mark.parametrize("payload", [b"", b"{", b'{"resources": {"vcore": "many"}, "agent": "n1"}', b'{"nodes": 3}'])
+async def test_a_node_message_that_can_not_be_read_harms_nobody(broker, tmp_path, payload):
+    async with an_intake(broker, tmp_path) as stage:
+        for kind in ("register", "heartbeat"):
+            assert (await stage.ask(f"rankd.v1.node.n1.{kind}", payload)).status == 400
+        assert await stage.submit() == 1
+
+
+def write(tmp_path, statement: str) -> None:
+    connection = sqlite3.connect(tmp_path / "rankd.db", timeout=30)
+    with connection:
+        connection.execute(statement)
+    connection.close()
+
+
+# --- reports ------------------------------------------------------------------------------------------------
+
+
+async def allocate(tmp_path, job: int, *nodes: str) -> int:
+    """As the scheduler would; the allocation's id."""
+
+    def commit(connection):
+        query = "SELECT revision FROM jobs WHERE id = ?"
+        revision = connection.exec_driver_sql(query, (job,)).scalar_one()
+        new = NewAllocation(
+            job=job, revision=revision, nodes=nodes, resources={"vcore": 1000}, charge_rate=1.0, generation=1, rank=1
+        )
+        commit_allocations(connection, [new], 1, NOW)
+        return connection.exec_driver_sql("SELECT max(id) FROM allocations").scalar_one()
+
+    async with Database(tmp_path / "rankd.db") as database:
+        return await database.write(commit)
+
+
+def report(allocation: int, job: int, kind: str, at: float = NOW + 1, **fields) -> Report:
+    return Report(allocation=allocation, job=job, kind=kind, at=at, **fields)
+
+
+async def send(stage, node: str, *reports: Report | bytes) -> None:
+    """One message each, as they come."""
+    for entry in reports:
+        payload = entry if isinstance(entry, bytes) else encode(ReportMessage(reports=[entry]))
+        await stage.connection.jetstream().publish(f"rankd.v1.node.{node}.report", payload)
+
+
+def story(stage, job: int) -> list[str]:
+    return [event for (event,) in stage.rows("SELECT event FROM job_events WHERE job_id = ? ORDER BY id", job)]
+
+
+async def until_state(stage, job: int, state: str) -> None:
+    await stage.until(lambda: stage.states()[job] == state)
+
+
+async def test_a_report_is_taken_once_however_often_it_comes(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        jobs = [await stage.submit(), await stage.submit()]
+        first, second = [await allocate(tmp_path, job, "n1") for job in jobs]
+        begun, ended = report(first, jobs[0], "started"), report(first, jobs[0], "ended", NOW + 5, exit_status=0)
+        await send(stage, "n1", begun, begun, ended, begun, ended, report(second, jobs[1], "started"))
+        await until_state(stage, jobs[1], "running")
+        assert story(stage, jobs[0]) == ["submit", "allocate", "start", "complete"]
+        assert stage.rows("SELECT started_at, ended_at FROM jobs WHERE id = 1") == [(NOW + 1, NOW + 5)]
+
+
+async def test_an_end_that_overtakes_its_start_tells_both(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit()
+        allocation = await allocate(tmp_path, job, "n1")
+        ended = report(allocation, job, "ended", NOW + 5, exit_status=3, started_at=NOW + 1)
+        await send(stage, "n1", ended, report(allocation, job, "started"))
+        await until_state(stage, job, "failed")
+        assert story(stage, job) == ["submit", "allocate", "start", "fail"]
+        assert stage.rows("SELECT started_at, ended_at, exit_status FROM jobs") == [(NOW + 1, NOW + 5, 3)]
+
+
+async def test_a_report_for_an_old_allocation_changes_nothing(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit()
+        old = await allocate(tmp_path, job, "n1")
+        await send(stage, "n1", report(old, job, "ended", cause="agent_stopped"))
+        await stage.until(lambda: story(stage, job)[-1] == "requeue")
+        new = await allocate(tmp_path, job, "n2")
+        late = [report(old, job, "started"), report(old, job, "ended", exit_status=0), report(99, job, "ended")]
+        await send(stage, "n1", *late, report(new, job, "started"))
+        await send(stage, "n2", report(new, job, "started"))
+        await until_state(stage, job, "running")
+        assert story(stage, job) == ["submit", "allocate", "requeue", "allocate", "start"]
+        assert stage.rows("SELECT actor FROM job_events WHERE event = 'start'") == [("node:n2",)]
+
+
+UNREADABLE_REPORTS = [
+    b"",
+    b"garbage",
+    b'{"reports": 3}',
+    b'{"reports": [{"allocation": 1, "job": 1, "kind": "exploded", "at": 0}]}',
+    b'{"reports": [{"allocation": 36893488147419103232, "job": 1, "kind": "started", "at": 0}]}',
+    b'{"reports": [{"allocation": 1, "job": 36893488147419103232, "kind": "ended", "at": 0}]}',
+    b'{"reports": [' + b"[" * 100_000,
+]
+
+
+async def test_a_report_that_can_not_be_taken_holds_up_nobody(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit()
+        allocation = await allocate(tmp_path, job, "n1")
+        good = report(allocation, job, "ended", exit_status=0)
+        await send(stage, "%FF", good)
+        await send(stage, "n1", *UNREADABLE_REPORTS, good)
+        await until_state(stage, job, "completed")
+        streams = stage.connection.jetstream()
+        assert not stage.task.done()
+    assert os.getpid()
+    async with connected(broker.url) as client:
+        streams = client.connection.jetstream()
+        assert (await streams.stream_info("RANKD_REPORTS")).state.messages == 0
+
+
+async def test_a_gang_ends_when_its_last_node_says_so_and_fails_together(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit(nodes=2)
+        allocation = await allocate(tmp_path, job, "n1", "n2")
+        await send(stage, "n1", report(allocation, job, "ended", exit_status=5))
+        await stage.until(lambda: stage.rows("SELECT cancel FROM allocations") == [("gang",)])
+        await send(stage, "n2", report(allocation, job, "ended", cause="cancel", signal=15))
+        await until_state(stage, job, "failed")
+        assert stage.rows("SELECT exit_status FROM jobs") == [(5,)]
