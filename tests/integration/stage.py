@@ -236,12 +236,9 @@ class Cluster:
 
 @asynccontextmanager
 async def a_cluster(directory: Path, url: str, configuration=None):
-    """A new database in ``directory``, or the one that is there, with both roles taken."""
+    """The database in ``directory``, with both roles taken."""
     used = configuration or builder.configuration()
-    path = directory / "rankd.db"
-    if not path.exists():
-        builder.new_database(directory)
-    async with Database(path, durable=False) as database, Bus(url, "test") as bus:
+    async with Database(directory / "rankd.db", durable=False) as database, Bus(url, "test") as bus:
         catalog = await database.write(lambda c: sync_catalog(c, used, NOW))
         for role in ("prioritizer", "scheduler"):
             await database.take_role(role, NOW)

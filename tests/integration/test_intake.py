@@ -36,11 +36,16 @@ class Stage(Client):
         return dict(self.rows("SELECT id, state FROM jobs"))
 
 
+@pytest.fixture(autouse=True)
+def new_database(tmp_path):
+    """The schema is made by Alembic in an event loop of its own, so before the test's."""
+    return builder.new_database(tmp_path)
+
+
 def options_of(broker, tmp_path) -> IntakeOptions:
-    path = tmp_path / "rankd.db"
-    if not path.exists():
-        builder.new_database(tmp_path)
-    return IntakeOptions(nats=broker.url, db=str(path), config=write_config(tmp_path / "config"))
+    return IntakeOptions(
+        nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config")
+    )
 
 
 @asynccontextmanager
@@ -354,7 +359,7 @@ async def test_a_work_with_a_bug_fails_alone(tmp_path):
         connection.exec_driver_sql("INSERT INTO roles VALUES (?, ?, '', 0)", (f"r{epoch}", epoch))
         return epoch
 
-    async with Database(builder.new_database(tmp_path)) as database:
+    async with Database(tmp_path / "rankd.db") as database:
         await database.take_role("intake", NOW)
         group = GroupCommit(database, "intake", nothing, nothing)
         works = [lambda c: insert(c, 1), lambda _: 1 // 0, lambda c: insert(c, 3), lambda c: insert(c, 1)]

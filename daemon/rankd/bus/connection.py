@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self, TypeVar
@@ -44,6 +46,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.url = url
         self.name = name
         self.client = Client()
+        self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
+        self.connected_at = 0.0
         self._connect_timeout_s = connect_timeout_s
 
     @property
@@ -76,13 +80,24 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                     ping_interval=PING_INTERVAL_S,
                     allow_reconnect=True,
                     error_cb=self._on_error,
+                    reconnected_cb=self._on_reconnect,
                     pending_size=64 * 2**20,
                 )
             except LOST:
                 self.client = Client()
                 await asyncio.sleep(RECONNECT_WAIT_S)
             else:
+                self.connected_at = time.monotonic()
                 return
+
+    async def _on_reconnect(self) -> None:
+        self.connected_at = time.monotonic()
+        for action in self.after_reconnect:
+            await action()
+
+    def connected_for_s(self) -> float:
+        """How long the present connection has been there; 0 while there is none."""
+        return time.monotonic() - self.connected_at if self.client.is_connected else 0.0
 
     async def _on_error(self, error: Exception) -> None:
         log.warning("bus: %s: %s", type(error).__name__, error)

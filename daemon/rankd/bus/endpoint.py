@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
+from nats.aio.subscription import Subscription
 from nats.micro import add_service
 from nats.micro.request import Request
-from nats.micro.service import EndpointConfig, ServiceConfig
+from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
 from rankd.bus.connection import LOST, Bus
 from rankd.core.admission.admit import Submitter
@@ -27,6 +28,8 @@ from rankd.wire.subject import asker_of, inbox_allowed, node_of, request_pattern
 log = logging.getLogger("rankd.bus")
 
 MAX_REQUESTS = 10_000
+DRAIN_S = 2.0
+"""A broker that is away does not hold up a stop for longer."""
 
 Reply = msgspec.Struct | Mapping[str, object]
 UserHandler = Callable[[Submitter, bytes], Awaitable[Reply]]
@@ -48,12 +51,14 @@ class Endpoints:
         self._bus = bus
         self._group = group
         self._version = version
+        self._service: Service | None = None
         self._running = 0
+        self._idle = asyncio.Event()
         self.dropped = 0
 
     async def serve(self, verbs: list[Verb], node_verbs: Mapping[str, tuple[str, NodeHandler]]) -> None:
         """Register everything; ``node_verbs`` maps a name to its subject pattern and handler."""
-        service = await add_service(
+        service = self._service = await add_service(
             self._bus.client, ServiceConfig(name="rankd", version=self._version, queue_group="rankd")
         )
         for verb in verbs:
@@ -71,6 +76,20 @@ class Endpoints:
         for name, (subject, handler) in node_verbs.items():
             config = EndpointConfig(name=name, subject=subject, handler=self._of_node(handler))
             await service.add_endpoint(config)
+
+    async def drain(self) -> None:
+        """Take no more requests and answer those that are here; whoever asks now hears that nobody is listening."""
+        if self._service is None:
+            return
+        endpoints = [endpoint._subscription for endpoint in self._service._endpoints]  # noqa: SLF001 - stop() would drop what waits
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await asyncio.gather(*(_drained(subscription) for subscription in endpoints))
+        except TimeoutError:
+            log.info("stopping without having heard from the broker")
+        while self._running:
+            self._idle.clear()
+            await self._idle.wait()
 
     def _of_user(self, handler: UserHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
@@ -101,10 +120,22 @@ class Endpoints:
             await _respond(request, await answer())
         except RankdError as error:
             await _respond(request, error)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
+        except Exception:  # a request that shows a bug must not end the service for everybody else
+            log.exception("a request on %s failed", request.subject)
+            await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
         finally:
             self._running -= 1
+            self._idle.set()
+
+
+async def _drained(subscription: Subscription | None) -> None:
+    try:
+        if subscription is not None:
+            await subscription.drain()
+    except LOST as lost:
+        log.info("a subscription could not be drained: %s", lost)
 
 
 async def _admins_only(asker: Submitter, _payload: bytes) -> Reply:

@@ -115,8 +115,8 @@ class PullConsumer:
     async def batches(self) -> AsyncIterator[list[Msg]]:
         """Batches of at least one message, for ever; each message must be acknowledged by its taker.
 
-        After a silence longer than a request lives (broker restarted, consumer gone), the consumer is made sure
-        of again. What was delivered and not acknowledged comes again.
+        A request that the broker forgot in a restart is sent again after the reconnect; after a silence longer
+        than a request lives the consumer is made sure of again. What was not acknowledged comes again.
         """
         inbox = self._bus.client.new_inbox()
         subscription = await self._bus.client.subscribe(inbox)
@@ -124,6 +124,11 @@ class PullConsumer:
         await self.ensure()
         request = json.dumps({"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}).encode()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
+
+        async def ask_again() -> None:
+            await self._bus.client.publish(inbox, b"", headers={"Status": "reconnected"})
+
+        self._bus.after_reconnect.append(ask_again)
         try:
             while True:
                 await self._bus.client.publish(subject, request, reply=inbox)
@@ -138,6 +143,7 @@ class PullConsumer:
                     if over is not False:
                         break
         finally:
+            self._bus.after_reconnect.remove(ask_again)
             await subscription.unsubscribe()
 
 

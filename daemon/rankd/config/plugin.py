@@ -25,8 +25,12 @@ def factor_names() -> list[str]:
 
 
 def is_provided(factor: str) -> bool:
-    """Whether an installed plugin provides a factor of this name, what follows a dot left aside."""
-    return factor.partition(".")[0] in _entry_points(FACTORS)
+    """Whether an installed plugin provides a factor of this name."""
+    head, dot, argument = factor.partition(".")
+    if head not in _entry_points(FACTORS):
+        return False
+    takes = getattr(_load(FACTORS, head), "takes", None)
+    return bool(argument) if takes else not dot
 
 
 def factor_range(factor: str) -> tuple[float, float]:

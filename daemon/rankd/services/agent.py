@@ -32,6 +32,7 @@ from rankd.services.agent_report import Reporter
 from rankd.services.agent_runner import Order, Runner
 from rankd.services.agent_simulated import SimulatedNodes
 from rankd.services.agent_state import AgentState
+from rankd.services.runtime import end_tasks
 from rankd.wire.message import AllocationMessage, NodeRegistered, NodeRegistration
 from rankd.wire.subject import STREAM_ALLOCATIONS, encode_name, node_of, node_subject
 
@@ -41,7 +42,6 @@ FILES = 65_536
 FLUSH_S = 10.0
 ACK_TIMEOUT_S = 5.0
 RETRY_S = 0.5
-CANCEL_AGAIN_S = 0.1
 
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 """In a container, its own limit."""
@@ -132,10 +132,12 @@ class Agent:
         taking = self._group.create_task(self._take())
         await stop.wait()
         async with self._taking:
-            await _end(taking, settling)
+            await end_tasks(taking, settling)
+        await end_tasks(registering)
+        await self._registration.leave()
         await self._runner.stop()
         await self._flush()
-        await _end(registering, reporting)
+        await end_tasks(reporting)
 
     async def _flush(self) -> None:
         try:
@@ -210,15 +212,6 @@ class Agent:
         if not self._registration.done.is_set():
             raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
         return f"{len(self._options.nodes)} nodes, {self._reporter.unacknowledged} reports waiting"
-
-
-async def _end(*tasks: asyncio.Task[None]) -> None:
-    """Cancel until it works: Python 3.11's ``wait_for``, inside nats-py, loses a cancellation that meets an answer."""
-    open_ = set(tasks)
-    while open_:
-        for task in open_:
-            task.cancel()
-        _, open_ = await asyncio.wait(open_, timeout=CANCEL_AGAIN_S)
 
 
 async def _read(message: Msg) -> Order | None:

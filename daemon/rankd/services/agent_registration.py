@@ -18,6 +18,8 @@ from rankd.wire.subject import node_subject
 log = logging.getLogger("rankd.agent")
 
 RETRY_S = 0.3
+ASK_TIMEOUT_S = 5.0
+LEAVE_TIMEOUT_S = 1.0
 SIDE_BY_SIDE = 32
 
 
@@ -61,6 +63,15 @@ class Registration:
         self.done.set()
         return answer.heartbeat_s
 
+    async def leave(self) -> None:
+        """Say that the nodes take nothing any more; if nobody hears it, their silence says it later."""
+        if not self.done.is_set():
+            return
+        try:
+            await self._ask(node_subject(self._nodes[0], "leave"), Heartbeat(nodes=list(self._nodes)), LEAVE_TIMEOUT_S)
+        except RankdError as error:
+            log.info("could not say goodbye: %s", error.message)
+
     def _retry(self, error: RankdError) -> float:
         if error.code == "unknown_node":
             self._connection = -1
@@ -84,8 +95,8 @@ class Registration:
     async def _heartbeat(self) -> NodeRegistered:
         return await self._ask(node_subject(self._nodes[0], "heartbeat"), Heartbeat(nodes=list(self._nodes)))
 
-    async def _ask(self, subject: str, message: msgspec.Struct) -> NodeRegistered:
-        return await self._bus.request(subject, encode(message), NodeRegistered, timeout_s=5)
+    async def _ask(self, subject: str, message: msgspec.Struct, timeout_s: float = ASK_TIMEOUT_S) -> NodeRegistered:
+        return await self._bus.request(subject, encode(message), NodeRegistered, timeout_s=timeout_s)
 
 
 async def _all(requests: Iterable[Coroutine[Any, Any, NodeRegistered]]) -> list[NodeRegistered]:

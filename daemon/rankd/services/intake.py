@@ -23,6 +23,7 @@ from rankd.config.configuration import Configuration, load_configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import Refused
+from rankd.core.model.node import NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.looking import looking_verbs
 from rankd.services.relay import Relay
@@ -34,7 +35,14 @@ from rankd.store.database import Database, sqlite_path
 from rankd.store.group_commit import GroupCommit
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_update import update_jobs
-from rankd.store.node import note_heartbeat, register_node
+from rankd.store.node import (
+    note_heartbeat,
+    open_allocations_of,
+    register_node,
+    set_state,
+    silent_nodes,
+    take_down,
+)
 from rankd.store.report import take_reports
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import (
@@ -53,6 +61,7 @@ log = logging.getLogger("rankd.intake")
 
 ROLE = "intake"
 CHECKPOINT_EVERY_S = 1.0
+WATCH_NODES_EVERY_S = 1.0
 
 _ACTIONS = {"job.cancel": job_action.cancel, "job.hold": job_action.hold, "job.release": job_action.release}
 
@@ -96,7 +105,14 @@ class Intake:
             await endpoints.serve(self._verbs(), self._node_verbs())
             await answer_health(self.bus, ROLE, lambda: probe(self.database, self.bus))
             log.info("ready")
-            await run_until(stop, self.group.run(), self._take_reports(consumer), self.relay.run(), self._checkpoints())
+            await run_until(
+                stop,
+                self.group.run(),
+                self._take_reports(consumer),
+                self.relay.run(),
+                self._checkpoints(),
+                self._watch_nodes(),
+            )
 
     def _verbs(self) -> list[Verb]:
         actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
@@ -108,6 +124,7 @@ class Intake:
         return {
             "node_register": (node_pattern("register"), self.register),
             "node_heartbeat": (node_pattern("heartbeat"), self.heartbeat),
+            "node_leave": (node_pattern("leave"), self.leave),
         }
 
     async def _after_commit(self) -> None:
@@ -175,6 +192,24 @@ class Intake:
             raise Refused("unknown_node", message, "nodes", status=404)
         return self._registered()
 
+    async def leave(self, node: str, payload: bytes) -> Reply:
+        """An agent stops: its nodes take nothing more."""
+        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
+        await self.group.do(lambda connection: take_down(connection, nodes, time.time()))
+        return self._registered()
+
+    async def _watch_nodes(self) -> None:
+        """Give up nodes that have been silent for too long; silence counts only while the broker could be heard."""
+        limit = self.configuration.settings.node.lost_after_s
+        requeues = self.configuration.settings.node.max_requeues
+        while True:
+            await asyncio.sleep(WATCH_NODES_EVERY_S)
+            if self.bus.connected_for_s() < limit:
+                continue
+            now = time.time()
+            if await self.database.read(lambda c, now=now: silent_nodes(c, now - limit)):  # type: ignore[misc]
+                await self.group.do(lambda c, now=now: _lose_nodes(c, now, limit, requeues))  # type: ignore[misc]
+
     def _registered(self) -> NodeRegistered:
         node = self.configuration.settings.node
         return NodeRegistered(heartbeat_s=node.heartbeat_s, grace_s=node.grace_s)
@@ -197,6 +232,18 @@ class Intake:
 
 
 _STATUS = {"unknown_job": 404, "not_owner": 403}
+
+
+def _lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
+    """What runs on silent nodes is lost with them, and requeued where it may be."""
+    for node in silent_nodes(connection, now - limit_s):
+        log.warning("node %s has been silent for %.0f s: lost", node, limit_s)
+        set_state(connection, node, NodeState.LOST, now, ROLE)
+        reports = [
+            (node, Report(allocation=allocation, job=job, kind="ended", at=now, cause="node_lost"))
+            for allocation, job in open_allocations_of(connection, node)
+        ]
+        take_reports(connection, reports, max_requeues, now)
 
 
 def _selected(connection: Connection, selection: JobSelection, asker: Submitter) -> list[int]:

@@ -13,14 +13,24 @@ from rankd.store.database import Database
 from rankd.wire.message import Committed
 from rankd.wire.subject import WAKE
 
+CANCEL_AGAIN_S = 0.5
+
 
 async def run_until(stop: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
     """Run endless loops together until ``stop``; an error in one ends all."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop) for loop in loops]
         await stop.wait()
-        for task in tasks:
+        await end_tasks(*tasks)
+
+
+async def end_tasks(*tasks: asyncio.Task[None]) -> None:
+    """Cancel until it works: Python 3.11's ``wait_for``, inside nats-py, loses a cancellation that meets an answer."""
+    left = set(tasks)
+    while left:
+        for task in left:
             task.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
 
 
 class Wake:

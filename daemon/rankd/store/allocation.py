@@ -149,7 +149,7 @@ def unpublished(connection: Connection) -> Unpublished:
 def _cancellations(connection: Connection) -> tuple[list[Publication], list[int]]:
     rows = connection.exec_driver_sql(
         "SELECT id, nodes FROM allocations WHERE cancel IS NOT NULL AND cancel_published = 0"
-        " AND ended_at IS NULL ORDER BY id"
+        " AND (ended_at IS NULL OR cancel = 'stray') ORDER BY id"
     ).all()
     by_node: dict[str, list[int]] = {}
     for id_, nodes in rows:

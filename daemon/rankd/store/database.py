@@ -156,11 +156,9 @@ class Database(AbstractAsyncContextManager["Database"]):
 async def _in_transaction(connection: AsyncConnection, work: Callable[[Connection], T]) -> T:
     def run(sync: Connection) -> T:
         sync.exec_driver_sql("BEGIN")
-        try:
-            return work(sync)
-        finally:
-            sync.exec_driver_sql("ROLLBACK")
+        return work(sync)
 
+    # Giving the connection back ends the transaction; a ROLLBACK of our own would fail when the task is cancelled.
     return await connection.run_sync(run)
 
 

@@ -155,17 +155,31 @@ def _read(connection: Connection, ids: Sequence[int]) -> dict[int, _Stored]:
         " JOIN queues q ON q.id = j.queue_id JOIN qos s ON s.id = j.qos_id",
         (json.dumps(list(ids)),),
     )
-    return {
-        id_: _Stored(
-            user=user,
-            state=State(state),
-            held=bool(held),
-            blocked_by=blocked_by,
-            eligible_at=eligible_at,
-            resolved=Resolved(class_value=value, name=class_name, preemption_policy=policy),
-            request=msgspec.structs.replace(
-                _REQUEST.decode(request), user=None, account=account, queue=queue, partition=partition, qos=qos
-            ),
-        )
-        for id_, user, state, held, blocked_by, eligible_at, value, class_name, policy, request, account, queue, partition, qos in rows
-    }
+    return {row[0]: _stored(*row[1:]) for row in rows}
+
+
+def _stored(
+    user: str,
+    state: str,
+    held: bool,
+    blocked_by: str | None,
+    eligible_at: float | None,
+    class_value: int,
+    class_name: str | None,
+    policy: str,
+    request: str,
+    *names: str,
+) -> _Stored:
+    """A row; what was resolved takes the place of what was asked for."""
+    account, queue, partition, qos = names
+    return _Stored(
+        user=user,
+        state=State(state),
+        held=bool(held),
+        blocked_by=blocked_by,
+        eligible_at=eligible_at,
+        resolved=Resolved(class_value=class_value, name=class_name, preemption_policy=policy),
+        request=msgspec.structs.replace(
+            _REQUEST.decode(request), user=None, account=account, queue=queue, partition=partition, qos=qos
+        ),
+    )

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import msgspec
 
 from rankd.core.errors import Refused, Unavailable
-from rankd.core.model.quantity import shown_resources
 from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
@@ -49,10 +48,11 @@ _JSON = frozenset(
         "weights",
         "pending",
         "allocated",
+        "capacity",
+        "max",
+        "guaranteed",
     }
 )
-_AMOUNTS = frozenset({"capacity", "max", "guaranteed"})
-"""Stored in internal units; the other amounts are in the users' already."""
 _BOOLEANS = frozenset({"held", "exclusive", "requeue", "is_default"})
 _BREAKDOWN = (
     "class_value",
@@ -131,7 +131,7 @@ def _unreadable(error: sqlite3.DatabaseError) -> Unavailable:
 def _decoded(names: list[str], rows: Iterable[Sequence[Any]]) -> list[Row]:
     records = [dict(zip(names, row, strict=True)) for row in rows]
     for name in names:
-        if name in _JSON | _AMOUNTS | _BOOLEANS:
+        if name in _JSON | _BOOLEANS:
             for record in records:
                 record[name] = _value(name, record[name])
     return records
@@ -146,7 +146,7 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - any column
         decoded = msgspec.json.decode(value)
     except msgspec.DecodeError:  # a text that only looks like JSON
         return value
-    return shown_resources(decoded) if name in _AMOUNTS and isinstance(decoded, dict) else decoded
+    return decoded
 
 
 def _has_ranking(connection: Reader) -> bool:
@@ -294,16 +294,16 @@ def nodes(connection: Reader) -> list[Row]:
     for row in rows:
         row["labels"] = msgspec.json.decode(row["labels"])
         row["allocations"], amounts = used.get(row["name"], (0, {}))
-        row["allocated"] = shown_resources(amounts)
+        row["allocated"] = amounts
     return rows
 
 
-def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, int]]]:
+def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, float]]]:
     """Of each node: how many open allocations, and how much. In one pass: the view's take one each."""
     sql = "SELECT nodes, resources AS amounts FROM allocation WHERE ended_at IS NULL"
-    used: dict[str, tuple[int, dict[str, int]]] = {}
+    used: dict[str, tuple[int, dict[str, float]]] = {}
     for row in fetch(connection, sql):
-        amounts = msgspec.json.decode(row["amounts"], type=dict[str, int])
+        amounts = msgspec.json.decode(row["amounts"], type=dict[str, float])
         for node in msgspec.json.decode(row["nodes"], type=list[str]):
             number, total = used.get(node, (0, {}))
             used[node] = (number + 1, {k: total.get(k, 0) + amounts.get(k, 0) for k in total | amounts})

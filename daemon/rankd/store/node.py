@@ -32,8 +32,19 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
         " agent = excluded.agent, registered_at = excluded.registered_at, heartbeat_at = excluded.heartbeat_at",
         (name, registration.partition, state, capacity, labels, registration.agent, now, now),
     )
+    if registration.running:
+        _end_strays(connection, registration.running)
     if present is None or tuple(present) != wanted:
         record_node_event(connection, name, "joined" if present is None else "changed", now, registration.agent)
+
+
+def _end_strays(connection: Connection, running: Sequence[int]) -> None:
+    """A node that was given up still runs what has been given to others: that is ended, not kept twice."""
+    connection.exec_driver_sql(
+        "UPDATE allocations SET cancel = 'stray', cancel_published = 0"
+        " WHERE id IN (SELECT value FROM json_each(?)) AND ended_at IS NOT NULL",
+        (json.dumps(list(running)),),
+    )
 
 
 def record_node_event(connection: Connection, node: str, event: str, now: float, actor: str) -> None:
@@ -50,6 +61,31 @@ def set_state(connection: Connection, name: str, state: NodeState, now: float, a
     )
     if changed.rowcount:
         record_node_event(connection, name, state, now, actor)
+
+
+def take_down(connection: Connection, nodes: Sequence[str], now: float) -> None:
+    """Their agent has stopped: they count for nothing until they register again."""
+    for name in nodes:
+        set_state(connection, name, NodeState.DOWN, now, name)
+
+
+def silent_nodes(connection: Connection, since: float) -> list[str]:
+    """Nodes that are counted on and have not been heard of since then."""
+    rows = connection.exec_driver_sql(
+        f"SELECT name FROM nodes WHERE state IN ('{NodeState.UP}', '{NodeState.DRAINING}') AND heartbeat_at < ?",
+        (since,),
+    )
+    return [row[0] for row in rows]
+
+
+def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, int]]:
+    """(allocation, job) of what has a part on this node that has not ended."""
+    rows = connection.exec_driver_sql(
+        "SELECT l.id, l.job_id FROM allocation_nodes p JOIN allocations l ON l.id = p.allocation_id"
+        " WHERE p.node = ? AND p.ended_at IS NULL AND l.ended_at IS NULL ORDER BY l.id",
+        (node,),
+    )
+    return rows.tuples().all()  # type: ignore[return-value]
 
 
 def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.model.job import Event, State
@@ -14,13 +15,22 @@ from rankd.wire.message import Report
 
 def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], max_requeues: int, now: float) -> None:
     """Apply reports of (node, report) in the order in which they came."""
-    for node, report in reports:
+    for node, given in reports:
+        report = _of_record(connection, given)
         if report.kind == "started":
             _started(connection, node, report, report.at, now)
         else:
             if report.started_at is not None:
                 _started(connection, node, report, report.started_at, now)
             _ended(connection, node, report, max_requeues, now)
+
+
+def _of_record(connection: Connection, report: Report) -> Report:
+    """With the job of the record: an agent that was told to end what it never started does not know it."""
+    if report.job:
+        return report
+    row = connection.exec_driver_sql("SELECT job_id FROM allocations WHERE id = ?", (report.allocation,)).first()
+    return msgspec.structs.replace(report, job=row[0]) if row else report
 
 
 def _current(connection: Connection, report: Report) -> JobState | None:

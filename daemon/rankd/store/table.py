@@ -193,7 +193,7 @@ allocations = Table(
     Column("ended_at", Float),
     Column("published", Boolean, nullable=False, server_default=text("0")),
     Column("charged", Boolean, nullable=False, server_default=text("0"), comment="in the association's usage"),
-    Column("cancel", Text, comment="why it is to end: cancel, requeue"),
+    Column("cancel", Text, comment="why it is to end: cancel, gang, stray"),
     Column("cancel_published", Boolean, nullable=False, server_default=text("0")),
     Index("allocations_job", "job_id"),
     Index("allocations_open", "id", sqlite_where=text("ended_at IS NULL")),

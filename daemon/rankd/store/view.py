@@ -49,13 +49,20 @@ _REASON = """CASE
         WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
         ELSE w.reason END"""
 
+
+def _in_cores(column: str) -> str:
+    """Amounts as users see them: vcore in cores."""
+    vcore = f"json_extract({column}, '$.vcore')"
+    return f"CASE WHEN {vcore} IS NULL THEN {column} ELSE json_set({column}, '$.vcore', {vcore} / 1000.0) END"
+
+
 _JOB = f"""CREATE VIEW job AS
 SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
     j.state, {_REASON} AS reason,
     CASE WHEN j.state = 'pending' AND NOT j.held AND j.blocked_by IS NULL THEN w.fact END AS reason_fact,
     j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
     j.nodes, j.min_nodes, j.nodes * j.vcore / 1000.0 AS cores,
-    json_set(j.resources, '$.vcore', j.vcore / 1000.0) AS resources, j.constraints, j.exclusive,
+    {_in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
     j.time_limit_s, j.begin_at, j.depends_on, j.requeue, j.requeues, j.submitted_at, j.eligible_at,
     j.started_at, j.ended_at, j.exit_status, j.signal, j.allocation_id, j.nodelist,
     o.stdout, o.stderr, o.max_rss_bytes, o.cpu_s, o.message, j."key", j.comment, j.request
@@ -72,17 +79,18 @@ _JOB_EVENT = """CREATE VIEW job_event AS
 SELECT e.id, e.job_id, j."user", e.event, e.state, e.at, e.actor, e.cause, e.detail
 FROM job_events e JOIN jobs j ON j.id = e.job_id"""
 
-_ALLOCATION = """CREATE VIEW allocation AS
-SELECT l.id, l.job_id, j."user", l.nodes, l.resources, l.cycle, l.generation, l.rank, l.charge_rate,
-    l.allocated_at, l.started_at, l.ended_at
+_ALLOCATION = f"""CREATE VIEW allocation AS
+SELECT l.id, l.job_id, j."user", l.nodes, {_in_cores("l.resources")} AS resources,
+    l.cycle, l.generation, l.rank, l.charge_rate, l.allocated_at, l.started_at, l.ended_at
 FROM allocations l JOIN jobs j ON j.id = l.job_id"""
 
-_NODE = """CREATE VIEW node AS
-SELECT n.name, n.partition, n.state, n.capacity, n.labels, n.agent, n.registered_at, n.heartbeat_at,
+_NODE = f"""CREATE VIEW node AS
+SELECT n.name, n.partition, n.state, {_in_cores("n.capacity")} AS capacity, n.labels,
+    n.agent, n.registered_at, n.heartbeat_at,
     (SELECT count(*) FROM allocations l, json_each(l.nodes) e
      WHERE l.ended_at IS NULL AND e.value = n.name) AS allocations,
     (SELECT json_group_object(k, total) FROM (
-        SELECT r.key AS k, sum(r.value) AS total
+        SELECT r.key AS k, CASE r.key WHEN 'vcore' THEN sum(r.value) / 1000.0 ELSE sum(r.value) END AS total
         FROM allocations l, json_each(l.nodes) e, json_each(l.resources) r
         WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key)) AS allocated
 FROM nodes n"""
@@ -93,11 +101,12 @@ SELECT name, value, global_default, description, preemption_policy FROM priority
 _GENERATION = """CREATE VIEW generation AS
 SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures FROM generations"""
 
-_QUEUE_PRIORITY = """CREATE VIEW queue_priority AS
+_QUEUE_PRIORITY = f"""CREATE VIEW queue_priority AS
 SELECT q.path, q.partition, q.policy, q.offset,
     CASE WHEN q.sort_priority THEN 'enabled' ELSE 'disabled' END AS sort_priority, q.sort_policy,
     v.priority, coalesce(v.share, 0.0) AS share, coalesce(v.pending_jobs, 0) AS pending_jobs,
-    coalesce(v.pending, '{}') AS pending, coalesce(v.allocated, '{}') AS allocated, q.max, q.guaranteed,
+    coalesce(v.pending, '{{}}') AS pending, coalesce(v.allocated, '{{}}') AS allocated,
+    {_in_cores("q.max")} AS max, {_in_cores("q.guaranteed")} AS guaranteed,
     v.generation
 FROM queues q
 LEFT JOIN generation_queues v

@@ -108,14 +108,18 @@ class _Cycle:
 
     def _why_none(self, shape: Shape) -> tuple[str, str]:
         able = int(self.table.could_hold(shape).sum())
-        asked = ", ".join(f"{kind} {shown(kind, amount):g}" for kind, amount in sorted(shape.resources.items()))
+        asked = f"{shape.min_nodes} node(s) with {_described(shape)}"
         if able < shape.min_nodes:
-            return (
-                NO_NODE_FITS,
-                f"{shape.min_nodes} node(s) with {asked} asked, {able} of {len(self.table.nodes)} could hold it",
-            )
+            return NO_NODE_FITS, f"{asked} asked; {able} of {len(self.table.nodes)} could hold it"
         free = int(self.table.fitting(shape).sum())
-        return RESOURCES, f"{shape.min_nodes} node(s) with {asked} free asked, {free} have room now"
+        return RESOURCES, f"{asked} free asked; {free} have room now, {able} could hold it"
+
+
+def _described(shape: Shape) -> str:
+    """``vcore 4, memory 1073741824, gpu=a100, exclusive``."""
+    parts = [f"{kind} {shown(kind, amount):g}" for kind, amount in sorted(shape.resources.items())]
+    parts += [shape.constraints] if shape.constraints else []
+    return ", ".join(parts + (["exclusive"] if shape.exclusive else []))
 
 
 def _scaled(resources: Resources, times: int) -> Resources:

@@ -68,7 +68,6 @@ class _Subtree(NamedTuple):
 
     queue: OrderQueue
     above: QueueProperties
-    depth: int
     first: int
     last: int
 
@@ -85,13 +84,14 @@ class _Subtree(NamedTuple):
 
 
 class _Forest:
-    """The queues below some roots: ``leaves``, their indices in pre-order, and ``subtrees`` by depth."""
+    """The queues below some roots: ``leaves`` in pre-order (indices), which are ``disabled``, ``subtrees`` by depth."""
 
     def __init__(self, queues: Sequence[OrderQueue], roots: Sequence[int]) -> None:
         self.leaves: list[int] = []
         self.subtrees: dict[int, list[_Subtree]] = {}
         for root in roots:
             self._visit(queues, root, QueueProperties(), 0)
+        self.disabled = np.array([not queues[leaf].properties.sort_priority for leaf in self.leaves], dtype=bool)
 
     def _visit(self, queues: Sequence[OrderQueue], index: int, above: QueueProperties, depth: int) -> None:
         queue, first = queues[index], len(self.leaves)
@@ -99,7 +99,13 @@ class _Forest:
             self._visit(queues, child, queue.properties, depth + 1)
         if not queue.children:
             self.leaves.append(index)
-        self.subtrees.setdefault(depth, []).append(_Subtree(queue, above, depth, first, len(self.leaves)))
+        self.subtrees.setdefault(depth, []).append(_Subtree(queue, above, first, len(self.leaves)))
+
+    def places(self, n_queues: int) -> IntArray:
+        """By queue its place among the leaves, int64 (n_queues,)."""
+        places = np.full(n_queues, _NO_LEAF)
+        places[self.leaves] = np.arange(len(self.leaves))
+        return places
 
 
 class _Layout(NamedTuple):
@@ -130,9 +136,12 @@ def order_jobs(
     Several roots (partitions) are merged by the priority they show, then in the order given. O(n log n), once for
     the layout, once for the whole, and per depth once for what is below fences and offsets.
     """
-    ranked = np.flatnonzero(jobs.eligible if waiting is None else jobs.eligible & ~waiting)
     forest = _Forest(queues, roots)
-    layout = _lay_out(jobs, priorities, ranked, queues, forest.leaves, applications)
+    leaves = forest.places(len(queues))[jobs.queues]
+    ranked = jobs.eligible & (leaves != _NO_LEAF)
+    places = np.flatnonzero(ranked if waiting is None else ranked & ~waiting)
+    places = places[np.argsort(jobs.submitted_at[places], kind="stable")]
+    layout = _lay_out(jobs, priorities, places, leaves, forest, applications)
     for depth in sorted(forest.subtrees, reverse=True):
         _settle(forest.subtrees[depth], layout)
     return layout.places[stable_order([-layout.shown])]
@@ -141,43 +150,44 @@ def order_jobs(
 def _lay_out(
     jobs: JobColumns,
     priorities: IntArray,
-    ranked: Places,
-    queues: Sequence[OrderQueue],
-    leaves: Sequence[int],
+    places: Places,
+    leaves: IntArray,
+    forest: _Forest,
     applications: Applications,
 ) -> _Layout:
-    """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all)."""
-    leaf_of = np.full(len(queues), _NO_LEAF)
-    leaf_of[leaves] = np.arange(len(leaves))
-    ranked = ranked[leaf_of[jobs.queues[ranked]] != _NO_LEAF]
-    ranked = ranked[np.argsort(jobs.submitted_at[ranked], kind="stable")]
-    own = leaf_of[jobs.queues[ranked]]
-    disabled = np.array([not queues[leaf].properties.sort_priority for leaf in leaves], dtype=bool)[own]
-    places = ranked[stable_order([*_application_keys(jobs, priorities, ranked, disabled, applications), own])]
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=len(leaves)))])
+    """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all).
+
+    ``places`` are by submission; ``leaves`` (n_jobs,) are places among the forest's.
+    """
+    entries: list[IntArray] = []
+    of = jobs.applications[places]
+    if (of != NO_GROUP).any():
+        entries = [_entry_places(of, jobs.submitted_at[places], applications)]
+        # inside an application priority counts even there: such jobs change places with each other beforehand
+        inside = np.flatnonzero((of != NO_GROUP) & forest.disabled[leaves[places]])
+        best = inside[stable_order([-priorities[places[inside]]])]
+        places[inside], entries[0][inside] = places[best], entries[0][best]
+    own = leaves[places]
+    places = places[stable_order([*entries, own])]
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=len(forest.leaves)))])
     return _Layout(places, priorities[places], bounds)
 
 
-def _application_keys(
-    jobs: JobColumns, priorities: IntArray, places: Places, disabled: BoolArray, applications: Applications
-) -> list[IntArray]:
-    """The place of each job's application among all, and before that in a ``disabled`` leaf its own priority inside.
+def _entry_places(of: IntArray, submitted_at: FloatArray, applications: Applications) -> IntArray:
+    """The place of each job's application among all: by usage (in fair leaves), creation, id.
 
-    By usage (in fair leaves), creation, id. A job that is its own application uses nothing, was created with its
-    submission, and stands before named ones. ``places``: by submission.
+    A job that is its own application uses nothing, was created with its submission, and stands before named ones
+    of that instant; several between the same two share a place. ``submitted_at`` ascends.
     """
-    of = jobs.applications[places]
-    named = of != NO_GROUP
-    if not named.any():
-        return []
     fair = np.zeros_like(applications.id_places) if applications.fair_places is None else applications.fair_places
     order = np.lexsort((applications.id_places, applications.created_at, fair))
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order))
-    unused = order[: np.count_nonzero(fair == 0)]
-    before = np.searchsorted(applications.created_at[unused], jobs.submitted_at[places])
-    inside = np.where(named & disabled, -priorities[places], 0)
-    return [inside, np.where(named, 2 * ranks[of] + 1, 2 * before)]
+    created_at = applications.created_at[order[: np.count_nonzero(fair == 0)]]
+    starts = np.searchsorted(submitted_at, created_at, side="right")
+    named = np.empty_like(order)
+    named[order] = np.arange(1, 2 * len(order), 2)
+    between = np.arange(0, 2 * len(starts) + 1, 2)
+    own = np.repeat(between, np.diff(starts, prepend=0, append=len(submitted_at)))
+    return np.where(of == NO_GROUP, own, named[of])
 
 
 def _settle(subtrees: Sequence[_Subtree], layout: _Layout) -> None:

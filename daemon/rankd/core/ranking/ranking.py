@@ -243,17 +243,17 @@ def _summed_shapes(
 
     Exact: where a sum might need more than 64 bits, Python's integers are added.
     """
-    kinds = list(dict.fromkeys(kind for own in amounts for kind in own))
+    kinds = dict.fromkeys(kind for own in amounts for kind in own)
     largest = max((amount for own in amounts for amount in own.values()), default=0)
     dtype = np.int64 if largest * int(counts.sum()) < 2**63 else object
-    asked = np.array([[own.get(kind, 0) for kind in kinds] for own in amounts], dtype=dtype)
-    has = np.array([[kind in own for kind in kinds] for own in amounts], dtype=bool)
-    sums = np.add.reduceat(asked[shapes] * counts[:, np.newaxis], firsts).tolist()
-    present = np.logical_or.reduceat(has[shapes], firsts).tolist()
-    return [
-        {kind: amount for kind, amount, is_asked in zip(kinds, own, there, strict=True) if is_asked}
-        for own, there in zip(sums, present, strict=True)
-    ]
+    pending: list[Resources] = [{} for _ in firsts]
+    for kind in kinds:
+        asked = np.array([own.get(kind, 0) for own in amounts], dtype=dtype)[shapes] * counts
+        is_asked = np.array([kind in own for own in amounts])[shapes]
+        leaves = np.flatnonzero(np.logical_or.reduceat(is_asked, firsts))
+        for leaf, amount in zip(leaves.tolist(), np.add.reduceat(asked, firsts)[leaves].tolist(), strict=True):
+            pending[leaf][kind] = amount
+    return pending
 
 
 def _order(state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow], held: frozenset[int]) -> np.ndarray:

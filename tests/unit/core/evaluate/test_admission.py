@@ -1,0 +1,128 @@
+"""A job that can't be taken is rejected with a code and a field; all others are decided as if it was not there."""
+
+import pytest
+
+CLASSES = [
+    {"name": "tier1", "value": 4000, "preemption_policy": "Never"},
+    {"name": "usual", "value": 50, "global_default": True},
+]
+ACCOUNTS = [{"account": "physics"}, {"account": "physics", "user": "alice"}, {"account": "optics"}]
+
+
+SECTIONS = {
+    "queues": {
+        "partitions": [
+            {
+                "name": "default",
+                "queues": [
+                    {
+                        "name": "root",
+                        "queues": [
+                            {"name": "A"},
+                            {"name": "team", "queues": [{"name": "x", "resources": {"max": {"vcore": 4}}}]},
+                        ],
+                    }
+                ],
+            },
+            {"name": "gpu", "queues": [{"name": "root", "queues": [{"name": "cards"}, {"name": "a"}]}]},
+        ]
+    },
+    "priority_classes": CLASSES,
+    "associations": ACCOUNTS,
+    "qos": [{"name": "high", "priority": 100}],
+}
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "field"),
+    [
+        ({"queue": "root.b"}, "unknown_queue", "queue"),
+        ({"queue": "root.team"}, "parent_queue", "queue"),
+        ({"queue": None}, "unknown_queue", "queue"),  # root.default is not there
+        ({"partition": "cpu"}, "unknown_partition", "partition"),
+        ({"partition": "default", "queue": "root.cards"}, "unknown_queue", "queue"),
+        ({"account": "chemistry"}, "unknown_account", "account"),
+        ({"qos": "low"}, "unknown_qos", "qos"),
+        ({"priority_class": "tier2"}, "unknown_priority_class", "priority_class"),
+        ({"priority_class": "tier1", "priority": 4001}, "priority_mismatch", "priority"),
+        ({"preemption_policy": "Never"}, "preemption_policy_mismatch", "preemption_policy"),
+        ({"priority_class": "system-node-critical"}, "system_priority_class", "priority_class"),
+        ({"urgency": 17}, "urgency_not_allowed", "urgency"),
+        ({"urgency": 32, "privileged": True}, "bad_urgency", "urgency"),
+        ({"nodes": 0}, "bad_nodes", "nodes"),
+        ({"nodes": 2, "min_nodes": 3}, "bad_min_nodes", "min_nodes"),
+        ({"time_limit_s": 0}, "bad_time_limit", "time_limit_s"),
+        ({"resources": {"vcore": "4x"}}, "bad_quantity", "resources.vcore"),
+        ({"constraints": "a >"}, "bad_constraints", "constraints"),
+        ({"queue": "root.team.x", "resources": {"vcore": 5}}, "queue_quota", "resources"),
+        ({"queue": "root.team.x", "nodes": 5}, "queue_quota", "resources"),
+    ],
+)
+def test_a_bad_job_is_rejected_and_the_others_are_not(decide, job, code, field):
+    decision = decide(jobs=[{"id": "bad", "queue": "root.a", **job}, {"id": "good", "queue": "root.a"}], **SECTIONS)
+    assert [(row["job"], row["code"], row["field"]) for row in decision["rejected"]] == [("bad", code, field)]
+    assert decision["ranking"] == ["good"]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"queue": "ROOT.A"},
+        {"queue": "a"},
+        {"queue": "root.cards"},
+        {"queue": "root.cards", "partition": "gpu"},
+        {"queue": "root.team.x", "nodes": 9, "min_nodes": 4},
+        {"priority_class": "tier1", "priority": 4000, "preemption_policy": "Never"},
+        {"priority_class": "system-node-critical", "privileged": True},
+        {"urgency": 31, "privileged": True},
+        {"resources": {"vcore": "500m"}},
+    ],
+)
+def test_what_is_allowed_is_taken(decide, job):
+    assert decide(jobs=[{"id": 1, "queue": "root.a", **job}], **SECTIONS)["rejected"] == []
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_without_a_class_the_global_default_is_the_jobs_class(decide, name):
+    row = decide(jobs=[{"id": 1, "queue": "a", "priority_class": name}], **SECTIONS).by_id[1]
+    assert (row["class_value"], row["priority_class"], row["preemption_policy"]) == (50, "usual", "PreemptLowerPriority")
+
+
+def test_of_two_global_defaults_the_smaller_value_is_in_force(decide):
+    classes = [{"name": n, "value": v, "global_default": True} for n, v in (("b", 7), ("c", 3), ("a", 3))]
+    row = decide(jobs=[{"id": 1}], priority_classes=classes).by_id[1]
+    assert (row["class_value"], row["priority_class"]) == (3, "a")
+
+
+def test_without_any_class_a_job_has_0_and_no_name(decide):
+    row = decide(jobs=[{"id": 1}]).by_id[1]
+    assert (row["class_value"], row["priority_class"], row["preemption_policy"]) == (0, None, "PreemptLowerPriority")
+
+
+def test_a_resolved_class_value_is_not_resolved_again(decide):
+    job = {"id": 1, "class_value": 2**31 - 1, "priority_class": "deleted", "preemption_policy": "Never"}
+    row = decide(jobs=[job], priority_classes=CLASSES).by_id[1]
+    assert (row["class_value"], row["priority_class"], row["preemption_policy"]) == (2**31 - 1, "deleted", "Never")
+
+
+def test_without_a_partition_a_job_goes_to_the_first_that_has_its_queue(decide):
+    decision = decide(jobs=[{"id": 1, "queue": "root.a"}, {"id": 2, "queue": "root.cards"}], **SECTIONS)
+    pending = {(row["partition"], row["path"]): row["pending"] for row in decision["queues"]}
+    assert pending["default", "root.A"] == pending["gpu", "root.cards"] == {"vcore": 1}
+    assert pending["gpu", "root.a"] == {}
+
+
+def test_running_jobs_are_not_held_against_the_rules_of_submission(decide):
+    job = {"id": 1, "queue": "root.team.x", "nodes": 99, "urgency": 31, "state": "running", "priority_class": "gone"}
+    assert decide(jobs=[job], **SECTIONS)["rejected"] == []
+
+
+def test_a_running_job_whose_names_are_unknown_is_rejected(decide):
+    job = {"id": 1, "queue": "root.gone", "state": "running"}
+    assert decide(jobs=[job], **SECTIONS).codes == {1: "unknown_queue"}
+
+
+def test_ids_may_be_numbers_and_texts(decide):
+    decision = decide(jobs=[{"id": 1}, {"id": "1"}, {"id": 0, "depends_on": [{"type": "after", "job": "1"}]}])
+    assert decision["ranking"] == [1, "1"]
+    assert decision.reason(0) == "dependency"

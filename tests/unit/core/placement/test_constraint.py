@@ -1,0 +1,75 @@
+"""Source of the syntax: Kubernetes, "Labels and Selectors", equality-based and set-based requirements."""
+
+import pytest
+
+from rankd.core.errors import Refused
+from rankd.core.placement.constraint import Requirement, parse_constraints, satisfied
+
+LABELS = {"gpu": "a100", "rack": "r1", "zone.example.org/name": "east", "empty": ""}
+
+
+def holds(text, labels=LABELS):
+    return satisfied(parse_constraints(text), labels)
+
+
+@pytest.mark.parametrize("text", [None, "", "   "])
+def test_no_constraint_holds_everywhere(text):
+    assert parse_constraints(text) == ()
+    assert holds(text, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("gpu=a100", [("gpu", "in", {"a100"})]),
+        ("gpu==a100", [("gpu", "in", {"a100"})]),
+        (" gpu  =  a100 ", [("gpu", "in", {"a100"})]),
+        ("gpu!=a100", [("gpu", "notin", {"a100"})]),
+        ("gpu=", [("gpu", "in", {""})]),
+        ("gpu in (a100,h100)", [("gpu", "in", {"a100", "h100"})]),
+        ("gpu in ( a100 , h100 )", [("gpu", "in", {"a100", "h100"})]),
+        ("gpu in(a100)", [("gpu", "in", {"a100"})]),
+        ("gpu notin (a100)", [("gpu", "notin", {"a100"})]),
+        ("gpu", [("gpu", "exists", set())]),
+        ("!gpu", [("gpu", "absent", set())]),
+        ("! gpu", [("gpu", "absent", set())]),
+        ("in", [("in", "exists", set())]),
+        ("a=b,c in (d,e),!f", [("a", "in", {"b"}), ("c", "in", {"d", "e"}), ("f", "absent", set())]),
+        ("zone.example.org/name=east", [("zone.example.org/name", "in", {"east"})]),
+        ("x in (a,b),y notin (c,d)", [("x", "in", {"a", "b"}), ("y", "notin", {"c", "d"})]),
+    ],
+)
+def test_terms_are_read(text, terms):
+    assert parse_constraints(text) == tuple(Requirement(key, how, frozenset(values)) for key, how, values in terms)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu=a100,", ",gpu", "a,,b", "=a100", "gpu=a b", "gpu=(a)", "gpu in a100", "gpu in (a100", "gpu in a100)",
+        "gpu in (a b)", "gpu > 3", "gpu<3", "!", "!gpu=a", "-gpu", "gpu-", "gpu=-a", "gpu in (-a)", "gpu in ((a))",
+        "gpu === a", "gpu!", "gpu = a = b", "gpü=a", "gpu=ä", "a b", "gpu not in (a)", "gpu=a\nrack=b;",
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused_and_the_term_is_named(text):
+    with pytest.raises(Refused) as caught:
+        parse_constraints(text)
+    assert caught.value.code == "bad_constraints"
+    assert caught.value.field == "constraints"
+    assert "is no constraint" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("gpu=a100", True), ("gpu=h100", False), ("gpu==a100", True), ("absent=x", False),
+        ("gpu!=a100", False), ("gpu!=h100", True), ("absent!=x", True),
+        ("gpu in (a100,h100)", True), ("gpu in (h100)", False), ("absent in (x)", False),
+        ("gpu notin (a100,h100)", False), ("gpu notin (h100)", True), ("absent notin (x)", True),
+        ("gpu", True), ("absent", False), ("!gpu", False), ("!absent", True), ("empty", True), ("empty=", True),
+        ("absent=", False), ("gpu=A100", False), ("GPU", False),
+        ("gpu=a100,rack=r1", True), ("gpu=a100,rack=r2", False), ("gpu,!absent,rack in (r1,r2)", True),
+    ],
+)  # fmt: skip
+def test_a_node_meets_a_selector_as_in_kubernetes(text, met):
+    assert holds(text) is met

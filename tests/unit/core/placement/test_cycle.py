@@ -1,0 +1,270 @@
+import pytest
+from builder import node, problem, shape, views
+
+from rankd.core.model.node import NodeState
+from rankd.core.model.queue import NodeSort
+from rankd.core.placement.cycle import NO_NODE_FITS, QUEUE_QUOTA, RESOURCES, run_cycle
+from rankd.core.ranking.priority import INT32_MIN
+from rankd_plugins.node_sort.binpacking import Binpacking
+from rankd_plugins.node_sort.fair import Fair
+
+ONE = views(("root", {}), ("root.a", {}))
+CORE = shape(1000)
+
+
+def started(given, policy=None):
+    """(job, nodes) in the order decided."""
+    return [(p.job, list(p.nodes)) for p in run_cycle(given, policy or Fair()).placements]
+
+
+def jobs_started(given):
+    return [job for job, _ in started(given)]
+
+
+def reasons(given):
+    return {(reason.queue, reason.shape): reason for reason in run_cycle(given, Fair()).reasons}
+
+
+def waiting(*jobs):
+    """(job, shape) or (job, shape, priority) in a leaf's order."""
+    return [(*job, 0) if len(job) == 2 else job for job in jobs]
+
+
+# --- one leaf -----------------------------------------------------------------------------------------------
+
+
+def test_jobs_start_in_their_order_as_long_as_they_fit():
+    given = problem(ONE, {1: waiting((5, CORE), (3, CORE), (9, CORE))}, [node("n", 2000)])
+    assert started(given) == [(5, ["n"]), (3, ["n"])]
+
+
+def test_a_gang_starts_whole_or_not_at_all():
+    gang = shape(1000, nodes=3)
+    assert started(problem(ONE, {1: waiting((1, gang))}, [node("a"), node("b")])) == []
+    assert started(problem(ONE, {1: waiting((1, gang))}, [node("a"), node("b"), node("c")])) == [(1, ["a", "b", "c"])]
+
+
+def test_without_backfill_reservations_later_jobs_that_fit_go_first():
+    big = shape(4000)
+    given = problem(ONE, {1: waiting((1, big), (2, CORE), (3, big))}, [node("n", 4000, used={"vcore": 1000})])
+    assert jobs_started(given) == [2]
+
+
+def test_min_nodes_lets_a_gang_start_smaller():
+    gang = shape(1000, nodes=4, min_nodes=2)
+    given = problem(ONE, {1: waiting((1, gang))}, [node("a"), node("b"), node("c", 500)])
+    assert started(given) == [(1, ["a", "b"])]
+
+
+def test_the_policy_decides_where_jobs_start():
+    nodes = [node("a", used={"vcore": 1000}), node("b")]
+    given = problem(ONE, {1: waiting((1, CORE))}, nodes)
+    assert started(given, Fair()) == [(1, ["b"])]
+    assert started(given, Binpacking()) == [(1, ["a"])]
+
+
+def test_the_partitions_weights_decide_what_used_means():
+    nodes = [node("a", capacity={"vcore": 4000, "gpu": 4}, used={"gpu": 1}), node("b", used={"vcore": 1000})]
+    for weights, first in (({"vcore": 1.0}, "a"), ({"gpu": 1.0}, "b"), ({"gpu": 1.0, "vcore": 0.5}, "a")):
+        given = problem(ONE, {1: waiting((1, CORE))}, nodes, node_sort=NodeSort(resourceweights=weights))
+        assert started(given) == [(1, [first])], weights
+
+
+# --- reasons ------------------------------------------------------------------------------------------------
+
+
+def only_reason(given):
+    (reason,) = run_cycle(given, Fair()).reasons
+    return reason
+
+
+@pytest.mark.parametrize(
+    ("nodes", "asked"),
+    [
+        ([], CORE),
+        ([node("n", 500)], CORE),
+        ([node("n")], shape(1000, nodes=2)),
+        ([node("n"), node("m", state=NodeState.DRAINING)], shape(1000, nodes=2)),
+        ([node("n", state=NodeState.LOST)], CORE),
+        ([node("n")], shape(0, resources={"gpu": 1})),
+        ([node("n")], shape(1000, constraints="gpu=a100")),
+        ([node("n"), node("m", 500)], shape(1000, nodes=3, min_nodes=2)),
+    ],
+)
+def test_what_too_few_nodes_could_ever_hold_waits_because_no_node_fits(nodes, asked):
+    reason = only_reason(problem(ONE, {1: waiting((1, asked))}, nodes))
+    assert reason.reason == NO_NODE_FITS
+    assert f"of {len(nodes)} could hold it" in reason.fact
+    assert reason.queue == 1
+    assert reason.shape == asked.key()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "asked"),
+    [
+        ([node("n", used={"vcore": 3500})], CORE),
+        ([node("n"), node("m", used={"vcore": 4000})], shape(1000, nodes=2)),
+        ([node("n", used={"vcore": 1})], shape(1000, exclusive=True)),
+    ],
+)
+def test_what_would_fit_on_empty_nodes_waits_for_resources(nodes, asked):
+    assert only_reason(problem(ONE, {1: waiting((1, asked))}, nodes)).reason == RESOURCES
+
+
+def test_a_started_job_has_no_reason():
+    assert reasons(problem(ONE, {1: waiting((1, CORE))}, [node("n")])) == {}
+
+
+def test_each_queue_and_shape_has_its_own_reason():
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": 0}}), ("root.b", {}))
+    big = shape(9000)
+    given = problem(queues, {1: waiting((1, CORE), (2, big)), 2: waiting((3, big), (4, CORE))}, [node("n")])
+    found = {(queue, shape): reason.reason for (queue, shape), reason in reasons(given).items()}
+    assert found == {
+        (1, CORE.key()): QUEUE_QUOTA,
+        (1, big.key()): QUEUE_QUOTA,
+        (2, big.key()): NO_NODE_FITS,
+    }
+    assert jobs_started(given) == [4]
+
+
+# --- quotas -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("maximum", "count"), [(0, 0), (999, 0), (1000, 1), (2999, 2), (3000, 3), (9000, 4)])
+def test_a_queue_never_uses_more_than_its_maximum(maximum, count):
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": maximum}}))
+    given = problem(queues, {1: waiting(*((job, CORE) for job in range(1, 9)))}, [node("n", 4000)])
+    assert len(started(given)) == count
+
+
+def test_what_is_used_already_counts_against_the_maximum():
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": 3000}}))
+    given = problem(queues, {1: waiting((1, CORE), (2, CORE))}, [node("n")], used={1: {"vcore": 2000}})
+    assert jobs_started(given) == [1]
+
+
+def test_the_maximum_of_any_queue_above_holds_too_and_is_named():
+    queues = views(("root", {"maximum": {"vcore": 2000}}), ("root.p", {}), ("root.p.a", {}), ("root.p.b", {}))
+    given = problem(queues, {2: waiting((1, CORE), (2, CORE)), 3: waiting((3, CORE))}, [node("n")])
+    assert len(jobs_started(given)) == 2
+    (reason,) = reasons(given).values()
+    assert reason.reason == QUEUE_QUOTA
+    assert "root is at its maximum of vcore" in reason.fact
+
+
+def test_a_job_over_quota_does_not_hold_up_others():
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": 1000}}), ("root.b", {}))
+    given = problem(queues, {1: waiting((1, shape(2000)), (2, CORE)), 2: waiting((3, CORE))}, [node("n")])
+    assert sorted(jobs_started(given)) == [2, 3]
+
+
+def test_types_that_a_maximum_does_not_name_are_not_limited():
+    queues = views(("root", {}), ("root.a", {"maximum": {"gpu": 0}}))
+    assert jobs_started(problem(queues, {1: waiting((1, CORE))}, [node("n")])) == [1]
+
+
+@pytest.mark.parametrize(("maximum", "nodes"), [(4000, 4), (3000, 3), (2999, 2), (2000, 2), (1999, 0)])
+def test_a_quota_makes_a_job_with_min_nodes_smaller_and_does_not_keep_it_for_ever(maximum, nodes):
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": maximum}}))
+    given = problem(queues, {1: waiting((1, shape(1000, nodes=4, min_nodes=2)))}, [node(name) for name in "abcd"])
+    assert sum(len(places) for _, places in started(given)) == nodes
+
+
+# --- between queues -----------------------------------------------------------------------------------------
+
+
+def test_fair_parents_alternate_between_their_children_as_usage_grows():
+    queues = views(
+        ("root", {}), ("root.a", {"guaranteed": {"vcore": 10_000}}), ("root.b", {"guaranteed": {"vcore": 10_000}})
+    )
+    given = problem(
+        queues, {1: waiting(*((job, CORE) for job in range(1, 5))), 2: waiting(*((job, CORE) for job in range(11, 15)))},
+        [node("n", 6000)],
+    )  # fmt: skip
+    assert jobs_started(given) == [1, 11, 2, 12, 3, 13]
+
+
+def test_who_has_twice_the_guarantee_gets_twice_as_much():
+    queues = views(
+        ("root", {}), ("root.a", {"guaranteed": {"vcore": 20_000}}), ("root.b", {"guaranteed": {"vcore": 10_000}})
+    )
+    given = problem(
+        queues, {1: waiting(*((job, CORE) for job in range(1, 9))), 2: waiting(*((job, CORE) for job in range(11, 19)))},
+        [node("n", 9000)],
+    )  # fmt: skip
+    order = jobs_started(given)
+    assert sum(job < 10 for job in order) == 6
+    assert sum(job > 10 for job in order) == 3
+
+
+def test_priority_goes_before_fairness():
+    queues = views(
+        ("root", {}), ("root.a", {"guaranteed": {"vcore": 9000}}), ("root.b", {"guaranteed": {"vcore": 9000}})
+    )
+    given = problem(
+        queues, {1: waiting((1, CORE, 0), (2, CORE, 0)), 2: waiting((3, CORE, 9), (4, CORE, 8))}, [node("n", 3000)]
+    )
+    assert jobs_started(given) == [3, 4, 1]
+
+
+def test_a_fenced_queues_urgent_job_does_not_go_before_others():
+    queues = views(("root", {}), ("root.f", {"priority_policy": "fence"}), ("root.b", {}))
+    given = problem(queues, {1: waiting((1, CORE, 1_000_000)), 2: waiting((2, CORE, 1))}, [node("n", 1000)])
+    assert jobs_started(given) == [2]
+
+
+def test_offsets_move_queues():
+    queues = views(("root", {}), ("root.a", {"priority_offset": 10}), ("root.b", {}))
+    given = problem(queues, {1: waiting((1, CORE, 0)), 2: waiting((2, CORE, 9))}, [node("n", 1000)])
+    assert jobs_started(given) == [1]
+
+
+def test_under_a_disabled_parent_fairness_alone_decides():
+    queues = views(("root", {"sort_priority": False}), ("root.a", {}), ("root.b", {}))
+    given = problem(queues, {1: waiting((1, CORE, 0)), 2: waiting((2, CORE, 99))}, [node("n", 1000)])
+    assert jobs_started(given) == [1]
+
+
+@pytest.mark.parametrize("disabled", ["root.d", "root.d.x"])
+def test_a_disabled_queue_shows_the_best_priority_of_all_its_remaining_jobs(disabled):
+    # the leaf's order is 1 then 2; 2's priority lifts the whole queue over b
+    paths = ("root", "root.b", "root.d", "root.d.x")
+    queues = views(*((path, {"sort_priority": path != disabled}) for path in paths))
+    leaf_order = waiting((1, CORE, 1), (2, CORE, 9)) if disabled == "root.d.x" else waiting((1, CORE, 9), (2, CORE, 1))
+    given = problem(queues, {1: waiting((3, CORE, 5)), 3: leaf_order}, [node("n", 2000)])
+    assert jobs_started(given) == ([1, 2] if disabled == "root.d.x" else [1, 3])
+
+
+def test_more_pending_breaks_a_tie_of_shares():
+    queues = views(("root", {}), ("root.a", {}), ("root.b", {}))
+    given = problem(queues, {1: waiting((1, CORE)), 2: waiting((2, CORE), (3, CORE))}, [node("n", 4000)])
+    assert jobs_started(given)[0] == 2
+
+
+def test_pending_falls_by_all_that_a_job_asked_for_even_if_it_got_fewer_nodes():
+    queues = views(("root", {}), ("root.a", {}), ("root.b", {}))
+    wide = shape(1000, nodes=4, min_nodes=1)
+    given = problem(
+        queues, {1: waiting((1, wide), (2, CORE)), 2: waiting((3, CORE), (4, CORE))}, [node("m", 1000), node("n", 2000)]
+    )
+    # a asks for 5 cores, b for 2: a goes first and gets two nodes; then b has more pending
+    assert jobs_started(given) == [1, 3]
+
+
+def test_the_lowest_priority_is_one():
+    assert jobs_started(problem(ONE, {1: waiting((1, CORE, INT32_MIN))}, [node("n")])) == [1]
+
+
+def test_without_jobs_or_nodes_nothing_happens():
+    assert started(problem(ONE, {}, [])) == []
+    assert started(problem(ONE, {1: []}, [node("n")])) == []
+
+
+def test_a_cycle_leaves_what_it_was_given_as_it_was():
+    used = {1: {"vcore": 1000}}
+    given = problem(ONE, {1: waiting((1, CORE), (2, CORE))}, [node("n")], used=used)
+    first = run_cycle(given, Fair())
+    assert run_cycle(given, Fair()) == first
+    assert used == {1: {"vcore": 1000}}
+    assert [c.job for c in given.candidates[1]] == [1, 2]
