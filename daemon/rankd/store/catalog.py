@@ -76,7 +76,8 @@ def admission_tables(configuration: Configuration, catalog: Catalog) -> Admissio
             for partition in configuration.partitions
             for queue, maximum in _with_maximum(partition.root, {})
         },
-        associations=frozenset(pair for pair in catalog.associations if pair[1]),
+        # copied in one step: the writer's thread may be adding to it
+        associations=frozenset(pair for pair in list(catalog.associations) if pair[1]),
         accounts=catalog.accounts,
         default_accounts=catalog.default_accounts,
     )

@@ -1,18 +1,18 @@
 """Group commit: what arrives within a moment shares one transaction and one fsync.
 
 Works are done in the order of their arrival. If the transaction fails, each is done again by itself, so that
-one that is impossible does not take the others with it.
+one that is impossible, or that has a bug, does not take the others with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-from rankd.core.errors import RankdError, Unavailable
+from rankd.core.errors import RoleLost, Unavailable
 from rankd.store.database import Database
 
 T = TypeVar("T")
@@ -20,7 +20,13 @@ T = TypeVar("T")
 MAX_WAITING = 10_000
 MAX_GROUP = 1_000
 
-_Work = tuple[Callable[[Connection], Any], "asyncio.Future[Any]"]
+
+class _Work(NamedTuple):
+    """What to do, who waits for it, and whether others want to hear of it."""
+
+    do: Callable[[Connection], Any]
+    future: asyncio.Future[Any]
+    quiet: bool
 
 
 class GroupCommit:
@@ -39,15 +45,15 @@ class GroupCommit:
         self._on_rollback = on_rollback
         self._queue: asyncio.Queue[_Work] = asyncio.Queue(MAX_WAITING)
 
-    async def do(self, work: Callable[[Connection], T]) -> T:
-        """Do ``work`` in the next transaction.
+    async def do(self, work: Callable[[Connection], T], *, quiet: bool = False) -> T:
+        """Do ``work`` in the next transaction; nobody is told of a ``quiet`` one.
 
         Raises:
             Unavailable: ``busy``: too much is waiting; try again later. Or what the work raised.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         try:
-            self._queue.put_nowait((work, future))
+            self._queue.put_nowait(_Work(work, future, quiet))
         except asyncio.QueueFull:
             raise Unavailable("busy", "too many requests are waiting; try again in a second") from None
         return await future
@@ -63,26 +69,29 @@ class GroupCommit:
         await asyncio.sleep(0)  # what else is ready to run may add to the group
         while not self._queue.empty() and len(group) < MAX_GROUP:
             group.append(self._queue.get_nowait())
-        await self._commit(group)
-        await self._after_commit()
+        if await self._commit(group):
+            await self._after_commit()
 
-    async def _commit(self, group: list[_Work]) -> None:
-        works = [work for work, _ in group]
+    async def _commit(self, group: list[_Work]) -> bool:
+        """Whether anything was done that others want to hear of."""
         try:
-            results = await self._database.write(lambda c: [work(c) for work in works], role=self._role)
-        except RankdError as error:
+            results = await self._database.write(lambda c: [work.do(c) for work in group], role=self._role)
+        except RoleLost as error:
+            for work in group:
+                _reject(work.future, error)
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for
             await self._on_rollback()
             if len(group) == 1:
-                _reject(group[0][1], error)
-                return
-            for entry in group:
-                await self._commit([entry])
-        else:
-            for (_, future), result in zip(group, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
+                _reject(group[0].future, error)
+                return False
+            return any([await self._commit([work]) for work in group])
+        for work, result in zip(group, results, strict=True):
+            if not work.future.done():
+                work.future.set_result(result)
+        return not all(work.quiet for work in group)
 
 
-def _reject(future: asyncio.Future[Any], error: RankdError) -> None:
+def _reject(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)

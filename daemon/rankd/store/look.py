@@ -116,6 +116,8 @@ def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> li
         rows = cursor.fetchall()
     except sqlite3.DatabaseError as error:
         raise _unreadable(error) from error
+    except OverflowError:
+        raise Refused("bad_field", "a number in the request is larger than 64 bits hold") from None
     finally:
         cursor.close()
     return _decoded(names, rows)

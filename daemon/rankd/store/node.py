@@ -20,11 +20,11 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
     """
     capacity = json.dumps(parse_resources(registration.resources), sort_keys=True)
     labels = json.dumps(registration.labels, sort_keys=True)
-    wanted = (registration.partition, NodeState.UP.value, capacity, labels)
     present = connection.exec_driver_sql(
         "SELECT partition, state, capacity, labels FROM nodes WHERE name = ?", (name,)
     ).first()
-    state = present[1] if present and present[1] == NodeState.DRAINING else NodeState.UP
+    state = present[1] if present and present[1] == NodeState.DRAINING else NodeState.UP.value
+    wanted = (registration.partition, state, capacity, labels)
     connection.exec_driver_sql(
         "INSERT INTO nodes (name, partition, state, capacity, labels, agent, registered_at, heartbeat_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET partition = excluded.partition,"
