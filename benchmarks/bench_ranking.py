@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class Case(NamedTuple):
 
     @property
     def leaves(self) -> int:
+        """How many queues take jobs."""
         return int(np.prod(self.fanout))
 
 
@@ -225,7 +227,8 @@ def measure(case: Case) -> dict[str, Any]:
         passes.append(
             {"total": total, **{PHASES[name]: ms for name, ms in spent.items()}, "rest": total - sum(spent.values())}
         )
-    assert len(ranking.ids) == int(state.jobs.eligible.sum()) and ranking.ranked_priorities.max() == INT32_MAX
+    assert len(ranking.ids) == int(state.jobs.eligible.sum())
+    assert ranking.ranked_priorities.max() == INT32_MAX
     totals, copied = [one["total"] for one in passes], copy_ms(state, ranking)
     return {
         "jobs": case.jobs,
@@ -241,8 +244,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 def busy_s() -> float:
     """Seconds of CPU that the whole machine has spent."""
-    with open("/proc/stat") as lines:
-        user, nice, system = map(int, lines.readline().split()[1:4])
+    user, nice, system = map(int, Path("/proc/stat").read_text().split(maxsplit=4)[1:4])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 

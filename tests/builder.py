@@ -5,9 +5,11 @@ import atexit
 import functools
 import shutil
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from hypothesis import strategies as st
 
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admit import AdmissionTables, QueueEntry
@@ -15,21 +17,23 @@ from rankd.core.admission.priority_class import ClassTable
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.job import AcceptedJob, JobRequest
-from rankd.core.model.queue import Partition, Queue, QueueProperties
+from rankd.core.model.node import Node
+from rankd.core.model.queue import NodeSort, Partition, Queue, QueueProperties
 from rankd.core.model.setting import Settings
 from rankd.core.placement.cycle import PartitionProblem
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.request import Shape
 from rankd.core.placement.traversal import Candidate
-from rankd.core.model.node import Node
-from rankd.core.model.queue import NodeSort
 from rankd.core.ranking.columns import NO_GROUP, JobColumns, JobRow
 from rankd.core.ranking.factor import FactorContext, Groups
 from rankd.core.ranking.order import Applications
+from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.store.database import Database
 from rankd.store.migration import upgrade
+from rankd.store.node import register_node
+from rankd.wire.message import NodeRegistration
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
 
@@ -140,6 +144,51 @@ def state(*rows, queues, **fields):
     return RankingState(**{"jobs": columns(*rows), "queues": [queues], **usual, **fields})
 
 
+# --- drawn ----------------------------------------------------------------------------------------------------
+
+PRIORITIES = st.one_of(
+    st.integers(-3, 3), st.sampled_from([INT32_MIN, INT32_MIN + 1, INT32_MAX - 1, INT32_MAX, -100, 100])
+)
+OFFSETS = st.one_of(st.just(0), st.integers(-3, 3), st.sampled_from([INT32_MIN, INT32_MAX, -100, 100]))
+AMOUNTS = st.sampled_from([{}, {"vcore": 1}, {"vcore": 2}, {"vcore": 4}, {"gpu": 1}])
+
+
+@st.composite
+def forests(draw, max_depth=4, trees=(1, 1, 1, 2)):
+    """One or two trees of queues as views, each a list with the root first."""
+    listed, next_id = [], 0
+    for _ in range(draw(st.sampled_from(trees))):
+        views = []
+
+        def grow(path, parent, depth, views=views):
+            nonlocal next_id
+            own, next_id = next_id, next_id + 1
+            views.append(
+                view(
+                    own,
+                    path,
+                    parent,
+                    guaranteed=draw(AMOUNTS),
+                    effective_max=draw(AMOUNTS),
+                    priority_policy=draw(st.sampled_from(["default", "default", "fence"])),
+                    priority_offset=draw(OFFSETS),
+                    sort_priority=draw(st.sampled_from([True, True, False])),
+                )
+            )
+            for name in "abc"[: draw(st.integers(0 if depth else 1, 3))] if depth < max_depth else "":
+                grow(f"{path}.{name}", own, depth + 1)
+
+        grow("root", None, 0)
+        listed.append(views)
+    return listed
+
+
+def leaves_of(forest):
+    """Ids of the queues that take jobs."""
+    parents = {view.parent for views in forest for view in views}
+    return [view.id for views in forest for view in views if view.id not in parents and view.parent is not None]
+
+
 # --- placement ----------------------------------------------------------------------------------------------
 
 
@@ -170,7 +219,9 @@ def problem(queues, waiting, nodes, *, used=None, node_sort=None):
     """A cycle's input; ``waiting`` maps a queue's id to (job, shape, priority) in the leaf's order."""
     return PartitionProblem(
         queues=queues,
-        candidates={queue: [candidate(job, asked, prio) for job, asked, prio in jobs] for queue, jobs in waiting.items()},
+        candidates={
+            queue: [candidate(job, asked, prio) for job, asked, prio in jobs] for queue, jobs in waiting.items()
+        },
         shapes={job: asked for jobs in waiting.values() for job, asked, _ in jobs},
         used=used or {},
         nodes=nodes,
@@ -256,8 +307,15 @@ def _template():
         async with Database(path, durable=False) as database:
             await upgrade(database)
 
-    asyncio.run(make())
+    with ThreadPoolExecutor(1) as thread:  # the caller may be in an event loop
+        thread.submit(lambda: asyncio.run(make())).result()
     return path
+
+
+def add_nodes(connection, *names):
+    """Nodes that are up, with four cores each."""
+    for name in names:
+        register_node(connection, name, NodeRegistration(resources={"vcore": 4}, agent=name), NOW)
 
 
 def new_database(directory):

@@ -235,12 +235,12 @@ class Cluster:
 
 
 @asynccontextmanager
-async def a_cluster(directory: Path, url: str, configuration=None):
-    """The database in ``directory``, with both roles taken."""
+async def a_cluster(directory: Path, url: str, configuration=None, roles=("prioritizer", "scheduler")):
+    """The database in ``directory``, with these roles taken."""
     used = configuration or builder.configuration()
     async with Database(directory / "rankd.db", durable=False) as database, Bus(url, "test") as bus:
         catalog = await database.write(lambda c: sync_catalog(c, used, NOW))
-        for role in ("prioritizer", "scheduler"):
+        for role in roles:
             await database.take_role(role, NOW)
         await ensure_streams(bus)
         yield Cluster(used, catalog, database, bus)

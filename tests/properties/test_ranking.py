@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
-import pytest
-from builder import NOW, columns, context, job_row, state, view
-from hypothesis import example, given, settings
+from builder import AMOUNTS, NOW, PRIORITIES, columns, context, forests, job_row, leaves_of, state
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import JobColumns
@@ -94,7 +94,7 @@ def factors_of(settings):
 # --- the reference: one job, one factor at a time, in Python's floats -------------------------------------------
 
 
-def scalar_value(name, row, tables, settings):
+def scalar_value(name, row, tables, settings):  # noqa: PLR0911 - one per factor
     match name:
         case "age":
             if row.eligible_at is None:
@@ -195,7 +195,8 @@ def test_the_order_of_rows_changes_no_bit(rows, tables, config, random):
 def test_a_jobs_priority_does_not_depend_on_who_else_waits(rows, tables, config):
     together = compute_priorities(context(*rows, **tables), config, factors_of(config)).priorities.tolist()
     alone = [
-        int(compute_priorities(context(row, **tables), config, factors_of(config)).priorities[0]) for row in sorted(rows)
+        int(compute_priorities(context(row, **tables), config, factors_of(config)).priorities[0])
+        for row in sorted(rows)
     ]
     assert together == alone
 
@@ -241,9 +242,7 @@ def test_larger_jobs_count_more_or_less_as_is_favoured(nodes, more_nodes, vcore,
     little = job_row(nodes=nodes, vcore=vcore, time_limit_s=limit)
     much = job_row(nodes=nodes + more_nodes, vcore=vcore + more_vcore, time_limit_s=limit)
     tables = {"partition_nodes": [float(n)], "partition_cores": [c]}
-    large, small = (
-        Size(PrioritySettings(favor=favor, size_relative_to_time=relative)) for favor in ("large", "small")
-    )
+    large, small = (Size(PrioritySettings(favor=favor, size_relative_to_time=relative)) for favor in ("large", "small"))
     assert value_of(large, much, **tables) >= value_of(large, little, **tables)
     assert value_of(small, much, **tables) <= value_of(small, little, **tables)
 
@@ -296,47 +295,6 @@ def test_one_input_better_and_all_else_equal_never_means_a_lower_priority(rows, 
 
 # --- the order --------------------------------------------------------------------------------------------------
 
-PRIORITIES = st.one_of(
-    st.integers(-3, 3), st.sampled_from([INT32_MIN, INT32_MIN + 1, INT32_MAX - 1, INT32_MAX, -100, 100])
-)
-OFFSETS = st.one_of(st.just(0), st.integers(-3, 3), st.sampled_from([INT32_MIN, INT32_MAX, -100, 100]))
-AMOUNTS = st.sampled_from([{}, {"vcore": 1}, {"vcore": 2}, {"vcore": 4}, {"gpu": 1}])
-
-
-@st.composite
-def forests(draw, max_depth=4):
-    """One or two trees of queues as views, each a list with the root first."""
-    listed, next_id = [], 0
-    for _ in range(draw(st.sampled_from([1, 1, 1, 2]))):
-        views = []
-
-        def grow(path, parent, depth, views=views):
-            nonlocal next_id
-            own, next_id = next_id, next_id + 1
-            views.append(
-                view(
-                    own,
-                    path,
-                    parent,
-                    guaranteed=draw(AMOUNTS),
-                    effective_max=draw(AMOUNTS),
-                    priority_policy=draw(st.sampled_from(["default", "default", "fence"])),
-                    priority_offset=draw(OFFSETS),
-                    sort_priority=draw(st.sampled_from([True, True, False])),
-                )
-            )
-            for name in "abc"[: draw(st.integers(0 if depth else 1, 3))] if depth < max_depth else "":
-                grow(f"{path}.{name}", own, depth + 1)
-
-        grow("root", None, 0)
-        listed.append(views)
-    return listed
-
-
-def leaves_of(forest):
-    parents = {view.parent for views in forest for view in views}
-    return [view.id for views in forest for view in views if view.id not in parents and view.parent is not None]
-
 
 @st.composite
 def order_problems(draw):
@@ -358,14 +316,18 @@ def order_problems(draw):
         )
         for id in draw(st.lists(st.integers(1, 99), unique=True, max_size=40))
     ]
-    return state(
-        *rows,
-        queues=[],
-        used={leaf: draw(AMOUNTS) for leaf in leaves},
-        shapes=[{"vcore": 1}, {"vcore": 2, "gpu": 1}],
-        totals=[draw(st.sampled_from([{}, {"vcore": 10}, {"vcore": 8, "gpu": 4}])) for _ in forest],
-        applications=Applications(created_at=np.array(created), id_places=np.array(places, dtype=np.int64)),
-    ), forest, rows
+    return (
+        state(
+            *rows,
+            queues=[],
+            used={leaf: draw(AMOUNTS) for leaf in leaves},
+            shapes=[{"vcore": 1}, {"vcore": 2, "gpu": 1}],
+            totals=[draw(st.sampled_from([{}, {"vcore": 10}, {"vcore": 8, "gpu": 4}])) for _ in forest],
+            applications=Applications(created_at=np.array(created), id_places=np.array(places, dtype=np.int64)),
+        ),
+        forest,
+        rows,
+    )
 
 
 class SlowOrder:
@@ -376,7 +338,9 @@ class SlowOrder:
         self.forest = forest
         self.views = {view.id: view for views in forest for view in views}
         self.total = {v.id: total for views, total in zip(forest, given_state.totals, strict=True) for v in views}
-        self.remaining = {id: [row for row in rows if row.queue == id and row.eligible_at is not None] for id in self.views}
+        self.remaining = {
+            id: [row for row in rows if row.queue == id and row.eligible_at is not None] for id in self.views
+        }
         # the snapshot's, which do not change while ranking
         self.share = {id: self.fair_share(id) for id in self.views}
         self.pending = {id: self.pending_sum(id) for id in self.views}
@@ -427,7 +391,11 @@ class SlowOrder:
         """(creation, named after own, id) of the row's application, a row without one being its own."""
         if row.application < 0:
             return row.submitted_at, 0, row.id
-        return self.state.applications.created_at[row.application], 1, self.state.applications.id_places[row.application]
+        return (
+            self.state.applications.created_at[row.application],
+            1,
+            self.state.applications.id_places[row.application],
+        )
 
     def next_in_leaf(self, id):
         waiting = {}
@@ -470,8 +438,6 @@ CLASS_ONLY = PrioritySettings(policy="class", weights={})
 
 
 def ranked(given_state, forest):
-    from msgspec.structs import replace
-
     return rank(replace(given_state, queues=forest), CLASS_ONLY, [], NOW)
 
 
@@ -496,8 +462,6 @@ def test_queue_rows_are_what_the_definitions_say(drawn):
 @given(order_problems(), st.randoms(use_true_random=False))
 def test_neither_rows_nor_siblings_need_to_stand_in_any_order(drawn, random):
     given_state, forest, rows = drawn
-    from msgspec.structs import replace
-
     shuffled = rows.copy()
     random.shuffle(shuffled)
     other = replace(given_state, jobs=columns(*shuffled))

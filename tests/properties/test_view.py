@@ -42,6 +42,9 @@ from rankd.wire.message import NodeRegistration, Report
 LEAVES = [("default", "root.a"), ("default", "root.b.x"), ("default", "root.b.y"), ("gpu", "root.a")]
 USERS = [("physics", "alice"), ("physics", "bob"), ("lab", "carol"), ("root", "dora")]
 RANKD = Submitter("root", privileged=True)
+HOME = "home"
+"""A node that is up, outside of all partitions: what starts there changes no totals."""
+
 OWN_COLUMNS = ("queue", "qos", "user")
 """Factors whose value's column would hide one of the job's: they have ``_factor`` behind their names."""
 
@@ -135,9 +138,10 @@ def submissions(draw, max_size=9):
             "depends_on": draw(st.sampled_from([[], [], [{"type": "afterany", "job": 1}]])),
         }
         job = accepted(
-            user, account=account, partition=partition, queue=queue, qos=draw(st.sampled_from(["normal", "high", "low"])),
-            class_value=draw(INT32), urgency=draw(st.integers(0, 31)), held=draw(st.sampled_from([False, False, True])),
-            nodes=draw(st.integers(1, 12)), resources={"vcore": vcore} if vcore else {}, request=request,
+            user, account=account, partition=partition, queue=queue, class_value=draw(INT32),
+            qos=draw(st.sampled_from(["normal", "high", "low"])), urgency=draw(st.integers(0, 31)),
+            held=draw(st.sampled_from([False, False, True])), nodes=draw(st.integers(1, 12)),
+            resources={"vcore": vcore} if vcore else {}, request=request,
         )  # fmt: skip
         jobs.append((job, NOW - back))
     return jobs
@@ -185,6 +189,7 @@ class Cluster:
     @staticmethod
     def _prepare(connection, nodes, first_id):
         connection.exec_driver_sql("INSERT INTO sqlite_sequence (name, seq) VALUES ('jobs', ?)", (first_id - 1,))
+        register_node(connection, HOME, NodeRegistration(partition="none", resources={}, agent="a"), NOW)
         for place, (partition, state) in enumerate(nodes):
             given = NodeRegistration(partition=partition, resources={"vcore": 4 + place**2, "memory": "8Gi"}, agent="a")
             register_node(connection, f"n{place}", given, NOW)
@@ -229,11 +234,13 @@ def change_job(connection, kind, job, argument, now):
         act(connection, [job], RANKD, now, decisions[kind])
     elif kind == "start" and state == State.PENDING:
         placement = NewAllocation(
-            job=job, revision=revision, nodes=("n0",), resources={"vcore": 500}, charge_rate=0.7, generation=1, rank=1
+            job=job, revision=revision, nodes=(HOME,), resources={"vcore": 500}, charge_rate=0.7, generation=1, rank=1
         )
         commit_allocations(connection, [placement], 1, now - 3)
     elif kind == "end" and allocation is not None:
-        take_reports(connection, [("n0", Report(allocation=allocation, job=job, kind="ended", at=now, exit_status=0))], 3, now)
+        at = now + abs(argument) % 60  # the node's clock may be ahead
+        report = Report(allocation=allocation, job=job, kind="ended", at=at, exit_status=0)
+        take_reports(connection, [(HOME, report)], 3, now)
     elif state == State.PENDING and kind in ("fix", "unfix", "urgency"):
         columns = updates.get(kind, {"fixed_priority": None, "fixed_by": None})
         update = Change(job=job, state=State.PENDING, event=Event.UPDATE, actor="root", columns=columns)
@@ -302,7 +309,9 @@ def check(cluster, state, ranking):
     for row in shown.values():
         check_sum(row)
     ranked = [(place, job, int(expected[job]["priority"])) for place, job in enumerate(ranking.ids.tolist(), start=1)]
-    assert [(r["rank"], r["job_id"], r["priority"]) for r in rows_of(path, "SELECT * FROM ranking ORDER BY rank")] == ranked
+    assert [
+        (r["rank"], r["job_id"], r["priority"]) for r in rows_of(path, "SELECT * FROM ranking ORDER BY rank")
+    ] == ranked
     head = rows_of(path, "SELECT * FROM queue_head")
     assert head == [shown[job] for _, job, _ in ranked]
     check_factors(cluster, shown)
@@ -375,9 +384,7 @@ def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, j
         again = await cluster.database.read(cluster.prioritizer._source.refresh)
         new_source = cluster.new_source()
         anew = await cluster.database.read(new_source.refresh)
-        one, other = (
-            rank(state, config.settings.priority, cluster.factors(), NOW + 30) for state in (again, anew)
-        )
+        one, other = (rank(state, config.settings.priority, cluster.factors(), NOW + 30) for state in (again, anew))
         assert one.ids.tolist() == other.ids.tolist()
         assert one.priorities.points_sums.tobytes() == other.priorities.points_sums.tobytes()
         assert one.queues == other.queues
@@ -442,7 +449,9 @@ def test_what_came_after_the_generation_has_its_initial_priority_and_no_rank(con
         await cluster.submit(more_jobs)
         await cluster.change(todo, NOW + 1)
         path = cluster.database.path
-        revisions = {r["id"]: r["revision"] for r in rows_of(path, "SELECT id, revision FROM jobs WHERE state = 'pending'")}
+        revisions = {
+            r["id"]: r["revision"] for r in rows_of(path, "SELECT id, revision FROM jobs WHERE state = 'pending'")
+        }
         shown = {row["id"]: row for row in rows_of(path, "SELECT * FROM job_priority")}
         assert set(shown) == set(revisions)
         for job, row in shown.items():
@@ -532,6 +541,44 @@ def steps_of(path, query):
         connection.set_progress_handler(count, 1000)
         connection.execute(query).fetchall()
     return steps
+
+
+class Moody(Luck):
+    """A plugin's factor with a formula, that fails when told to."""
+
+    name = "luck"
+    fails = False
+
+    def values(self, context):
+        if self.fails:
+            raise RuntimeError("not today")
+        return np.full(len(context.jobs), 0.5)
+
+    def sql(self):
+        return "0.5"
+
+
+def test_the_views_show_the_last_good_values_of_a_factor_that_fails():
+    """Those of jobs that had any: the formula would show what the ranking did not use."""
+    config = configuration(priority=PrioritySettings(weights={"luck": 10.0, "age": 1.0}))
+
+    async def story(cluster):
+        moody = cluster.prioritizer._factors[0] = Moody()
+        await cluster.submit([(accepted(), NOW - 5)])
+        check(cluster, *await cluster.rank(NOW))
+        await cluster.submit([(accepted(), NOW + 5)])
+        moody.fails = True
+        check(cluster, *await cluster.rank(NOW + 10))
+        shown = rows_of(cluster.database.path, "SELECT luck FROM job_priority ORDER BY id")
+        assert [row["luck"] for row in shown] == [0.5, 0.0]
+        (generation,) = rows_of(cluster.database.path, "SELECT failures FROM generation ORDER BY number DESC LIMIT 1")
+        assert "not today" in json.loads(generation["failures"])["luck"]
+        moody.fails = False
+        check(cluster, *await cluster.rank(NOW + 20))
+        shown = rows_of(cluster.database.path, "SELECT luck FROM job_priority ORDER BY id")
+        assert [row["luck"] for row in shown] == [0.5, 0.5]
+
+    run(config, [], 1, story)
 
 
 def test_a_job_of_a_queue_that_is_no_longer_configured_has_a_row_without_rank():

@@ -65,8 +65,12 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             async with asyncio.timeout(self._connect_timeout_s):
                 await self._connect()
         except TimeoutError:
+            await self.client.close()
             message = f"no NATS server at {self.url}; start one, or give --nats URL"
             raise Unavailable("no_broker", message) from None
+        except asyncio.CancelledError:
+            await self.client.close()  # who leaves half-way leaves no socket behind
+            raise
         return self
 
     async def _connect(self) -> None:

@@ -133,7 +133,7 @@ class Endpoints:
 async def _drained(subscription: Subscription | None) -> None:
     try:
         if subscription is not None:
-            await subscription.drain()
+            await subscription.drain()  # type: ignore[no-untyped-call]
     except LOST as lost:
         log.info("a subscription could not be drained: %s", lost)
 

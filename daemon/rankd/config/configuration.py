@@ -54,8 +54,8 @@ def load_configuration(directory: Path) -> Configuration:
     queues = _part(directory, "queues.yaml", _DEFAULT_QUEUES, read_queues, problems)
     associations = _part(directory, "accounts.yaml", "", read_accounts, problems)
     classes = _part(directory, "priorityclasses.yaml", "", read_priority_classes, problems)
-    if settings and associations is not None:
-        associations = _with_default_account(associations, settings)
+    if associations is not None:
+        associations = _with_default_account(associations, settings) if settings else associations
         problems += _tree_problems(associations)
     if problems or settings is None or queues is None or associations is None or classes is None:
         raise ConfigurationError(problems)

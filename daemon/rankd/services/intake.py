@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -22,12 +24,12 @@ from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.priority_class import ClassTable
-from rankd.core.errors import Refused
+from rankd.core.errors import Refused, RoleLost, Unavailable
 from rankd.core.model.node import NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.looking import looking_verbs
 from rankd.services.relay import Relay
-from rankd.services.runtime import announce, probe, run_until
+from rankd.services.runtime import announce, probe, run_until, unless
 from rankd.services.submission import read_submission, reply_of
 from rankd.store import job_action
 from rankd.store.catalog import Catalog, admission_tables, read_catalog, sync_catalog
@@ -77,12 +79,19 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run(options: IntakeOptions, stop: asyncio.Event) -> None:
     """Serve until ``stop``."""
     configuration = load_configuration(options.config)
-    async with Database(sqlite_path(options.db)) as database, Bus(options.nats, ROLE) as bus:
-        await database.take_role(ROLE, time.time())
-        catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
-        await ensure_streams(bus)
-        intake = Intake(configuration, catalog, database, bus)
-        await intake.serve(stop)
+    async with AsyncExitStack() as stack:
+        intake = await unless(stop, _start(options, configuration, stack))
+        if intake is not None:
+            await intake.serve(stop)
+
+
+async def _start(options: IntakeOptions, configuration: Configuration, stack: AsyncExitStack) -> Intake:
+    database = await stack.enter_async_context(Database(sqlite_path(options.db)))
+    bus = await stack.enter_async_context(Bus(options.nats, ROLE))
+    await database.take_role(ROLE, time.time())
+    catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
+    await ensure_streams(bus)
+    return Intake(configuration, catalog, database, bus)
 
 
 class Intake:
@@ -94,7 +103,7 @@ class Intake:
         self.tables: AdmissionTables = admission_tables(configuration, catalog)
         self.database = database
         self.bus = bus
-        self.relay = Relay(database, bus)
+        self.relay = Relay(database, bus, ROLE)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
 
     async def serve(self, stop: asyncio.Event) -> None:
@@ -112,6 +121,7 @@ class Intake:
                 self.relay.run(),
                 self._checkpoints(),
                 self._watch_nodes(),
+                drain=endpoints.drain,
             )
 
     def _verbs(self) -> list[Verb]:
@@ -186,7 +196,8 @@ class Intake:
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
         """An agent's sign of life for its nodes; unknown ones are told to register."""
         nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
-        unknown = await self.group.do(lambda connection: note_heartbeat(connection, nodes, time.time()))
+        work = partial(note_heartbeat, nodes=nodes, now=time.time())
+        unknown = await self.group.do(work, quiet=True)
         if unknown:
             message = f"not registered: {', '.join(unknown[:10])}; register again"
             raise Refused("unknown_node", message, "nodes", status=404)
@@ -217,13 +228,28 @@ class Intake:
     async def _take_reports(self, consumer: PullConsumer) -> None:
         limit = self.configuration.settings.node.max_requeues
         async for messages in consumer.batches():
-            reports: list[tuple[str, Report]] = []
-            for message in messages:
-                node = node_of(message.subject)
-                reports += [(node, r) for r in msgspec.json.decode(message.data, type=ReportMessage).reports]
-            await self.group.do(lambda c, reports=reports: take_reports(c, reports, limit, time.time()))  # type: ignore[misc]
+            reports = [report for message in messages for report in _reports_of(message.subject, message.data)]
+            try:
+                await self._take(reports, limit)
+            except _NOT_THE_REPORTS:
+                raise
+            except Exception:  # noqa: BLE001 - which one it was is found, and said, below
+                await self._take_one_by_one(reports, limit)
             for message in messages:
                 await message.ack()
+
+    async def _take(self, reports: list[tuple[str, Report]], max_requeues: int) -> None:
+        await self.group.do(lambda connection: take_reports(connection, reports, max_requeues, time.time()))
+
+    async def _take_one_by_one(self, reports: list[tuple[str, Report]], max_requeues: int) -> None:
+        """A report that can't be taken must not hold up those behind it."""
+        for node, report in reports:
+            try:
+                await self._take([(node, report)], max_requeues)
+            except _NOT_THE_REPORTS:
+                raise
+            except Exception:
+                log.exception("a report of %s can't be taken and is dropped: %s", node, report)
 
     async def _checkpoints(self) -> None:
         while True:
@@ -231,7 +257,25 @@ class Intake:
             await self.database.checkpoint()
 
 
-_STATUS = {"unknown_job": 404, "not_owner": 403}
+_STATUS = {
+    "unknown_job": 404,
+    **dict.fromkeys(("not_owner", "urgency_not_allowed", "unknown_association"), 403),
+    **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
+}
+"""Of what could not be done to a single job; anything else is bad input."""
+
+_NOT_THE_REPORTS = (RoleLost, Unavailable)
+"""Errors for which the reports stay in the stream and come again."""
+
+
+def _reports_of(subject: str, payload: bytes) -> list[tuple[str, Report]]:
+    """(node, report); none where the message can't be read, which must not hold up those behind it."""
+    try:
+        node = node_of(subject)
+        return [(node, report) for report in msgspec.json.decode(payload, type=ReportMessage).reports]
+    except (ValueError, RecursionError) as error:
+        log.error("a report on %s can't be read and is dropped: %s", subject, error)  # noqa: TRY400
+        return []
 
 
 def _lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
@@ -263,5 +307,5 @@ def _answer(selection: JobSelection, reply: SelectionReply) -> SelectionReply:
     """A single job that could not be acted upon is an error, not a part of an answer."""
     if selection.id is not None and reply.failed:
         failed = reply.failed[0]
-        raise Refused(failed.code, failed.message, "id", _STATUS.get(failed.code, 409))
+        raise Refused(failed.code, failed.message, "id", _STATUS.get(failed.code, 400))
     return reply

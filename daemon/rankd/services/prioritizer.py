@@ -1,7 +1,7 @@
 """The prioritizer: recomputes all priorities and the ranking, all the time, and waits for nobody.
 
-A pass runs at once after something changed, and every ``priority.period_s``. Its arithmetic is
-``core.ranking``; it runs in a thread, so that the bus stays answered.
+A pass runs at once after something changed that it would show, and every ``priority.period_s``. Its arithmetic
+is ``core.ranking``; it runs in a thread, so that the bus stays answered.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -23,13 +24,13 @@ from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import factor_names, load_factors
 from rankd.config.settings import check_weights
 from rankd.core.admission.dependency import Progress, blocked_by, next_begin
-from rankd.core.errors import ConfigurationError
+from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.model.job import Event, State
 from rankd.core.ranking.factor import Per
 from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.services.ranking_source import RankingSource
-from rankd.services.runtime import Wake, probe, run_until
+from rankd.services.runtime import Wake, probe, run_until, unless
 from rankd.store.catalog import sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.generation import GenerationRecord, Settlement, newest_number, stages
@@ -43,6 +44,8 @@ log = logging.getLogger("rankd.prioritizer")
 ROLE = "prioritizer"
 REST = 0.5
 """After a pass, wait this part of its duration: submissions in between share the next one."""
+LOOK_EVERY_S = 1.0
+"""Hints may be lost; this is how long it then takes until the records are looked at."""
 
 
 class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,16 +60,23 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
     """Rank until ``stop``."""
     configuration = with_weights(load_configuration(options.config), options.weights)
-    async with Database(sqlite_path(options.db), durable=False) as database, Bus(options.nats, ROLE) as bus:
-        await database.take_role(ROLE, time.time())
-        catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
-        await ensure_streams(bus)
-        source = RankingSource(configuration, catalog)
-        prioritizer = Prioritizer(configuration, source, database, bus)
-        await prioritizer.wake.listen(bus, WAKE)
-        await answer_health(bus, ROLE, prioritizer.healthy)
-        log.info("ready")
-        await run_until(stop, prioritizer.run())
+    async with AsyncExitStack() as stack:
+        prioritizer = await unless(stop, _start(options, configuration, stack))
+        if prioritizer is not None:
+            log.info("ready")
+            await run_until(stop, prioritizer.run())
+
+
+async def _start(options: PrioritizerOptions, configuration: Configuration, stack: AsyncExitStack) -> Prioritizer:
+    database = await stack.enter_async_context(Database(sqlite_path(options.db), durable=False))
+    bus = await stack.enter_async_context(Bus(options.nats, ROLE))
+    await database.take_role(ROLE, time.time())
+    catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
+    await ensure_streams(bus)
+    prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus)
+    await prioritizer.wake.listen(bus, WAKE)
+    await answer_health(bus, ROLE, prioritizer.healthy)
+    return prioritizer
 
 
 def with_weights(configuration: Configuration, weights: dict[str, float]) -> Configuration:
@@ -95,21 +105,36 @@ class Prioritizer:
         self._source = source
         self._database = database
         self._bus = bus
-        self._number = 0
+        self._number: int | None = None
+        self._shown: list[FactorColumn] = []
+        self._last_event: RankingEvent | None = None
         self._last_good: dict[str, FactorValues] = {}
 
     async def healthy(self) -> str:
-        """Ready once a generation is visible."""
+        """Ready once it has made a generation visible.
+
+        Raises:
+            Unavailable: ``not_ranked``, or what :func:`probe` raises.
+        """
+        if self._last_event is None:
+            raise Unavailable("not_ranked", "the first pass is not finished")
         return f"generation {self._number}, {await probe(self._database, self._bus)}"
 
     async def run(self) -> None:
         """Pass after pass."""
-        self._number = await self._database.read(newest_number)
         while True:
             begun = time.monotonic()
             await self.run_once(time.time())
             await asyncio.sleep(REST * (time.monotonic() - begun))
-            await self.wake.wait(self._pause(time.time()))
+            await self._until_due()
+
+    async def _until_due(self) -> None:
+        """Until there is something that the newest generation does not show, or its time is over."""
+        due = time.monotonic() + self._pause(time.time())
+        while (left := due - time.monotonic()) > 0:
+            await self.wake.wait(min(left, LOOK_EVERY_S))
+            if await self._database.read(self._source.is_behind):
+                return
 
     def _pause(self, now: float) -> float:
         begin = next_begin(list(self._source.blocked.values()), now)
@@ -139,6 +164,9 @@ class Prioritizer:
                 self._last_good[factor.name] = factor
 
     async def _save(self, state: RankingState, ranking: Ranking, durations: dict[str, float]) -> None:
+        if self._number is None:
+            self._number = await self._database.read(newest_number)
+        columns = self._columns({error.factor for error in ranking.priorities.failures})
         record = GenerationRecord(
             number=self._number + 1,
             kind="full",
@@ -146,7 +174,7 @@ class Prioritizer:
             ranking=ranking,
             revision=self._source.revision,
             new_jobs=self._source.new_jobs,
-            factors=self._columns(),
+            factors=columns,
             parameters=[
                 (f"{factor.name}.{name}", value)
                 for factor in self._factors
@@ -163,7 +191,7 @@ class Prioritizer:
             association_ids=self._source.tree_ids,
             settlement=self._settlement(state, ranking.now),
             durations=durations,
-            new_views=not self._number or not self._last_saved,
+            new_views=columns != self._shown,
         )
         for stage in stages(record):
             await self._database.write(stage, role=ROLE)
@@ -175,28 +203,34 @@ class Prioritizer:
             new_jobs=record.new_jobs,
             jobs=len(ranking.ids),
         )
-        self._number, self._last_saved, self._source.new_jobs = record.number, True, 0
+        self._number, self._shown, self._source.new_jobs = record.number, columns, 0
 
-    _last_saved = False
-    _last_event: RankingEvent | None = None
-
-    def _columns(self) -> list[FactorColumn]:
+    def _columns(self, failed: set[str]) -> list[FactorColumn]:
+        """What the views show; values that a failed factor kept from an earlier pass are no formula's."""
         return [
             FactorColumn(
                 name=factor.name,
                 per=factor.per,
-                sql=factor.sql() if factor.per is Per.JOB else None,
+                sql=factor.sql() if factor.per is Per.JOB and factor.name not in failed else None,
                 parameters=tuple(factor.parameters()),
             )
             for factor in self._factors
         ]
 
     def _settlement(self, state: RankingState, now: float) -> Settlement:
-        """Accumulators of associations whose jobs ended since the last pass."""
-        touched = np.unique(state.usage.users[np.isfinite(state.usage.until)])
-        settled = state.usage.settled(now, self._settings.fairshare.half_life_s)
-        rows = [(float(settled[at]), now, int(state.association_ids[at])) for at in touched.tolist()]
-        return Settlement(associations=rows, allocations=self._source.settled)
+        """Accumulators of associations whose jobs ended since the last pass.
+
+        What ended on a faster clock than ours is settled once ours has come that far, else it would be charged in
+        part; an accumulator that is stated for later than ``now`` stays so, else it would decay twice.
+        """
+        over = state.usage.until <= now
+        usage = msgspec.structs.replace(state.usage, until=np.where(over, state.usage.until, np.inf))
+        settled = usage.settled(now, self._settings.fairshare.half_life_s)
+        rows = [
+            (float(settled[at]), max(now, float(usage.at[at])), int(state.association_ids[at]))
+            for at in np.unique(usage.users[over]).tolist()
+        ]
+        return Settlement(associations=rows, allocations=self._source.charges[over].tolist())
 
     async def _announce(self, ranking: Ranking) -> None:
         del ranking

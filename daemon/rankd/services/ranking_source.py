@@ -17,7 +17,7 @@ from rankd.config.configuration import Configuration
 from rankd.core.admission.dependency import Blocked
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import ROOT, Association
-from rankd.core.model.job import Dependency, State
+from rankd.core.model.job import Dependency, Event, State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.ranking.columns import NO_GROUP, IntArray, JobColumns
@@ -30,7 +30,8 @@ from rankd.store.node import read_nodes
 
 _JOBS = """
 SELECT id, association_id, queue_id, qos_id, application_id, class_value, urgency, nodes, vcore, shape,
-    time_limit_s, submitted_at, eligible_at, fixed_priority, state, resources, held, blocked_by, begin_at, depends_on
+    time_limit_s, submitted_at, eligible_at, fixed_priority, state, resources, held, blocked_by, begin_at, depends_on,
+    revision
 FROM jobs WHERE {}"""
 _INITIAL = "state = 'pending'"
 _CHANGED = "revision > ?"
@@ -56,11 +57,13 @@ class RankingSource:
         self.blocked: dict[int, Blocked] = {}
         self.association_ids: IntArray = np.empty(0, dtype=np.int64)
         self.tree_ids: IntArray = np.empty(0, dtype=np.int64)
-        self.settled: list[int] = []
+        self.charges: IntArray = np.empty(0, dtype=np.int64)
+        """Ids of the allocations that are not in the accumulators, beside the charges of the state's usage."""
         self.state: RankingState | None = None
         self._catalog = catalog
         self._jobs = JobColumns.from_rows([])
         self._loaded = False
+        self._node_event = 0
         self._shapes: dict[int, int] = {}
         self._amounts: list[Resources] = []
         self._tree: AccountTree | None = None
@@ -73,6 +76,7 @@ class RankingSource:
         """Take in what has changed since the last time."""
         self._take_associations(connection)
         self._take_jobs(connection)
+        self._node_event = last_id(connection, "node_events")
         nodes = list(read_nodes(connection))
         totals = [self._total(nodes, p.name) for p in self.configuration.partitions]
         self.state = RankingState(
@@ -94,6 +98,14 @@ class RankingSource:
         )
         return self.state
 
+    def is_behind(self, connection: Connection) -> bool:
+        """Whether there is something that a pass would show; the start of a job is only if others wait for it."""
+        if last_id(connection, "node_events") != self._node_event:
+            return True
+        ignored = "" if self.blocked else f" AND event <> '{Event.START}'"
+        query = f"SELECT 1 FROM job_events WHERE id > ?{ignored} LIMIT 1"
+        return connection.exec_driver_sql(query, (self.revision,)).first() is not None
+
     @property
     def _known_tree(self) -> AccountTree:
         assert self._tree is not None  # noqa: S101 - _take_associations comes first
@@ -104,7 +116,8 @@ class RankingSource:
         where = _CHANGED if self._loaded else _INITIAL
         rows = connection.exec_driver_sql(_JOBS.format(where), (self.revision,) if self._loaded else ()).all()
         pending = [self._row(row) for row in rows if row[14] == State.PENDING]
-        self.new_jobs += sum(1 for row in rows if row[14] == State.PENDING and row[12] is not None)
+        ranked = self.revision if self._loaded else _ranked_revision(connection)
+        self.new_jobs += sum(1 for row in rows if row[14] == State.PENDING and row[12] is not None and row[20] > ranked)
         gone = np.array([row[0] for row in rows if row[14] != State.PENDING], dtype=np.int64)
         self._jobs = self._jobs.merge(gone, pending) if rows else self._jobs
         self._take_blocked(rows)
@@ -152,7 +165,7 @@ class RankingSource:
     def _take_usage(self, connection: Connection) -> Usage:
         place = {id_: at for at, id_ in enumerate(self.association_ids.tolist())}
         charges = connection.exec_driver_sql(_CHARGES).all()
-        self.settled = [row[0] for row in charges if row[4] is not None]
+        self.charges = np.array([row[0] for row in charges], dtype=np.int64)
         amounts = [self._usage[id_] for id_ in self.association_ids.tolist()]
         return Usage(
             amounts=np.array([amount for amount, _ in amounts], dtype=np.float64),
@@ -188,6 +201,12 @@ class RankingSource:
     @staticmethod
     def _count(nodes: list[Node], partition: str) -> float:
         return float(len(_counted(nodes, partition)))
+
+
+def _ranked_revision(connection: Connection) -> int:
+    """The last event that the newest generation knows."""
+    query = "SELECT revision FROM generations ORDER BY number DESC LIMIT 1"
+    return int(connection.exec_driver_sql(query).scalar_one_or_none() or 0)
 
 
 def _counted(nodes: list[Node], partition: str) -> list[Node]:

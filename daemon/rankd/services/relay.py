@@ -30,10 +30,11 @@ WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)
 
 
 class Relay:
-    """Publishes whenever it is woken."""
+    """Publishes whenever it is woken. ``role`` is that of the service it is in: only its holder moves the mark."""
 
-    def __init__(self, database: Database, bus: Bus) -> None:
+    def __init__(self, database: Database, bus: Bus, role: str) -> None:
         self.wake = Wake()
+        self._role = role
         self._database = database
         self._bus = bus
 
@@ -61,7 +62,7 @@ class Relay:
             log.info("events wait: %s", error)
             return False
         last = int(rows[-1][0])
-        await self._database.write(lambda connection: _mark(connection, last))
+        await self._database.write(lambda connection: _mark(connection, last), role=self._role)
         return True
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import Unavailable
@@ -13,18 +13,36 @@ from rankd.store.database import Database
 from rankd.wire.message import Committed
 from rankd.wire.subject import WAKE
 
+T = TypeVar("T")
+
 CANCEL_AGAIN_S = 0.5
 
 
-async def run_until(stop: asyncio.Event, *loops: Coroutine[Any, Any, None]) -> None:
-    """Run endless loops together until ``stop``; an error in one ends all."""
+async def unless(stop: asyncio.Event, starting: Coroutine[Any, Any, T]) -> T | None:
+    """What ``starting`` gives; None if ``stop`` came first: then it is cancelled where it waits."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            task, stopping = group.create_task(starting), group.create_task(stop.wait())
+            await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await end_tasks(task, stopping)
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return None if task.cancelled() else task.result()
+
+
+async def run_until(
+    stop: asyncio.Event, *loops: Coroutine[Any, Any, None], drain: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Run endless loops together until ``stop``; an error in one ends all. ``drain`` still has them running."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop) for loop in loops]
         await stop.wait()
+        if drain is not None:
+            await drain()
         await end_tasks(*tasks)
 
 
-async def end_tasks(*tasks: asyncio.Task[None]) -> None:
+async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
     """Cancel until it works: Python 3.11's ``wait_for``, inside nats-py, loses a cancellation that meets an answer."""
     left = set(tasks)
     while left:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import load_node_sort
 from rankd.core.errors import Unavailable
 from rankd.core.placement.cycle import CycleOutcome, WaitReason, run_cycle
-from rankd.services.runtime import Wake, announce, probe, run_until
+from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import SchedulingSource
 from rankd.store.allocation import (
     NewAllocation,
@@ -55,15 +56,23 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
     """Schedule until ``stop``."""
     configuration = load_configuration(options.config)
-    async with Database(sqlite_path(options.db)) as database, Bus(options.nats, ROLE) as bus:
-        await database.take_role(ROLE, time.time())
-        catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
-        await ensure_streams(bus)
-        scheduler = Scheduler(configuration, SchedulingSource(configuration, catalog), database, bus)
-        await scheduler.wake.listen(bus, WAKE, EVENT_RANKING)
-        await answer_health(bus, ROLE, lambda: probe(database, bus))
-        log.info("ready")
-        await run_until(stop, scheduler.run(), scheduler.publish_for_ever())
+    async with AsyncExitStack() as stack:
+        scheduler = await unless(stop, _start(options, configuration, stack))
+        if scheduler is not None:
+            log.info("ready")
+            await run_until(stop, scheduler.run(), scheduler.publish_for_ever())
+
+
+async def _start(options: SchedulerOptions, configuration: Configuration, stack: AsyncExitStack) -> Scheduler:
+    database = await stack.enter_async_context(Database(sqlite_path(options.db)))
+    bus = await stack.enter_async_context(Bus(options.nats, ROLE))
+    await database.take_role(ROLE, time.time())
+    catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
+    await ensure_streams(bus)
+    scheduler = Scheduler(configuration, SchedulingSource(configuration, catalog), database, bus)
+    await scheduler.wake.listen(bus, WAKE, EVENT_RANKING)
+    await answer_health(bus, ROLE, lambda: probe(database, bus))
+    return scheduler
 
 
 class Scheduler:
@@ -75,15 +84,14 @@ class Scheduler:
         self._source = source
         self._database = database
         self._bus = bus
-        self._cycle = 0
-        self._reasons: tuple[WaitReason, ...] = ()
+        self._cycle: int | None = None
+        self._reasons: frozenset[WaitReason] | None = None
         self._policies = {
             partition.nodesort.type: load_node_sort(partition.nodesort.type) for partition in configuration.partitions
         }
 
     async def run(self) -> None:
         """Look whenever woken."""
-        self._cycle = await self._database.read(last_cycle)
         while True:
             if not await self.run_once(time.time()):
                 await self.wake.wait(LOOK_EVERY_S)
@@ -100,12 +108,13 @@ class Scheduler:
 
     async def _commit(self, outcomes: list[CycleOutcome], now: float) -> bool:
         new = self._allocations(outcomes)
-        reasons = tuple(reason for outcome in outcomes for reason in outcome.reasons)
-        changed = set(reasons) != set(self._reasons)
+        reasons = frozenset(reason for outcome in outcomes for reason in outcome.reasons)
+        changed = reasons != self._reasons  # so at first: what a predecessor left may be out of date
         if not new and not changed:
             return False
-        self._cycle += 1
-        cycle = self._cycle
+        if self._cycle is None:
+            self._cycle = await self._database.read(last_cycle)
+        self._cycle = cycle = self._cycle + 1
 
         def commit(connection: Connection) -> int:
             if changed:

@@ -7,6 +7,7 @@ import msgspec
 from rankd.core.admission.admit import AdmissionTables, Submitter, admit
 from rankd.core.errors import Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.store.job import check_size
 from rankd.wire.codec import decode_job, decode_submission
 from rankd.wire.message import Accepted, BatchReply, Rejected
 
@@ -28,11 +29,13 @@ def read_submission(payload: bytes, submitter: Submitter, tables: AdmissionTable
     """
     message = decode_submission(payload)
     if isinstance(message, JobRequest):
+        check_size(len(payload))
         job = admit(message, submitter, tables)
         return Submission(is_batch=False, accepted=[job], places=[0], rejected=[])
     submission = Submission(is_batch=True, accepted=[], places=[], rejected=[])
     for place, raw in enumerate(message.jobs):
         try:
+            check_size(len(memoryview(raw)))
             submission.accepted.append(admit(decode_job(raw), submitter, tables))
             submission.places.append(place)
         except Refused as error:

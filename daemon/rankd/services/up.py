@@ -64,7 +64,7 @@ async def run(options: UpOptions, stop: asyncio.Event, on_ready: Callable[[Up], 
     """
     load_configuration(options.config)
     options.directory.mkdir(parents=True, exist_ok=True)
-    lock = acquire_or_fail(options.directory / "up.lock", "rankd up")
+    lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:
         await _Machine(options, on_ready).run(stop)
     finally:

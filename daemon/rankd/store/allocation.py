@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.model.job import Event, JobRequest, State
+from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
 from rankd.core.placement.cycle import WaitReason
-from rankd.store.job import Change, apply_changes, last_id, read_states
+from rankd.store.job import MAX_JOB_BYTES, Change, apply_changes, last_id, read_states
 from rankd.wire.message import AllocationMessage, StartJob
 
 _REQUEST = msgspec.json.Decoder(JobRequest)
+
+AROUND_BYTES = 1_000
+"""What a start holds beside the request and the nodes, about."""
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +44,11 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cycle: int, now: float) -> int:
-    """Allocate what is still as the cycle saw it; returns how many. Others were cancelled or held meanwhile."""
+    """Allocate what is still as the cycle saw it; returns how many.
+
+    Others were cancelled or held meanwhile, or a node of theirs takes nothing more.
+    """
+    up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
     states = read_states(connection, [entry.job for entry in new])
     revisions = _revisions(connection, [entry.job for entry in new])
     next_id = last_id(connection, "allocations") + 1
@@ -47,8 +56,10 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
     rows: list[tuple[object, ...]] = []
     parts: list[tuple[int, str]] = []
     for entry in new:
-        state = states.get(entry.job)
+        state = states.pop(entry.job, None)  # popped: a job that is named twice is allocated once
         if state is None or state.state is not State.PENDING or revisions[entry.job] != entry.revision:
+            continue
+        if not up.issuperset(entry.nodes):
             continue
         allocation = next_id + len(rows)
         nodes = json.dumps(entry.nodes)
@@ -81,6 +92,14 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
     return len(rows)
 
 
+def _nodes_up(connection: Connection, nodes: Collection[str]) -> set[str]:
+    rows = connection.exec_driver_sql(
+        f"SELECT name FROM nodes WHERE state = '{NodeState.UP}' AND name IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(nodes)),),
+    )
+    return {row[0] for row in rows}
+
+
 def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
     rows = connection.exec_driver_sql(
         "SELECT id, revision FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
@@ -89,7 +108,7 @@ def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def save_reasons(connection: Connection, reasons: Sequence[WaitReason]) -> None:
+def save_reasons(connection: Connection, reasons: Collection[WaitReason]) -> None:
     """Why jobs wait, per queue and shape, as the newest cycle found it."""
     connection.exec_driver_sql("DELETE FROM wait_reasons")
     if reasons:
@@ -115,7 +134,7 @@ class Unpublished(msgspec.Struct, frozen=True, kw_only=True):
 
 def unpublished(connection: Connection) -> Unpublished:
     """What the records say is not sent yet."""
-    starts: dict[tuple[int, str], list[StartJob]] = {}
+    starts: dict[tuple[int, str], list[tuple[StartJob, int]]] = {}
     rows = connection.exec_driver_sql(
         'SELECT l.id, l.job_id, l.cycle, l.nodes, l.resources, j."user", j.name, j.request'
         " FROM allocations l JOIN jobs j ON j.id = l.job_id WHERE l.published = 0 ORDER BY l.id LIMIT 2000"
@@ -133,7 +152,7 @@ def unpublished(connection: Connection) -> Unpublished:
                 resources=json.loads(resources),
                 request=_REQUEST.decode(request),
             )
-            starts.setdefault((cycle, node), []).append(start)
+            starts.setdefault((cycle, node), []).append((start, len(request.encode()) + len(nodes) + AROUND_BYTES))
     cancels, cancelled = _cancellations(connection)
     publications = [
         Publication(
@@ -141,9 +160,23 @@ def unpublished(connection: Connection) -> Unpublished:
             message=AllocationMessage(starts=jobs),
             message_id=f"start-{node}-{jobs[0].allocation}-{jobs[-1].allocation}",
         )
-        for (_, node), jobs in starts.items()
+        for (_, node), sized in starts.items()
+        for jobs in _messages(sized)
     ]
     return Unpublished(starts=publications, started=[row[0] for row in rows], cancels=cancels, cancelled=cancelled)
+
+
+def _messages(jobs: Sequence[tuple[StartJob, int]]) -> Iterator[list[StartJob]]:
+    """Jobs and their sizes in parts that a broker takes: several that are together no larger than one may be."""
+    part: list[StartJob] = []
+    total = 0
+    for job, size in jobs:
+        if part and total + size > MAX_JOB_BYTES:
+            yield part
+            part, total = [], 0
+        part.append(job)
+        total += size
+    yield part
 
 
 def _cancellations(connection: Connection) -> tuple[list[Publication], list[int]]:
@@ -159,11 +192,16 @@ def _cancellations(connection: Connection) -> tuple[list[Publication], list[int]
         Publication(
             node=node,
             message=AllocationMessage(cancels=ids),
-            message_id=f"cancel-{node}-{ids[0]}-{ids[-1]}-{len(ids)}",
+            message_id=f"cancel-{node}-{_digest(ids)}",
         )
         for node, ids in by_node.items()
     ]
     return publications, [row[0] for row in rows]
+
+
+def _digest(ids: Sequence[int]) -> str:
+    """Of all ids: the stream drops a message whose id it has seen, and with it whatever else it holds."""
+    return hashlib.blake2b(json.dumps(ids).encode(), digest_size=16).hexdigest()
 
 
 def mark_published(connection: Connection, allocations: Sequence[int], cancels: Sequence[int]) -> None:

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
 WAL_CHECKPOINT_BYTES = 4 * 2**20
+NO_EPOCH = 0
 
 
 def sqlite_path(url: str) -> Path:
@@ -142,7 +143,8 @@ class Database(AbstractAsyncContextManager["Database"]):
             Unavailable: ``already_running``: somebody else holds it.
         """
         path = self.path.with_name(f"{self.path.name}.{role}.lock")
-        lock = await asyncio.to_thread(acquire_or_fail, path, role)
+        lock = await acquire_or_fail(path, role)
+        self._roles[role] = (NO_EPOCH, lock)  # kept from here on, so that closing gives it back
         epoch = await self.write(lambda connection: _next_epoch(connection, role, now))
         self._roles[role] = (epoch, lock)
         return epoch

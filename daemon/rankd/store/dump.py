@@ -157,7 +157,10 @@ def _association(row: Row, now: float) -> Row:
 
 def _nodes(connection: Reader) -> list[Row]:
     rows = fetch(connection, "SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name")
-    return [row | {"labels": msgspec.json.decode(row["labels"])} for row in rows]
+    return [
+        row | {"capacity": shown_resources(row["capacity"]), "labels": msgspec.json.decode(row["labels"])}
+        for row in rows
+    ]
 
 
 def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int]]:

@@ -13,11 +13,15 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import vcore_of
+from rankd.core.errors import Refused
 from rankd.core.model.job import AcceptedJob, Event, State, next_state
 from rankd.core.placement.request import Shape
 from rankd.store.catalog import Catalog, add_association
 
 _encode = msgspec.json.Encoder().encode
+
+MAX_JOB_BYTES = 256 * 2**10
+"""NATS servers take messages of 1 MB unless they are told otherwise."""
 
 Value = str | int | float | bool | None
 
@@ -83,6 +87,17 @@ _INSERT_EVENT = (
 )
 
 
+def check_size(n_bytes: int) -> None:
+    """Nothing where a job of that size, as JSON, can be sent to its nodes with what is said about it.
+
+    Raises:
+        Refused: ``too_large``.
+    """
+    if n_bytes > MAX_JOB_BYTES:
+        message = f"the job has {n_bytes} bytes, {MAX_JOB_BYTES} are allowed; put what is large into a file"
+        raise Refused("too_large", message, status=413)
+
+
 def last_id(connection: Connection, table: str) -> int:
     """The largest id that the table ever gave."""
     row = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).first()
@@ -139,7 +154,7 @@ def _row(connection: Connection, job: int, event: int, entry: NewJob, catalog: C
         association_of(connection, accepted, catalog, entry.at),
         queue,
         catalog.qos[accepted.qos],
-        _application(connection, queue, request.application, entry.at),
+        application_of(connection, queue, request.application, entry.at),
         request.name or request.command[0].rsplit("/", 1)[-1],
         State.PENDING,
         accepted.held,
@@ -194,7 +209,8 @@ def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catal
     return catalog.associations[pair]
 
 
-def _application(connection: Connection, queue: int, name: str | None, now: float) -> int | None:
+def application_of(connection: Connection, queue: int, name: str | None, now: float) -> int | None:
+    """The id of an application in a queue, made if this is its first job; None for a job without one."""
     if not name:
         return None
     connection.exec_driver_sql(

@@ -21,13 +21,13 @@ MAX_SELECTED = 1_000_000
 
 
 def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
-    """Ids of jobs that have not ended and meet the filter."""
+    """Ids of jobs that have not ended and meet the filter; queues are looked up ignoring case."""
     conditions, values = ["j.ended_at IS NULL"], []
     columns = {
         "j.id": [chosen.id] if chosen.id is not None else chosen.ids,
         'j."user"': chosen.users,
         "a.account": chosen.accounts,
-        "q.path": chosen.queues,
+        "lower(q.path)": None if chosen.queues is None else [queue.lower() for queue in chosen.queues],
         "q.partition": chosen.partitions,
         "j.state": chosen.states,
         "j.name": chosen.names,

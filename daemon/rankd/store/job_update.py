@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
@@ -15,10 +16,10 @@ from sqlalchemy import Connection
 from rankd.core.admission.admit import AdmissionTables, Submitter, admit, vcore_of
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.errors import Refused
-from rankd.core.model.job import AcceptedJob, Event, JobRequest, State
+from rankd.core.model.job import URGENCY_HOLD, AcceptedJob, Event, JobRequest, State
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 from rankd.store.catalog import Catalog
-from rankd.store.job import Change, Value, apply_changes, association_of, shape_of
+from rankd.store.job import Change, Value, application_of, apply_changes, association_of, check_size, shape_of
 from rankd.wire.codec import encode
 from rankd.wire.message import Failed, JobUpdate, SelectionReply
 
@@ -99,7 +100,8 @@ def _change(
     if stored.state is not State.PENDING:
         raise Refused("not_pending", f"job {job} is {stored.state}; only pending jobs can be changed", status=409)
     request = msgspec.structs.replace(stored.request, **_given(update))
-    accepted = admit(request, Submitter(stored.user, asker.privileged), tables, stored.resolved)
+    may_keep_urgency = asker.privileged or update.urgency is msgspec.UNSET
+    accepted = admit(request, Submitter(stored.user, may_keep_urgency), tables, stored.resolved)
     return Change(
         job=job,
         state=stored.state,
@@ -121,9 +123,13 @@ def _fixed(update: JobUpdate) -> dict[str, int | None]:
 
 def _columns(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> dict[str, Value]:
     request = accepted.request
+    encoded = encode(request)
+    check_size(len(encoded))
+    queue = catalog.queues[accepted.partition, accepted.queue.lower()]
     columns: dict[str, Value] = {
         "association_id": association_of(connection, accepted, catalog, now),
-        "queue_id": catalog.queues[accepted.partition, accepted.queue.lower()],
+        "queue_id": queue,
+        "application_id": application_of(connection, queue, request.application, now),
         "qos_id": catalog.qos[accepted.qos],
         "urgency": accepted.urgency,
         "time_limit_s": request.time_limit_s,
@@ -131,47 +137,36 @@ def _columns(connection: Connection, accepted: AcceptedJob, catalog: Catalog, no
         "resources": json.dumps(accepted.resources),
         "shape": shape_of(accepted).key(),
         "comment": request.comment,
-        "request": encode(request).decode(),
+        "request": encoded.decode(),
     }
     return columns | ({"name": request.name} if request.name else {})
 
 
 def _hold(stored: _Stored, accepted: AcceptedJob, update: JobUpdate, now: float) -> dict[str, Value]:
-    """Only a change of the urgency holds or releases; any other leaves the job's age alone."""
-    if update.urgency is msgspec.UNSET:
+    """Only a change of the urgency to or from 0 holds or releases; any other leaves the job's age alone."""
+    was_held, is_held = (urgency == URGENCY_HOLD for urgency in (stored.request.urgency, accepted.urgency))
+    if update.urgency is msgspec.UNSET or is_held == was_held:
         return {}
-    held = accepted.urgency == 0
-    if held == stored.held:
-        return {}
-    eligible = None if held or stored.blocked_by is not None else now
-    return {"held": held, "eligible_at": eligible}
+    if is_held:
+        return {"held": True, "eligible_at": None}
+    return {"held": False, "eligible_at": None if stored.blocked_by is not None else now}
 
 
 def _read(connection: Connection, ids: Sequence[int]) -> dict[int, _Stored]:
     rows = connection.exec_driver_sql(
         'SELECT j.id, j."user", j.state, j.held, j.blocked_by, j.eligible_at, j.class_value, j.priority_class,'
-        " j.preemption_policy, j.request, a.account, q.path, q.partition, s.name"
+        " j.preemption_policy, j.request, j.urgency, a.account, q.path, q.partition, s.name"
         " FROM json_each(?) w JOIN jobs j ON j.id = w.value JOIN associations a ON a.id = j.association_id"
         " JOIN queues q ON q.id = j.queue_id JOIN qos s ON s.id = j.qos_id",
         (json.dumps(list(ids)),),
     )
-    return {row[0]: _stored(*row[1:]) for row in rows}
+    return {row[0]: _stored(row) for row in rows}
 
 
-def _stored(
-    user: str,
-    state: str,
-    held: bool,
-    blocked_by: str | None,
-    eligible_at: float | None,
-    class_value: int,
-    class_name: str | None,
-    policy: str,
-    request: str,
-    *names: str,
-) -> _Stored:
-    """A row; what was resolved takes the place of what was asked for."""
-    account, queue, partition, qos = names
+def _stored(row: Any) -> _Stored:  # noqa: ANN401 - a database row
+    """What was resolved, or set later, takes the place of what was asked for."""
+    (_, user, state, held, blocked_by, eligible_at, class_value, class_name, policy, request, urgency,
+     account, queue, partition, qos) = row  # fmt: skip
     return _Stored(
         user=user,
         state=State(state),
@@ -180,6 +175,12 @@ def _stored(
         eligible_at=eligible_at,
         resolved=Resolved(class_value=class_value, name=class_name, preemption_policy=policy),
         request=msgspec.structs.replace(
-            _REQUEST.decode(request), user=None, account=account, queue=queue, partition=partition, qos=qos
+            _REQUEST.decode(request),
+            user=None,
+            urgency=urgency,
+            account=account,
+            queue=queue,
+            partition=partition,
+            qos=qos,
         ),
     )

@@ -6,14 +6,17 @@ busy handler is unfair. The kernel's file lock is neither; it is released when i
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from rankd.core.errors import Unavailable
+
+ASK_EVERY_S = 0.05
 
 
 class FileLock:
@@ -45,17 +48,19 @@ class FileLock:
         os.close(self._descriptor)
 
 
-def acquire_or_fail(path: Path, what: str, patience_s: float = 2.0) -> FileLock:
+async def acquire_or_fail(path: Path, what: str, patience_s: float = 2.0) -> FileLock:
     """A lock held until its ``close``; ``patience_s`` lets a predecessor finish dying.
 
     Raises:
         Unavailable: ``already_running``, naming what holds it.
     """
     lock = FileLock(path)
-    deadline = time.monotonic() + patience_s
-    while not lock.try_acquire():
-        if time.monotonic() > deadline:
-            lock.close()
-            raise Unavailable("already_running", f"another {what} is running on {path}; stop it first")
-        time.sleep(0.05)
+    with ExitStack() as unless_acquired:
+        unless_acquired.callback(lock.close)
+        deadline = time.monotonic() + patience_s
+        while not lock.try_acquire():
+            if time.monotonic() > deadline:
+                raise Unavailable("already_running", f"another {what} is running on {path}; stop it first")
+            await asyncio.sleep(ASK_EVERY_S)  # the kernel tells nobody that a lock is free
+        unless_acquired.pop_all()
     return lock

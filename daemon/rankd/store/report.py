@@ -26,9 +26,7 @@ def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], 
 
 
 def _of_record(connection: Connection, report: Report) -> Report:
-    """With the job of the record: an agent that was told to end what it never started does not know it."""
-    if report.job:
-        return report
+    """With the job of the record, which an agent that was told to end what it never started does not know."""
     row = connection.exec_driver_sql("SELECT job_id FROM allocations WHERE id = ?", (report.allocation,)).first()
     return msgspec.structs.replace(report, job=row[0]) if row else report
 
@@ -83,7 +81,8 @@ def _ended(connection: Connection, node: str, report: Report, max_requeues: int,
     if not first.rowcount or state is None:
         return
     parts = connection.exec_driver_sql(
-        "SELECT ended_at, exit_status, signal, cause FROM allocation_nodes WHERE allocation_id = ? ORDER BY ended_at",
+        "SELECT ended_at, exit_status, signal, cause FROM allocation_nodes WHERE allocation_id = ?"
+        " ORDER BY ended_at, node",
         (report.allocation,),
     ).all()
     if any(ended is None for ended, *_ in parts):

@@ -52,7 +52,8 @@ class Size:
         total_cores = groups.partition_cores[jobs.partitions]
         with np.errstate(divide="ignore", invalid="ignore"):
             sizes = self._sizes(jobs.nodes.astype(np.float64), jobs.cores, total_nodes, total_cores, jobs.time_limits_s)
-        return np.clip(np.where(np.isfinite(sizes), sizes, 0.0), 0.0, 1.0)
+        sizes[~np.isfinite(sizes)] = 0.0
+        return np.clip(sizes, 0.0, 1.0, out=sizes)
 
     def _sizes(
         self, n: FloatArray, c: FloatArray, total_n: FloatArray, total_c: FloatArray, limit_s: FloatArray

@@ -56,11 +56,17 @@ def answer(
         ranking=[ids[number] for number in ranking.ids.tolist()],
         allocations=[AllocationResult(job=ids[p.job], nodes=list(p.nodes)) for p in placed.placements],
         reservations=[],
-        warnings=[
-            *warnings,
-            *(Warned(code=error.code, message=error.message) for error in ranking.priorities.failures),
-        ],
+        warnings=[*warnings, *_warnings(situation, ranking)],
     )
+
+
+def _warnings(situation: Situation, ranking: Ranking) -> Iterator[Warned]:
+    for error in ranking.priorities.failures:
+        yield Warned(code=error.code, message=f"{error.message}; it counts 0")
+    for node in situation.inventory.nodes:
+        if node.partition not in situation.forest.names:
+            message = f"node '{node.name}' is in the partition '{node.partition}', which queues does not have"
+            yield Warned(code="unknown_partition", message=message)
 
 
 def _ids(situation: Situation) -> dict[int, Id]:

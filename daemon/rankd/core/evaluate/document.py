@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -109,6 +110,8 @@ class Document(_Section, frozen=True, kw_only=True):
 
 
 _DECODER = msgspec.json.Decoder(Document)
+_READ_LATER: dict[object, object] = {Raw | UnsetType: Any, list[Raw] | None: list[Any] | None}
+"""Sections that are kept as text, and what can be said of them here."""
 
 
 def decode(data: bytes) -> Document:
@@ -147,17 +150,20 @@ def _not_finite(value: object, path: str) -> Iterator[Problem]:
 
 def _problems(value: object, kind: Any, path: str) -> list[Problem]:  # noqa: ANN401 - any annotation
     """What is wrong with a value of this kind, as deep inside it as can be said."""
-    if kind in (Raw, Raw | UnsetType):
-        return []
-    if kind != list[Raw] | None:
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            message = str(error).partition(" - at `")[0]
-            return list(_inner(value, kind, path)) or [Problem(path=path, message=message)]
-    elif not isinstance(value, list | None):
-        return [Problem(path=path, message="Expected `array | null`")]
+    try:
+        msgspec.convert(value, _READ_LATER.get(kind, kind))
+    except msgspec.ValidationError as error:
+        message = str(error).partition(" - at `")[0] + _known(kind)
+        return list(_inner(value, kind, path)) or [Problem(path=path, message=message)]
     return []
+
+
+def _known(kind: Any) -> str:  # noqa: ANN401 - any annotation
+    """The words that would do, where only some do."""
+    words: tuple[str, ...] = get_args(kind) if get_origin(kind) is Literal else ()
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        words = tuple(kind)
+    return f"; known: {', '.join(words)}" if words else ""
 
 
 def _inner(value: object, kind: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401 - any annotation

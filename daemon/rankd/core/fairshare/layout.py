@@ -90,7 +90,8 @@ def add_to_ancestors(totals: FloatArray, parents: IntArray, account_levels: Sequ
 def fraction(part: FloatArray, whole: FloatArray) -> FloatArray:
     """``part / whole``, and 0 where the whole is 0."""
     positive = whole > 0
-    return np.where(positive, part / np.where(positive, whole, 1.0), 0.0)
+    with np.errstate(over="ignore"):  # root's, which has no siblings: not used
+        return np.where(positive, part / np.where(positive, whole, 1.0), 0.0)
 
 
 def _share_tree(parents: IntArray, is_parent_shares: BoolArray, parts: Sequence[slice]) -> tuple[IntArray, IntArray]:

@@ -70,11 +70,11 @@ def parse_amount(resource: str, value: Amount) -> int:
     if isinstance(value, bool) or value != value or value in (float("inf"), float("-inf")) or value < 0:  # noqa: PLR0124 - NaN
         raise ValueError(f"{value} is no amount; write a number of at least 0, or a quantity such as 500m, 8Gi")
     scaled = value * 1000 if resource == VCORE else value
+    if scaled > LARGEST:
+        raise ValueError(f"{value} is larger than 64 bits hold")
     amount = round(scaled)
     if abs(amount - scaled) > (1e-6 if resource == VCORE else 0):
         raise ValueError(f"{value} of {resource} can't be divided that finely")
-    if amount > LARGEST:
-        raise ValueError(f"{value} is larger than 64 bits hold")
     return amount
 
 

@@ -78,7 +78,7 @@ class Qos(_Setting, frozen=True, kw_only=True):
     """A quality of service: its priority among all, or a factor outright, and what usage under it costs."""
 
     name: str
-    priority: Annotated[int, Meta(ge=0)] = 0
+    priority: Annotated[int, Meta(ge=0, le=2**53)] = 0
     factor: Annotated[float, Meta(ge=0, le=1)] | None = None
     usage_factor: Annotated[float, Meta(ge=0)] = 1.0
 

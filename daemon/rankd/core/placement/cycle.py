@@ -92,16 +92,16 @@ class _Cycle:
 
     def _try(self, queue: int, candidate: Candidate, shape: Shape, key: int) -> tuple[str, str] | None:
         """Start the job, or say why not."""
-        if over := self.walk.over_quota(queue, candidate.amount):
+        if over := self.walk.over_quota(queue, _scaled(shape.resources, shape.min_nodes)):
             return QUEUE_QUOTA, f"{over[0]} is at its maximum of {over[1]}"
         if key in self.full:
             return self.full[key]
-        places = self.table.choose(shape)
+        places = self.table.choose(shape, self.walk.allowed(queue, shape.resources, shape.nodes))
         if not places:
             self.full[key] = self._why_none(shape)
             return self.full[key]
         self.table.take(places, shape)
-        self.walk.started(queue, _scaled(shape.resources, len(places)))
+        self.walk.started(queue, candidate.amount, _scaled(shape.resources, len(places)))
         names = tuple(self.table.nodes[place].name for place in places)
         self.placements.append(Placement(candidate.job, names))
         return None

@@ -83,15 +83,18 @@ class NodeTable:
         wanted = np.array([shape.resources.get(kind, 0) for kind in self.types], dtype=np.int64)
         return np.asarray((amounts >= wanted).all(axis=1))
 
-    def choose(self, shape: Shape) -> list[int]:
-        """Places of the nodes that the shape gets now, best first; empty if fewer than ``min_nodes`` fit."""
+    def choose(self, shape: Shape, most: int | None = None) -> list[int]:
+        """Places of the nodes that the shape gets now, best first; empty if fewer than ``min_nodes`` fit.
+
+        ``most``: no more than so many, though it asks for more (at least ``min_nodes``).
+        """
         places = np.flatnonzero(self.fitting(shape))
         if len(places) < shape.min_nodes:
             return []
         if shape.nodes == 1:
             return [int(places[np.argmin(self._keys[places])])]
         best = places[np.argsort(self._keys[places], kind="stable")]
-        return [int(place) for place in best[: shape.nodes]]
+        return [int(place) for place in best[: shape.nodes if most is None else min(most, shape.nodes)]]
 
     def take(self, places: Sequence[int], shape: Shape) -> None:
         """Use up what the shape asks for on these nodes; an exclusive one takes them whole."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -31,13 +32,14 @@ class Candidate(msgspec.Struct, frozen=True):
 class _Live:
     """One queue's state during a cycle."""
 
-    __slots__ = ("best", "children", "heap", "key", "pending", "queue", "used", "waiting")
+    __slots__ = ("best", "best_from", "children", "heap", "key", "pending", "queue", "used", "waiting")
 
     def __init__(self, queue: QueueView, used: Resources) -> None:
         self.queue = queue
         self.used = dict(used)
         self.pending: Resources = {}
         self.waiting: deque[Candidate] = deque()
+        self.best_from: deque[int] = deque()
         self.children: list[_Live] = []
         self.heap: list[tuple[Key, int]] = []
         self.best: int | None = None
@@ -65,7 +67,9 @@ class Traversal:
         self._refresh_below(self._root)
 
     def _fill(self, queue: int, jobs: Sequence[Candidate]) -> None:
-        self._live[queue].waiting.extend(jobs)
+        leaf = self._live[queue]
+        leaf.waiting.extend(jobs)
+        leaf.best_from.extendleft(accumulate((job.priority for job in reversed(jobs)), max))
         total: Resources = {}
         for job in jobs:
             _add(total, job.amount)
@@ -105,7 +109,7 @@ class Traversal:
     def _best(self, live: _Live) -> int | None:
         """The highest priority that the queue's remaining jobs show inside it."""
         if not live.children:
-            return live.waiting[0].priority if live.waiting else None
+            return live.best_from[0] if live.best_from else None
         shown = self._first_child(live)
         if shown is None:
             return None
@@ -127,6 +131,7 @@ class Traversal:
         """Each candidate once, in the order in which it is its turn."""
         while (leaf := self._next_leaf()) is not None:
             candidate = leaf.waiting.popleft()
+            leaf.best_from.popleft()
             yield leaf.queue.id, candidate
             for live in self._path(leaf.queue.id):
                 self._refresh(live)
@@ -137,12 +142,25 @@ class Traversal:
             live = self._first_child(live)
         return live if live is not None and live.waiting else None
 
-    def started(self, queue: int, amount: Resources) -> None:
-        """The candidate just handed out was placed: its amount moves from pending to used on the whole path."""
+    def started(self, queue: int, asked: Resources, given: Resources) -> None:
+        """The candidate just handed out was placed: no more pending, used instead, on the whole path.
+
+        It may have been given less than it asked for: fewer nodes.
+        """
         for live in self._path(queue):
-            _add(live.used, amount)
-            for kind, value in amount.items():
+            _add(live.used, given)
+            for kind, value in asked.items():
                 live.pending[kind] = live.pending.get(kind, 0) - value
+
+    def allowed(self, queue: int, per_node: Resources, most: int) -> int:
+        """How many nodes of so much the configured maxima on the path leave room for, up to ``most``."""
+        rooms = [
+            (live.queue.maximum[kind] - live.used.get(kind, 0)) // value
+            for live in self._path(queue)
+            for kind, value in per_node.items()
+            if kind in live.queue.maximum and value > 0
+        ]
+        return max(0, min([most, *rooms]))
 
     def over_quota(self, queue: int, amount: Resources) -> tuple[str, str] | None:
         """The first queue on the path whose configured maximum the amount would break, and the resource."""

@@ -98,16 +98,25 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
         return JobColumns(**{name: getattr(self, name)[places] for name in self.__struct_fields__})
 
     def merge(self, gone: IntArray, rows: Sequence[Sequence[float | int | None]]) -> JobColumns:
-        """Without the jobs of ``gone``, with ``rows`` (which replace jobs of the same id). O(n)."""
+        """Without the jobs of ``gone``, with ``rows`` (which replace jobs of the same id). O(n): one copy."""
         added = JobColumns.from_rows(rows)
-        kept_mask = ~np.isin(self.ids, np.concatenate([gone, added.ids]), assume_unique=False)
-        kept = self if kept_mask.all() else self.take(np.flatnonzero(kept_mask))
-        if not len(added):
-            return kept
-        both = JobColumns(
-            **{name: np.concatenate([getattr(kept, name), getattr(added, name)]) for name in self.__struct_fields__}
-        )
-        return both if _ascending(both.ids) else both.take(np.argsort(both.ids, kind="stable"))
+        if not len(self):
+            return added
+        leaving = np.concatenate([gone, added.ids])
+        places = np.minimum(np.searchsorted(self.ids, leaving), len(self) - 1)
+        stays = np.ones(len(self), dtype=bool)
+        stays[places[self.ids[places] == leaving]] = False
+        if stays.all() and not len(added):
+            return self
+        return self._with(np.flatnonzero(stays), added)
+
+    def _with(self, kept: NDArray[np.intp], added: JobColumns) -> JobColumns:
+        """The jobs at ``kept`` and those of ``added``, by id; there must be a job, whose values fill the gaps first."""
+        before = np.searchsorted(self.ids[kept], added.ids)
+        merged = self.take(np.insert(kept, before, 0))
+        for name in self.__struct_fields__:
+            getattr(merged, name)[before + np.arange(len(added))] = getattr(added, name)
+        return merged
 
 
 def _ascending(ids: IntArray) -> bool:

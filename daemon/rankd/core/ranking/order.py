@@ -9,8 +9,8 @@ How: every queue is a sequence of jobs with, for each position, the priority tha
 jobs shows to the parent. That never rises along the sequence, so a parent's sequence is a stable sort of its
 children's, put end to end in the children's order. All jobs are laid out leaf by leaf, in pre-order, so that a
 queue's are always together; then the queues of one depth are settled at once, the deepest first. A queue that
-shows its jobs' own priorities is left to the sort of the next queue above that needs one: without fences and
-offsets there is a single sort.
+shows what its jobs show is left to the sort of the next queue above that needs one, which puts them in the same
+order: without fences and offsets one sort does for the whole tree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 Places = NDArray[np.intp]
 
 PACKED_BITS = 64
-"""What :func:`stable_order` packs keys into; less than a key and a place need makes it take the general path."""
+"""What :func:`stable_order` packs into; a key that does not fit beside a place makes it take the general path."""
 
 _APART = 2**33
 """More than two priorities can differ by."""
@@ -84,7 +84,10 @@ class _Subtree(NamedTuple):
 
 
 class _Forest:
-    """The queues below some roots: ``leaves`` in pre-order (indices), which are ``disabled``, ``subtrees`` by depth."""
+    """The queues below some roots: the ``leaves``' indices in pre-order, which are ``disabled``; subtrees by depth.
+
+    ``leaf_places`` int64 (n_queues,): each queue's place among the leaves.
+    """
 
     def __init__(self, queues: Sequence[OrderQueue], roots: Sequence[int]) -> None:
         self.leaves: list[int] = []
@@ -92,6 +95,8 @@ class _Forest:
         for root in roots:
             self._visit(queues, root, QueueProperties(), 0)
         self.disabled = np.array([not queues[leaf].properties.sort_priority for leaf in self.leaves], dtype=bool)
+        self.leaf_places = np.full(len(queues), _NO_LEAF)
+        self.leaf_places[self.leaves] = np.arange(len(self.leaves))
 
     def _visit(self, queues: Sequence[OrderQueue], index: int, above: QueueProperties, depth: int) -> None:
         queue, first = queues[index], len(self.leaves)
@@ -100,12 +105,6 @@ class _Forest:
         if not queue.children:
             self.leaves.append(index)
         self.subtrees.setdefault(depth, []).append(_Subtree(queue, above, first, len(self.leaves)))
-
-    def places(self, n_queues: int) -> IntArray:
-        """By queue its place among the leaves, int64 (n_queues,)."""
-        places = np.full(n_queues, _NO_LEAF)
-        places[self.leaves] = np.arange(len(self.leaves))
-        return places
 
 
 class _Layout(NamedTuple):
@@ -137,39 +136,31 @@ def order_jobs(
     the layout, once for the whole, and per depth once for what is below fences and offsets.
     """
     forest = _Forest(queues, roots)
-    leaves = forest.places(len(queues))[jobs.queues]
-    ranked = jobs.eligible & (leaves != _NO_LEAF)
-    places = np.flatnonzero(ranked if waiting is None else ranked & ~waiting)
-    places = places[np.argsort(jobs.submitted_at[places], kind="stable")]
-    layout = _lay_out(jobs, priorities, places, leaves, forest, applications)
+    ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
+    layout = _lay_out(jobs, priorities, ranked, forest, applications)
     for depth in sorted(forest.subtrees, reverse=True):
         _settle(forest.subtrees[depth], layout)
     return layout.places[stable_order([-layout.shown])]
 
 
 def _lay_out(
-    jobs: JobColumns,
-    priorities: IntArray,
-    places: Places,
-    leaves: IntArray,
-    forest: _Forest,
-    applications: Applications,
+    jobs: JobColumns, priorities: IntArray, ranked: BoolArray, forest: _Forest, applications: Applications
 ) -> _Layout:
-    """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all).
-
-    ``places`` are by submission; ``leaves`` (n_jobs,) are places among the forest's.
-    """
-    entries: list[IntArray] = []
+    """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all)."""
+    leaves = forest.leaf_places[jobs.queues]
+    places = np.flatnonzero(ranked & (leaves != _NO_LEAF))
+    places = places[np.argsort(jobs.submitted_at[places], kind="stable")]
+    keys: list[IntArray] = []
     of = jobs.applications[places]
     if (of != NO_GROUP).any():
-        entries = [_entry_places(of, jobs.submitted_at[places], applications)]
+        keys = [_entry_places(of, jobs.submitted_at[places], applications)]
         # inside an application priority counts even there: such jobs change places with each other beforehand
         inside = np.flatnonzero((of != NO_GROUP) & forest.disabled[leaves[places]])
         best = inside[stable_order([-priorities[places[inside]]])]
-        places[inside], entries[0][inside] = places[best], entries[0][best]
-    own = leaves[places]
-    places = places[stable_order([*entries, own])]
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=len(forest.leaves)))])
+        places[inside], keys[0][inside] = places[best], keys[0][best]
+    keys.append(leaves[places])
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(keys[-1], minlength=len(forest.leaves)))])
+    places = places[stable_order(keys)]
     return _Layout(places, priorities[places], bounds)
 
 
@@ -183,11 +174,13 @@ def _entry_places(of: IntArray, submitted_at: FloatArray, applications: Applicat
     order = np.lexsort((applications.id_places, applications.created_at, fair))
     created_at = applications.created_at[order[: np.count_nonzero(fair == 0)]]
     starts = np.searchsorted(submitted_at, created_at, side="right")
-    named = np.empty_like(order)
-    named[order] = np.arange(1, 2 * len(order), 2)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(1, 2 * len(order), 2)
     between = np.arange(0, 2 * len(starts) + 1, 2)
-    own = np.repeat(between, np.diff(starts, prepend=0, append=len(submitted_at)))
-    return np.where(of == NO_GROUP, own, named[of])
+    places = np.repeat(between, np.diff(starts, prepend=0, append=len(submitted_at)))
+    named = np.flatnonzero(of != NO_GROUP)
+    places[named] = ranks[of[named]]
+    return places
 
 
 def _settle(subtrees: Sequence[_Subtree], layout: _Layout) -> None:

@@ -48,13 +48,11 @@ class FactorValues(msgspec.Struct, frozen=True, kw_only=True):
 
     def of_jobs(self, jobs: JobColumns) -> FloatArray:
         """The values per job; a job outside every group has 0."""
-        groups = _group_of(self.per, jobs)
-        if groups is None:
-            return self.values
-        if not len(self.values):
-            return np.zeros(len(jobs))
-        values: FloatArray = self.values[groups]
-        return np.where(groups < 0, 0.0, values) if (groups < 0).any() else values
+        return _expand(self.values, 0.0, _group_of(self.per, jobs))
+
+    def points(self, jobs: JobColumns) -> FloatArray:
+        """Value times weight per job; of a group's value once, before it is expanded."""
+        return _expand(self.values * self.weight, 0.0 * self.weight, _group_of(self.per, jobs))
 
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,26 +109,29 @@ def weighted_sum(rows: Sequence[FactorValues], jobs: JobColumns) -> FloatArray:
     """Sum of weight times value, left to right."""
     total: FloatArray | None = None
     for row in rows:
-        points = row.of_jobs(jobs) * row.weight
+        points = row.points(jobs)
         total = points if total is None else np.add(total, points, out=total)
     return np.zeros(len(jobs)) if total is None else total
 
 
 def clamp_sum(class_values: IntArray, points_sums: FloatArray) -> IntArray:
     """``clamp_int32(class_value + trunc(points_sum))``; exact, since beyond 2^53 everything is clamped."""
-    return np.clip(np.trunc(points_sums) + class_values, INT32_MIN, INT32_MAX).astype(np.int64)
+    sums = np.trunc(points_sums)
+    sums += class_values
+    return np.clip(sums, INT32_MIN, INT32_MAX, out=sums).astype(np.int64)
 
 
 def apply_overrides(jobs: JobColumns, settings: PrioritySettings, priorities: IntArray) -> IntArray:
     """Policy first, then a fixed priority, then expedition, which nothing outranks."""
     if settings.policy == "class":
-        priorities = jobs.class_values.copy()
+        priorities = jobs.class_values
     elif settings.policy == "fcfs":
         priorities = initial_priority(jobs.ids)
-    fixed = ~np.isnan(jobs.fixed_priorities)
-    if fixed.any():
-        priorities = np.where(fixed, np.nan_to_num(jobs.fixed_priorities).astype(np.int64), priorities)
-    return np.where(jobs.urgencies == URGENCY_EXPEDITE, INT32_MAX, priorities)
+    overridden = priorities.copy()
+    fixed = np.flatnonzero(~np.isnan(jobs.fixed_priorities))
+    overridden[fixed] = jobs.fixed_priorities[fixed].astype(np.int64)
+    overridden[jobs.urgencies == URGENCY_EXPEDITE] = INT32_MAX
+    return overridden
 
 
 def initial_priority(ids: IntArray) -> IntArray:
@@ -141,6 +142,16 @@ def initial_priority(ids: IntArray) -> IntArray:
 def _group_of(per: Per, jobs: JobColumns) -> IntArray | None:
     columns = {Per.ASSOCIATION: jobs.associations, Per.QOS: jobs.qos, Per.QUEUE: jobs.queues}
     return columns.get(per)
+
+
+def _expand(values: FloatArray, outside: float, groups: IntArray | None) -> FloatArray:
+    """Values of groups as values of jobs; ``outside`` for a job in none."""
+    if groups is None:
+        return values
+    if not len(values):
+        return np.full(len(groups), outside)
+    expanded: FloatArray = values[groups]
+    return np.where(groups < 0, outside, expanded) if (groups < 0).any() else expanded
 
 
 def _keys(factor: Factor, context: FactorContext) -> IntArray:

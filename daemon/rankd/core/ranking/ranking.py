@@ -192,24 +192,25 @@ def _queue_rows(
 def _partition_rows(
     views: Sequence[QueueView],
     best: dict[int, int],
-    counts: Mapping[int, int],
+    counts: dict[int, int],
     pending: Mapping[int, Resources],
     used: Mapping[int, Resources],
 ) -> dict[int, QueueRow]:
     all_pending, all_used = roll_up(pending, views), roll_up(used, views)
-    all_counts = roll_up({queue: {"jobs": count} for queue, count in counts.items()}, views)
     rows = {}
     for view in reversed(views):
+        count = counts.get(view.id, 0)
         priority = lifted_priority(best.get(view.id), view.properties)
         if view.parent is None:
             priority = best.get(view.id)
         elif priority is not None:
             best[view.parent] = max(priority, best.get(view.parent, priority))
+            counts[view.parent] = counts.get(view.parent, 0) + count
         rows[view.id] = QueueRow(
             id=view.id,
             priority=priority,
             share=fair_share(all_used[view.id], view.guaranteed, view.effective_max),
-            pending_jobs=all_counts[view.id].get("jobs", 0),
+            pending_jobs=count,
             pending=all_pending[view.id],
             used=all_used[view.id],
         )
@@ -226,7 +227,7 @@ def _leaf_sums(
     queues, n_shapes = state.jobs.queues[places], len(state.shapes)
     largest = np.full(int(queues.max()) + 1, INT32_MIN)
     np.maximum.at(largest, queues, priorities[places])
-    codes, counts = np.unique(queues * n_shapes + state.jobs.shapes[places], return_counts=True)
+    codes, counts = _count(queues * n_shapes + state.jobs.shapes[places])
     owners, shapes = np.divmod(codes, n_shapes)
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     leaves = owners[firsts].tolist()
@@ -234,6 +235,15 @@ def _leaf_sums(
     numbers = dict(zip(leaves, np.add.reduceat(counts, firsts).tolist(), strict=True))
     pending = dict(zip(leaves, _summed_shapes(state.shapes, shapes, counts, firsts), strict=True))
     return best, numbers, pending
+
+
+def _count(codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Which codes there are, ascending, and how often: counted one by one where few are possible, else sorted."""
+    if int(codes.max()) > 4 * len(codes):
+        return np.unique(codes, return_counts=True)
+    counts = np.bincount(codes)
+    present = np.flatnonzero(counts)
+    return present, counts[present]
 
 
 def _summed_shapes(

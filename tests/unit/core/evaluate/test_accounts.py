@@ -61,7 +61,8 @@ def test_an_unknown_account_is_refused_under_every_rule(decide):
 
 def test_the_whole_tree_is_listed_as_it_is_shown(decide):
     assert list(decided(decide, None).shares) == [
-        ("root", None), ("physics", None), ("physics", "alice"), ("optics", None), ("optics", "alice"), ("optics", "bob"),
+        ("root", None), ("physics", None), ("physics", "alice"),
+        ("optics", None), ("optics", "alice"), ("optics", "bob"),
     ]  # fmt: skip
 
 

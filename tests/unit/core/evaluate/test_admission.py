@@ -85,7 +85,11 @@ def test_what_is_allowed_is_taken(decide, job):
 @pytest.mark.parametrize("name", [None, ""])
 def test_without_a_class_the_global_default_is_the_jobs_class(decide, name):
     row = decide(jobs=[{"id": 1, "queue": "a", "priority_class": name}], **SECTIONS).by_id[1]
-    assert (row["class_value"], row["priority_class"], row["preemption_policy"]) == (50, "usual", "PreemptLowerPriority")
+    assert (row["class_value"], row["priority_class"], row["preemption_policy"]) == (
+        50,
+        "usual",
+        "PreemptLowerPriority",
+    )
 
 
 def test_of_two_global_defaults_the_smaller_value_is_in_force(decide):

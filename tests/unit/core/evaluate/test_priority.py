@@ -95,7 +95,8 @@ def test_the_user_factor_may_be_given_below_0(decide):
 
 
 def test_the_association_factor_is_relative_to_the_largest(decide):
-    rows = [{"account": "a", "priority": 40}, *({"account": "a", "user": u, "priority": p} for u, p in zip("xy", (10, 0)))]
+    users = [{"account": "a", "user": user, "priority": priority} for user, priority in (("x", 10), ("y", 0))]
+    rows = [{"account": "a", "priority": 40}, *users]
     jobs = [{"id": user, "user": user} for user in ("x", "y", "z")]
     decision = decide(jobs=jobs, associations=rows, priority=weights(association=100))
     assert [decision.by_id[user]["priority"] for user in "xyz"] == [25, 0, 0]

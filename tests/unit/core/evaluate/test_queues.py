@@ -156,7 +156,11 @@ def test_work_that_is_stated_without_jobs_has_a_place_but_no_priority(decide, tr
 TWO = {
     "partitions": [
         {"name": "cpu", "queues": [{"name": "root", "queues": [{"name": "a"}]}]},
-        {"name": "gpu", "nodesortpolicy": {"type": "binpacking"}, "queues": [{"name": "root", "queues": [{"name": "a"}]}]},
+        {
+            "name": "gpu",
+            "nodesortpolicy": {"type": "binpacking"},
+            "queues": [{"name": "root", "queues": [{"name": "a"}]}],
+        },
     ]
 }
 

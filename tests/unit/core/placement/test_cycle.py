@@ -30,6 +30,11 @@ def waiting(*jobs):
     return [(*job, 0) if len(job) == 2 else job for job in jobs]
 
 
+def cores(jobs):
+    """Jobs of one core each."""
+    return waiting(*((job, CORE) for job in jobs))
+
+
 # --- one leaf -----------------------------------------------------------------------------------------------
 
 
@@ -134,7 +139,7 @@ def test_each_queue_and_shape_has_its_own_reason():
 @pytest.mark.parametrize(("maximum", "count"), [(0, 0), (999, 0), (1000, 1), (2999, 2), (3000, 3), (9000, 4)])
 def test_a_queue_never_uses_more_than_its_maximum(maximum, count):
     queues = views(("root", {}), ("root.a", {"maximum": {"vcore": maximum}}))
-    given = problem(queues, {1: waiting(*((job, CORE) for job in range(1, 9)))}, [node("n", 4000)])
+    given = problem(queues, {1: cores(range(1, 9))}, [node("n", 4000)])
     assert len(started(given)) == count
 
 
@@ -179,8 +184,7 @@ def test_fair_parents_alternate_between_their_children_as_usage_grows():
         ("root", {}), ("root.a", {"guaranteed": {"vcore": 10_000}}), ("root.b", {"guaranteed": {"vcore": 10_000}})
     )
     given = problem(
-        queues, {1: waiting(*((job, CORE) for job in range(1, 5))), 2: waiting(*((job, CORE) for job in range(11, 15)))},
-        [node("n", 6000)],
+        queues, {1: cores(range(1, 5)), 2: cores(range(11, 15))}, [node("n", 6000)],
     )  # fmt: skip
     assert jobs_started(given) == [1, 11, 2, 12, 3, 13]
 
@@ -190,8 +194,7 @@ def test_who_has_twice_the_guarantee_gets_twice_as_much():
         ("root", {}), ("root.a", {"guaranteed": {"vcore": 20_000}}), ("root.b", {"guaranteed": {"vcore": 10_000}})
     )
     given = problem(
-        queues, {1: waiting(*((job, CORE) for job in range(1, 9))), 2: waiting(*((job, CORE) for job in range(11, 19)))},
-        [node("n", 9000)],
+        queues, {1: cores(range(1, 9)), 2: cores(range(11, 19))}, [node("n", 9000)],
     )  # fmt: skip
     order = jobs_started(given)
     assert sum(job < 10 for job in order) == 6

@@ -11,7 +11,10 @@ def names(nodes_table, asked):
 def filled(name, vcore, memory, **fields):
     """A node of 10 cores and 10 GiB with so much of it used."""
     return Node(
-        name=name, capacity={"vcore": 10_000, "memory": 10 * GIB}, used={"vcore": vcore, "memory": memory * GIB}, **fields
+        name=name,
+        capacity={"vcore": 10_000, "memory": 10 * GIB},
+        used={"vcore": vcore, "memory": memory * GIB},
+        **fields,
     )
 
 

@@ -59,9 +59,7 @@ def test_values_of_another_shape_are_refused(values):
         evaluate(Given(values), TWO_JOBS)
 
 
-@pytest.mark.parametrize(
-    ("per", "size"), [(Per.JOB, 2), (Per.ASSOCIATION, 3), (Per.QOS, 4), (Per.QUEUE, 1)], ids=lambda value: str(value)
-)
+@pytest.mark.parametrize(("per", "size"), [(Per.JOB, 2), (Per.ASSOCIATION, 3), (Per.QOS, 4), (Per.QUEUE, 1)], ids=str)
 def test_there_is_one_value_per_group_of_the_kind(per, size):
     assert evaluate(Given([0.5] * size, per), TWO_JOBS).tolist() == [0.5] * size
     with pytest.raises(FactorError, match=f"expected \\({size},\\)"):

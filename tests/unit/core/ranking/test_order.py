@@ -13,7 +13,7 @@ DISABLED = {"sort_priority": False}
 
 
 def ordered(tree, jobs, applications=None, roots=("root",)):
-    """Ids in order. ``tree`` maps paths to properties, siblings in their order; ``jobs`` are (id, path, priority, …)."""
+    """Ids in order. ``tree`` maps paths to properties, siblings in order; ``jobs`` are (id, path, priority, …)."""
     ids = {path: place for place, path in enumerate(tree)}
     queues = [
         OrderQueue(
@@ -25,7 +25,9 @@ def ordered(tree, jobs, applications=None, roots=("root",)):
     ]
     rows = [job_row(id, queue=ids[path], class_value=priority, **rest) for id, path, priority, rest in map(_full, jobs)]
     table = columns(*rows)
-    places = order_jobs(table, table.class_values, queues, [ids[root] for root in roots], applications or no_applications())
+    places = order_jobs(
+        table, table.class_values, queues, [ids[root] for root in roots], applications or no_applications()
+    )
     return table.ids[places].tolist()
 
 

@@ -120,9 +120,7 @@ def test_jobs_of_a_queue_that_is_no_longer_configured_wait_without_rank_and_stop
 
 
 def test_without_partitions_nothing_is_ranked():
-    nothing = replace(
-        state(queues=[]), queues=[], totals=[], partition_nodes=np.empty(0), partition_cores=np.empty(0)
-    )
+    nothing = replace(state(queues=[]), queues=[], totals=[], partition_nodes=np.empty(0), partition_cores=np.empty(0))
     ranking = ranked(nothing)
     assert ranking.ids.tolist() == []
     assert ranking.queues == ()

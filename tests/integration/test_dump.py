@@ -1,0 +1,305 @@
+"""A dump, evaluated, gives the live generation's numbers exactly, whatever has happened since.
+
+Real database, real passes of the prioritizer; only the broker is missing, which a pass does without.
+"""
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+from contextlib import closing
+
+import msgspec
+import pytest
+from builder import NOW, accepted, configuration, leaf, new_database, parent
+
+from rankd.bus.connection import Bus
+from rankd.config.configuration import load_configuration
+from rankd.config.evaluation import Evaluator
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import Unavailable
+from rankd.core.model.association import Association
+from rankd.core.model.job import Event, State
+from rankd.core.model.node import NodeState
+from rankd.core.model.queue import QueueProperties
+from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
+from rankd.services.prioritizer import Prioritizer
+from rankd.services.ranking_source import RankingSource
+from rankd.store import look
+from rankd.store.allocation import NewAllocation, commit_allocations
+from rankd.store.catalog import sync_catalog
+from rankd.store.database import Database
+from rankd.store.dump import dump
+from rankd.store.job import Change, NewJob, apply_changes, insert_jobs
+from rankd.store.job_action import act, cancel, hold, release
+from rankd.store.node import register_node, set_state
+from rankd.store.report import take_reports
+from rankd.wire.message import JobFilter, NodeRegistration, Report
+
+USERS = [("physics", "alice"), ("physics", "bob"), ("lab", "carol"), ("root", "dora")]
+QUEUES = {
+    "partitions": [
+        {
+            "name": "default",
+            "queues": [
+                {
+                    "name": "root",
+                    "queues": [
+                        {"name": "a", "properties": {"priority.offset": "500", "priority.factor": "2"}},
+                        {
+                            "name": "b",
+                            "properties": {"priority.policy": "fence"},
+                            "queues": [{"name": "x"}, {"name": "y"}],
+                        },
+                    ],
+                }
+            ],
+        }
+    ]
+}
+LEAVES = ("root.a", "root.b.x", "root.b.y")
+ROOT = parent(
+    "root",
+    leaf("root.a", properties=QueueProperties(priority_offset=500, priority_factor=2.0)),
+    parent("root.b", leaf("root.b.x"), leaf("root.b.y"), properties=QueueProperties(priority_policy="fence")),
+)
+RANKD = [sys.executable, "-m", "rankd"]
+ADMIN = Submitter("admin", privileged=True)
+
+
+def settings(algorithm):
+    weights = {"fairshare": 10000.5, "age": 1000.0, "size": 333.3, "qos": 777.7, "queue": -5.5, "user": 99.9}
+    fairshare = FairshareSettings(algorithm=algorithm, half_life_s=5000.0)
+    return PrioritySettings(weights=weights, max_age_s=9000.0, fairshare=fairshare)
+
+
+def configured(algorithm):
+    accounts = [Association(account="physics", shares=3.0), Association(account="lab", shares=2.0)]
+    users = [
+        Association(account=account, user=user, shares=place + 1.0, usage=1e5 / 3 * place, usage_at=NOW - 777.7)
+        for place, (account, user) in enumerate(USERS)
+    ]
+    qos = [Qos(name="normal", priority=3), Qos(name="high", priority=10, usage_factor=1.7), Qos(name="odd", factor=0.3)]
+    return configuration(root=ROOT, associations=[*accounts, *users], priority=settings(algorithm), qos=qos)
+
+
+class Live:
+    """A database with what the services do to it, drawn by chance."""
+
+    def __init__(self, path, config, seed):
+        self.path, self.config, self.chance = path, config, random.Random(seed)
+        self.now = NOW
+
+    async def play(self, story):
+        async with Database(self.path, durable=False) as self.database:
+            await self.database.take_role("prioritizer", NOW)
+            self.catalog = await self.database.write(lambda c: sync_catalog(c, self.config, NOW))
+            await self.database.write(self._add_nodes)
+            source = RankingSource(self.config, self.catalog)
+            bus = Bus("nats://127.0.0.1:1", "test")  # never connected
+            self.prioritizer = Prioritizer(self.config, source, self.database, bus)
+            await story(self)
+
+    def _add_nodes(self, connection):
+        for place in range(3):
+            given = NodeRegistration(
+                resources={"vcore": 6 + place, "memory": "8Gi"}, labels={"n": str(place)}, agent="a"
+            )
+            register_node(connection, f"n{place}", given, NOW)
+        set_state(connection, "n2", NodeState.DRAINING, NOW, "test")
+
+    async def submit(self, count):
+        for _ in range(count):
+            self.now += 1.3
+            await self.database.write(self._insert)
+
+    def _insert(self, connection):
+        draw = self.chance
+        account, user = draw.choice(USERS)
+        job = accepted(
+            user, account=account, queue=draw.choice(LEAVES), qos=draw.choice(["normal", "high", "odd"]),
+            class_value=draw.choice([0, 0, 700]), urgency=draw.choice([16, 16, 3, 24, 31]),
+            nodes=draw.choice([1, 1, 2]), held=draw.random() < 0.1,
+            resources={"vcore": draw.choice([500, 1000, 2500]), "memory": 2**30},
+            request={
+                "application": draw.choice([None, None, "one", "two"]),
+                "begin_at": draw.choice([None, None, None, NOW + 1e6, self.now + 5]),
+                "depends_on": draw.choice([[], [], [], [{"type": "afterany", "job": 1}]]),
+            },
+        )  # fmt: skip
+        insert_jobs(connection, [NewJob(accepted=job, actor=user, at=self.now)], self.catalog)
+
+    async def happen(self, count):
+        for _ in range(count):
+            self.now += 0.7
+            await self.database.write(self._change)
+
+    def _change(self, connection):
+        kind = self.chance.choice(["start", "start", "end", "requeue", "hold", "release", "cancel"])
+        wanted = "j.state = 'pending'" if kind in ("start", "hold", "release", "cancel") else "j.state = 'allocated'"
+        rows = connection.exec_driver_sql(
+            f"SELECT j.id, j.revision, j.allocation_id, j.nodes FROM jobs j WHERE {wanted} ORDER BY j.id"
+        ).all()
+        if not rows:
+            return
+        job, revision, allocation, nodes = self.chance.choice(rows)
+        if kind == "start":
+            names = tuple(f"n{place}" for place in range(nodes))
+            new = NewAllocation(
+                job=job, revision=revision, nodes=names, resources={"vcore": 500}, charge_rate=0.7, generation=1, rank=1
+            )
+            commit_allocations(connection, [new], 1, self.now)
+        elif kind in ("end", "requeue"):
+            cause = {"exit_status": 0} if kind == "end" else {"cause": "node_lost"}
+            for place in range(nodes):
+                report = Report(allocation=allocation, job=job, kind="ended", at=self.now, **cause)
+                take_reports(connection, [(f"n{place}", report)], 3, self.now)
+        else:
+            act(connection, [job], ADMIN, self.now, {"hold": hold, "release": release, "cancel": cancel}[kind])
+
+    async def rank(self):
+        self.now += 2.1
+        await self.prioritizer.run_once(self.now)
+
+
+def evaluated(path, config):
+    with closing(look.open_for_reading(path)) as connection:
+        found = dump(connection, config, QUEUES)
+    result = Evaluator().evaluate(msgspec.json.encode(found.document))
+    return found, msgspec.json.decode(msgspec.json.encode(result))
+
+
+def shown(path):
+    """What the views say of the newest generation: breakdowns, associations, queues."""
+    with closing(look.open_for_reading(path)) as connection:
+        return look.priorities(connection, JobFilter()), look.shares(connection), look.queues(connection)
+
+
+def assert_same_jobs(result, rows, *, whole):
+    by_id = {row["id"]: row for row in result["jobs"]}
+    assert result["rejected"] == []
+    for row in rows:
+        if row["override"] == "initial":  # changed or submitted since
+            continue
+        job = by_id[row["id"]]
+        assert (job["priority"], job["rank"], job["class_value"]) == (row["priority"], row["rank"], row["class_value"])
+        assert job["override"] == row["override"]
+        values = [(factor["name"], factor["value"], factor["weight"], factor["points"]) for factor in job["factors"]]
+        assert values == [(f["name"], f["value"], f["weight"], f["points"]) for f in row["factors"]]
+    if whole:
+        assert set(by_id) == {row["id"] for row in rows}
+
+
+def assert_same_groups(result, shares, queues):
+    found = {(row["account"], row["user"]): row for row in result["associations"]}
+    for row in shares:
+        same = found[row["account"], row["user"]]
+        assert (same["usage"], same["shares_norm"]) == (row["usage"], row["shares_norm"])
+        assert (same["usage_effective"], same["fairshare"]) == (row["usage_effective"], row["fairshare"])
+    by_path = {row["path"]: row for row in result["queues"]}
+    for row in queues:
+        same = by_path[row["path"]]
+        assert (same["priority"], same["share"]) == (row["priority"], row["share"])
+        assert {k: v for k, v in same["pending"].items() if v} == {k: v for k, v in row["pending"].items() if v}
+
+
+@pytest.mark.parametrize("algorithm", ["fair_tree", "classic"])
+@pytest.mark.parametrize("seed", range(4))
+def test_evaluating_a_dump_gives_the_newest_generations_numbers(tmp_path, seed, algorithm):
+    path, config = new_database(tmp_path), configured(algorithm)
+
+    async def story(live):
+        await live.submit(25)
+        await live.rank()
+        await live.happen(12)
+        await live.submit(5)
+        await live.rank()
+
+    asyncio.run(Live(path, config, seed).play(story))
+    found, result = evaluated(path, config)
+    rows, shares, queues = shown(path)
+    assert_same_jobs(result, rows, whole=True)
+    assert_same_groups(result, shares, queues)
+    assert found.generation == 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_has_happened_since_the_generation_is_taken_back(tmp_path, seed):
+    path, config = new_database(tmp_path), configured("fair_tree")
+    before = {}
+
+    async def story(live):
+        await live.submit(25)
+        await live.happen(6)
+        await live.rank()
+        before["shown"] = shown(path)
+        before["result"] = evaluated(path, config)[1]
+        await live.happen(15)
+        await live.submit(4)
+
+    asyncio.run(Live(path, config, seed).play(story))
+    found, result = evaluated(path, config)
+    rows, shares, queues = before["shown"]
+    assert_same_jobs(result, rows, whole=True)
+    assert_same_groups(result, shares, queues)
+    assert result["ranking"] == before["result"]["ranking"]
+    assert found.updated == []
+
+
+def test_a_dump_before_the_first_ranking_is_not_available(tmp_path):
+    path = new_database(tmp_path)
+    with closing(look.open_for_reading(path)) as connection, pytest.raises(Unavailable) as caught:
+        dump(connection, configured("classic"), QUEUES)
+    assert caught.value.code == "no_generation"
+
+
+def test_weights_of_the_command_line_are_in_the_dump(tmp_path):
+    path, config = new_database(tmp_path), configured("classic")
+    priority = msgspec.structs.replace(config.settings.priority, weights={"age": 0.1})
+    other = msgspec.structs.replace(config, settings=msgspec.structs.replace(config.settings, priority=priority))
+
+    async def story(live):
+        await live.submit(3)
+        await live.rank()
+
+    asyncio.run(Live(path, other, 0).play(story))
+    found, _ = evaluated(path, config)
+    assert json.loads(msgspec.json.encode(found.document))["priority"]["weights"] == {"age": 0.1}
+
+
+def test_jobs_that_were_updated_since_are_named(tmp_path):
+    path, config = new_database(tmp_path), configured("classic")
+
+    async def story(live):
+        await live.submit(3)
+        await live.rank()
+        change = Change(job=2, state=State.PENDING, event=Event.UPDATE, actor="admin", columns={"fixed_priority": 7})
+        await live.database.write(lambda connection: apply_changes(connection, [change], live.now))
+
+    asyncio.run(Live(path, config, 0).play(story))
+    assert evaluated(path, config)[0].updated == [2]
+
+
+def test_the_commands_pass_a_live_state_on(tmp_path):
+    directory, path = tmp_path / "config", new_database(tmp_path)
+    directory.mkdir()
+    (directory / "queues.yaml").write_text(json.dumps(QUEUES))
+    (directory / "rankd.toml").write_text("".join(f'[[qos]]\nname = "{name}"\n' for name in ("normal", "high", "odd")))
+    (directory / "accounts.yaml").write_text(
+        "users: [{name: dora}]\naccounts:\n  - {name: physics, users: [{name: alice}, {name: bob}]}\n"
+        "  - {name: lab, users: [{name: carol}]}\n"
+    )
+
+    async def story(live):
+        await live.submit(8)
+        await live.rank()
+
+    asyncio.run(Live(path, load_configuration(directory), 1).play(story))
+    place = ["--db", str(path), "--config", str(directory)]
+    dumped = subprocess.run([*RANKD, "dump", *place], capture_output=True, check=True)
+    decided = subprocess.run([*RANKD, "evaluate", "-"], input=dumped.stdout, capture_output=True, check=True)
+    assert dumped.stderr == decided.stderr == b""
+    rows, shares, queues = shown(path)
+    assert_same_jobs(json.loads(decided.stdout), rows, whole=True)
+    assert_same_groups(json.loads(decided.stdout), shares, queues)

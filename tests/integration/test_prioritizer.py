@@ -1,0 +1,508 @@
+"""The prioritizer on a real database: passes one at a time, at instants that the test chooses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sqlite3
+import threading
+
+import builder
+import msgspec
+import numpy as np
+import pytest
+from integration.stage import NOW, a_cluster, connected, process, running, write_config
+
+from rankd.bus.connection import Bus
+from rankd.bus.health import ask_health
+from rankd.config import plugin
+from rankd.core.errors import Unavailable
+from rankd.core.model.job import Dependency
+from rankd.core.model.setting import FairshareSettings, PrioritySettings
+from rankd.services.prioritizer import PrioritizerOptions, run
+from rankd.store import job_action
+from rankd.store.generation import KEPT
+from rankd.store.node import register_node
+from rankd.wire.message import NodeRegistration, RankingEvent, Report
+
+HALF_LIFE_S = 1000.0
+STAGED = "generation_numbers generation_values generation_queues generation_associations ranking_chunks rank_chunks".split()
+
+
+@pytest.fixture(autouse=True)
+def new_database(tmp_path):
+    return builder.new_database(tmp_path)
+
+
+def configuration(**priority):
+    fields = {"fairshare": FairshareSettings(half_life_s=HALF_LIFE_S), **priority}
+    return builder.configuration(priority=PrioritySettings(**fields))
+
+
+def generations(cluster) -> list[tuple]:
+    return cluster.rows("SELECT number, new_jobs, jobs FROM generations ORDER BY number")
+
+
+def check_breakdowns(cluster) -> int:
+    """Every row adds up, agrees with the stored order, and is of the newest generation; how many have a rank."""
+    names = json.loads(cluster.rows("SELECT weights FROM generation ORDER BY number DESC LIMIT 1")[0][0])
+    columns = ", ".join(f'"{name}_points"' for name in names)
+    stored = {job: (rank, priority) for rank, job, priority in cluster.rows("SELECT rank, job_id, priority FROM ranking")}
+    breakdowns = cluster.rows(
+        f"SELECT id, rank, priority, class_value, points_sum, override, generation, {columns} FROM job_priority"
+    )
+    for job, rank, priority, class_value, points_sum, override, generation, *points in breakdowns:
+        total = 0.0
+        for part in points:
+            total += part
+        assert total == points_sum
+        assert override or priority == class_value + math.trunc(points_sum)
+        assert (rank, priority if rank else None) == stored.get(job, (None, None))
+        assert (generation,) == cluster.rows("SELECT max(number) FROM generations")[0]
+    return len([row for row in breakdowns if row[1]])
+
+
+# --- generations --------------------------------------------------------------------------------------------
+
+
+async def test_a_submission_is_in_the_next_generation_and_numbers_go_up_by_one(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        await prioritizer.run_once(NOW)
+        jobs = await cluster.submit(builder.accepted(), builder.accepted(class_value=5), at=NOW)
+        await prioritizer.run_once(NOW + 1)
+        assert cluster.ranking() == [jobs[1], jobs[0]]
+        await prioritizer.run_once(NOW + 2)
+        assert generations(cluster) == [(1, 0, 0), (2, 2, 2), (3, 0, 2)]
+        assert check_breakdowns(cluster) == 2
+
+
+async def test_every_pass_is_said_on_the_bus(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster, connected(broker.url) as client:
+        events = await client.connection.subscribe("rankd.v1.event.ranking")
+        await client.connection.flush()
+        await cluster.submit(builder.accepted())
+        await cluster.prioritizer().run_once(NOW)
+        event = msgspec.json.decode((await events.next_msg(30)).data, type=RankingEvent)
+        assert event == RankingEvent(generation=1, kind="full", at=NOW, new_jobs=1, jobs=1)
+
+
+async def test_a_pass_without_changes_keeps_the_order(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        jobs = [builder.accepted(user, class_value=value) for value in range(20) for user in ("alice", "bob")]
+        await cluster.submit(*jobs)
+        await prioritizer.run_once(NOW)
+        order = cluster.ranking()
+        for later in range(1, 4):
+            await prioritizer.run_once(NOW + later)
+            assert cluster.ranking() == order
+
+
+async def test_the_next_prioritizer_goes_on_where_the_last_one_stopped(broker, tmp_path):
+    """Also: jobs that a generation holds are not new to the next prioritizer, later ones are."""
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        first = await cluster.submit(builder.accepted())
+        await cluster.prioritizer().run_once(NOW)
+        await cluster.prioritizer().run_once(NOW + 1)
+        second = await cluster.submit(builder.accepted())
+        await cluster.prioritizer().run_once(NOW + 2)
+        assert cluster.ranking() == first + second
+        assert generations(cluster) == [(1, 1, 1), (2, 0, 1), (3, 1, 2)]
+
+
+async def test_old_generations_are_pruned_and_their_headers_kept(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        await cluster.submit(builder.accepted())
+        for later in range(3 * KEPT):
+            await prioritizer.run_once(NOW + later)
+        assert len(generations(cluster)) == 3 * KEPT
+        for table in STAGED:
+            numbers = [number for (number,) in cluster.rows(f"SELECT DISTINCT generation FROM {table}")]
+            assert sorted(numbers) == list(range(3 * KEPT - KEPT + 1, 3 * KEPT + 1)), table
+
+
+async def test_what_a_crashed_pass_left_does_no_harm(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        jobs = await cluster.submit(builder.accepted(), builder.accepted(class_value=1))
+        await cluster.prioritizer().run_once(NOW)
+        order = cluster.ranking()
+        leftover = {
+            "ranking_chunks": "(2, 0, 1, '[1]', '[9]')",
+            "rank_chunks": "(2, 0, 1, '[7]')",
+            "generation_values": "(2, 'fairshare', 1, 0.5)",
+            "generation_numbers": "(2, 'weight.age', 77.0)",
+        }
+        for table, values in leftover.items():
+            await cluster.database.write(lambda c, t=table, v=values: c.exec_driver_sql(f"INSERT INTO {t} VALUES {v}"))
+        assert cluster.ranking() == order
+        assert check_breakdowns(cluster) == 2
+        await cluster.prioritizer().run_once(NOW + 1)
+        assert cluster.ranking() == order == jobs[::-1]
+        assert check_breakdowns(cluster) == 2
+
+
+async def test_a_reader_in_the_middle_of_the_writing_sees_one_generation_whole(broker, tmp_path):
+    """30,000 jobs take several stages; a reader that is quick enough finds them half written, and does not see them."""
+    many, stop = 30_000, threading.Event()
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        await cluster.submit(*[builder.accepted(class_value=n % 7) for n in range(many)])
+        await prioritizer.run_once(NOW)
+        reading = asyncio.create_task(asyncio.to_thread(read_until, stop, cluster.database.path, many))
+        later = 0
+        while not reading.done() and later < 100:
+            later += 1
+            await prioritizer.run_once(NOW + later)
+            await cluster.act(job_action.hold, later)
+            await cluster.act(job_action.release, later)
+        stop.set()
+        assert await reading > 0
+
+
+def read_until(stop: threading.Event, path, many: int) -> int:
+    """Until it has looked while a generation was being staged a few times; how often it did."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    seen = 0
+    while seen < 3 and not stop.is_set():
+        connection.execute("BEGIN")
+        [(visible,)] = connection.execute("SELECT max(number) FROM generations")
+        [(staged,)] = connection.execute("SELECT max(generation) FROM ranking_chunks")
+        if staged > visible or seen == 0:
+            query = "SELECT count(*), count(DISTINCT job_id), min(rank), max(rank), min(generation), max(generation) FROM ranking"
+            assert connection.execute(query).fetchall() == [(many, many, 1, many, visible, visible)]
+            ranks = "SELECT count(r.value) FROM rank_chunks c, json_each(c.ranks) r WHERE c.generation = ?"
+            assert connection.execute(ranks, (visible,)).fetchall() == [(many,)]
+        seen += staged > visible
+        connection.execute("ROLLBACK")
+    connection.close()
+    return seen
+
+
+# --- eligibility --------------------------------------------------------------------------------------------
+
+
+async def test_a_begin_time_releases_a_job_when_it_comes(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        [job] = await cluster.submit(builder.accepted(request={"begin_at": NOW + 10}))
+        await prioritizer.run_once(NOW + 1)
+        assert (cluster.ranking(), prioritizer._pause(NOW + 8)) == ([], 2.0)
+        assert cluster.rows("SELECT reason FROM job") == [("begin time",)]
+        await prioritizer.run_once(NOW + 10)
+        assert cluster.ranking() == [job]
+        assert cluster.rows("SELECT eligible_at FROM jobs") == [(NOW + 10,)]
+        assert generations(cluster)[-1] == (2, 1, 1)
+
+
+async def test_dependencies_release_their_jobs_and_unmet_ones_never_do(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        await cluster.add_node("n1")
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        [first] = await cluster.submit(builder.accepted())
+        kinds = ("afterok", "afternotok", "afterany", "after")
+        waiting = [builder.accepted(request={"depends_on": [Dependency(type=kind, job=first)]}) for kind in kinds]
+        unknown = builder.accepted(request={"depends_on": [Dependency(type="afterany", job=99)]})
+        ok, notok, any_, after, never = await cluster.submit(*waiting, unknown)
+        await prioritizer.run_once(NOW + 1)
+        assert cluster.ranking() == [first]
+        await scheduler.run_once(NOW + 1)
+        started = Report(allocation=1, job=first, kind="started", at=NOW + 2)
+        await cluster.report(("n1", started))
+        await prioritizer.run_once(NOW + 3)
+        assert cluster.ranking() == [after]
+        await cluster.end(first, at=NOW + 4)
+        await prioritizer.run_once(NOW + 5)
+        assert sorted(cluster.ranking()) == [ok, any_, after]
+        assert cluster.rows("SELECT id, reason FROM job WHERE reason IS NOT NULL") == [
+            (notok, "dependency"),
+            (never, "dependency"),
+        ]
+
+
+async def test_a_held_job_whose_dependency_is_met_waits_for_its_release(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        [first] = await cluster.submit(builder.accepted())
+        depends = {"depends_on": [Dependency(type="afternotok", job=first)]}
+        [held] = await cluster.submit(builder.accepted(held=True, request=depends))
+        await cluster.act(job_action.cancel, first)
+        await prioritizer.run_once(NOW + 1)
+        assert cluster.ranking() == []
+        await cluster.act(job_action.release, held, at=NOW + 2)
+        await prioritizer.run_once(NOW + 3)
+        assert cluster.ranking() == [held]
+
+
+# --- factors ------------------------------------------------------------------------------------------------
+
+BROKEN = """
+import numpy as np
+class Broken:
+    name, lowest, highest = "broken", 0.0, 1.0
+    broken = False
+    def __init__(self, settings): from rankd.core.ranking.factor import Per; self.per = Per.JOB
+    def values(self, context):
+        if Broken.broken: raise RuntimeError("out of order")
+        return np.where(context.jobs.ids % 2 == 0, 1.0, 0.25)
+    def sql(self): return None
+    def parameters(self): return {}
+class BrokenFormula(Broken):
+    name = "formula"
+    def values(self, context):
+        if Broken.broken: raise RuntimeError("out of order")
+        return np.minimum(1.0, (context.now - context.jobs.submitted_at) / 1000.0)
+    def sql(self): return "min(1.0, ({ranked_at} - {submitted_at}) / 1000.0)"
+"""
+
+
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """A third party's package, installed beside rankd; returns the class whose ``broken`` is the switch."""
+    package = tmp_path / "site"
+    metadata = package / "stranger-1.dist-info"
+    metadata.mkdir(parents=True)
+    (package / "stranger.py").write_text(BROKEN)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[rankd.factors]\nbroken = stranger:Broken\nformula = stranger:BrokenFormula\n")
+    monkeypatch.syspath_prepend(package)
+    plugin._entry_points.cache_clear()
+    import stranger
+
+    yield stranger.Broken
+    plugin._entry_points.cache_clear()
+
+
+async def test_a_factor_that_raises_keeps_its_last_good_values_and_everyone_is_ranked(broker, tmp_path, broken):
+    used = configuration(weights={"broken": 100.0, "user": 10.0})
+    async with a_cluster(tmp_path, broker.url, used) as cluster:
+        prioritizer = cluster.prioritizer()
+        await cluster.submit(builder.accepted(), builder.accepted())
+        await prioritizer.run_once(NOW)
+        good = cluster.rows("SELECT id, broken, broken_points FROM job_priority ORDER BY id")
+        assert good == [(1, 0.25, 25.0), (2, 1.0, 100.0)]
+        broken.broken = True
+        await cluster.submit(builder.accepted())
+        await prioritizer.run_once(NOW + 1)
+        assert cluster.rows("SELECT id, broken, broken_points FROM job_priority ORDER BY id") == [*good, (3, 0.0, 0.0)]
+        assert cluster.ranking() == [2, 1, 3]
+        assert check_breakdowns(cluster) == 3
+        [(failures,)] = cluster.rows("SELECT failures FROM generations WHERE number = 2")
+        assert "RuntimeError: out of order" in json.loads(failures)["broken"]
+        broken.broken = False
+        await prioritizer.run_once(NOW + 2)
+        assert cluster.rows("SELECT failures FROM generations WHERE number = 3") == [("{}",)]
+        assert cluster.rows("SELECT broken FROM job_priority WHERE id = 3") == [(0.25,)]
+
+
+async def test_a_formula_whose_factor_failed_is_not_computed_by_the_view_either(broker, tmp_path, broken):
+    """What the view shows and what the ranking used are the same numbers, also when a factor fails."""
+    used = configuration(weights={"formula": 1000.0})
+    async with a_cluster(tmp_path, broker.url, used) as cluster:
+        prioritizer = cluster.prioritizer()
+        await cluster.submit(builder.accepted())
+        await prioritizer.run_once(NOW + 500)
+        broken.broken = True
+        await prioritizer.run_once(NOW + 900)
+        assert cluster.rows("SELECT formula, priority FROM job_priority") == [(0.5, 500)]
+        assert check_breakdowns(cluster) == 1
+        broken.broken = False
+        await prioritizer.run_once(NOW + 950)
+        assert cluster.rows("SELECT formula, priority FROM job_priority") == [(0.95, 950)]
+        assert check_breakdowns(cluster) == 1
+
+
+async def test_views_have_the_factors_of_the_present_configuration(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        await cluster.submit(builder.accepted())
+        await cluster.prioritizer().run_once(NOW)
+        before = columns_of(cluster)
+        fewer = configuration(weights={"user": 3.0, "age": 2.0})
+        await cluster.prioritizer(fewer).run_once(NOW + 1)
+        gone = {"fairshare", "size", *(f"{name}_points" for name in ("fairshare", "size", "qos", "queue"))}
+        assert gone <= before
+        assert not gone & columns_of(cluster)
+        assert cluster.rows("SELECT factor, weight FROM job_factor") == [("user", 3.0), ("age", 2.0)]
+        assert check_breakdowns(cluster) == 1
+        await cluster.prioritizer().run_once(NOW + 2)
+        assert columns_of(cluster) == before
+
+
+def columns_of(cluster) -> set[str]:
+    return {row[1] for row in cluster.rows("PRAGMA table_info(job_priority)")}
+
+
+# --- usage --------------------------------------------------------------------------------------------------
+
+
+async def test_who_uses_much_falls_behind(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url, configuration()) as cluster:
+        await cluster.add_node("n1")
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.submit(builder.accepted("alice"))
+        await prioritizer.run_once(NOW)
+        await scheduler.run_once(NOW)
+        await cluster.submit(builder.accepted("alice"), builder.accepted("bob"))
+        await prioritizer.run_once(NOW + 100)
+        assert cluster.ranking() == [3, 2]
+        shares = dict(cluster.rows("""SELECT "user", usage FROM association_share WHERE account = 'physics'"""))
+        assert shares["alice"] == pytest.approx(charged(1.0, NOW, None, NOW + 100), rel=1e-12)
+        assert (shares["bob"], shares[None]) == (0.0, shares["alice"])
+
+
+def charged(rate: float, since: float, until: float | None, now: float) -> float:
+    """The integral of rate * 2^(-(now - t) / half-life) from ``since`` to ``until``; 0 for an end before the start."""
+    last = now if until is None else max(since, min(until, now))
+    scale = HALF_LIFE_S / math.log(2)
+    return rate * scale * (2 ** (-(now - last) / HALF_LIFE_S) - 2 ** (-(now - since) / HALF_LIFE_S))
+
+
+def recomputed(cluster, now: float) -> dict[str, float]:
+    usage: dict[str, float] = {}
+    query = 'SELECT j."user", l.charge_rate, l.allocated_at, l.ended_at FROM allocations l JOIN jobs j ON j.id = l.job_id'
+    for user, rate, since, until in cluster.rows(query):
+        usage[user] = usage.get(user, 0.0) + charged(rate, since, until, now)
+    return usage
+
+
+async def test_usage_equals_its_recomputation_from_the_allocations_after_many_passes_and_restarts(broker, tmp_path):
+    random = np.random.default_rng(7)
+    async with a_cluster(tmp_path, broker.url, configuration()) as cluster:
+        await cluster.add_node("n1", vcore=8)
+        now, running_jobs = NOW, []
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        for step in range(60):
+            now += float(random.exponential(HALF_LIFE_S / 20))
+            users = random.choice(["alice", "bob"], size=random.integers(0, 3))
+            running_jobs += await cluster.submit(*[builder.accepted(str(user)) for user in users], at=now)
+            await prioritizer.run_once(now)
+            await scheduler.run_once(now)
+            started = [job for job in running_jobs if cluster.states()[job] == "allocated"]
+            for job in started[: random.integers(0, 4)]:
+                await cluster.end(job, at=now + float(random.uniform(-1, 1)))
+                running_jobs.remove(job)
+            if step % 20 == 19:
+                prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+            if step % 10 == 9:
+                now += 1.0
+                await prioritizer.run_once(now)
+                shown = cluster.rows("""SELECT "user", usage FROM association_share WHERE "user" IS NOT NULL""")
+                assert dict(shown) == pytest.approx(recomputed(cluster, now), rel=1e-9)
+        assert cluster.rows("SELECT count(*) > 10 FROM allocations WHERE charged = 1") == [(1,)]
+        settled = dict(cluster.rows("""SELECT "user", usage FROM associations WHERE account = 'physics' AND "user" <> ''"""))
+        assert min(settled.values()) > 0
+
+
+async def test_a_job_that_ended_on_a_faster_clock_is_charged_whole(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url, configuration()) as cluster:
+        await cluster.add_node("n1")
+        prioritizer = cluster.prioritizer()
+        await cluster.submit(builder.accepted("alice"))
+        await prioritizer.run_once(NOW)
+        await cluster.scheduler().run_once(NOW)
+        await cluster.end(1, at=NOW + 100)
+        for later in (10, 50, 200):
+            await prioritizer.run_once(NOW + later)
+        [(usage,)] = cluster.rows("""SELECT usage FROM association_share WHERE "user" = 'alice'""")
+        assert usage == pytest.approx(charged(1.0, NOW, NOW + 100, NOW + 200), rel=1e-12)
+
+
+async def test_a_clock_that_steps_back_makes_nothing_decay_twice(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url, configuration()) as cluster:
+        await cluster.add_node("n1")
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        for start in (0, 500):
+            await cluster.submit(builder.accepted("alice"), at=NOW + start)
+            await prioritizer.run_once(NOW + start)
+            await scheduler.run_once(NOW + start)
+        await cluster.end(1, at=NOW + 600)
+        await prioritizer.run_once(NOW + 1000)
+        await cluster.end(2, at=NOW + 550)
+        await prioritizer.run_once(NOW + 700)
+        await prioritizer.run_once(NOW + 1000)
+        [(usage,)] = cluster.rows("""SELECT usage FROM association_share WHERE "user" = 'alice'""")
+        most = recomputed(cluster, NOW + 700)["alice"]
+        assert recomputed(cluster, NOW + 1000)["alice"] * (1 - 1e-9) <= usage <= most
+
+
+# --- the loop -----------------------------------------------------------------------------------------------
+
+
+def options_of(broker, tmp_path, **settings) -> PrioritizerOptions:
+    config = write_config(tmp_path / "config", **settings)
+    return PrioritizerOptions(nats=broker.url, db=str(tmp_path / "rankd.db"), config=config)
+
+
+async def next_ranking(events) -> RankingEvent:
+    return msgspec.json.decode((await events.next_msg(30)).data, type=RankingEvent)
+
+
+async def test_hints_without_news_start_no_pass(broker, tmp_path):
+    """Heartbeats, starts and the like wake everyone; a pass comes when its period is over, and no sooner."""
+    period_s = 0.5
+    async with connected(broker.url) as client, running(run, options_of(broker, tmp_path, period_s=str(period_s))):
+        events = await client.connection.subscribe("rankd.v1.event.ranking")
+        first = await next_ranking(events)
+        async with asyncio.TaskGroup() as group:
+            spam = group.create_task(hints(client))
+            later = [await next_ranking(events) for _ in range(3)]
+            spam.cancel()
+    assert [event.generation for event in later] == [first.generation + n for n in (1, 2, 3)]
+    instants = [event.at for event in [first, *later]]
+    assert min(np.diff(instants)) >= period_s - 0.01
+
+
+async def hints(client) -> None:
+    while True:
+        await client.connection.publish("rankd.v1.internal.committed", b"{}")
+        await client.connection.flush()
+
+
+@pytest.mark.parametrize("hint", [True, False])
+async def test_news_start_a_pass_at_once_and_without_a_hint_soon(broker, tmp_path, hint):
+    options = options_of(broker, tmp_path, period_s="3600")
+    async with a_cluster_without_roles(tmp_path, broker) as cluster, connected(broker.url) as client:
+        events = await client.connection.subscribe("rankd.v1.event.ranking")
+        async with running(run, options):
+            assert (await next_ranking(events)).jobs == 0
+            await cluster.submit(builder.accepted())
+            if hint:
+                await client.connection.publish("rankd.v1.internal.committed", b"{}")
+            assert (await next_ranking(events)).new_jobs == 1
+            registration = NodeRegistration(resources={"vcore": 1}, agent="n1")
+            await cluster.database.write(lambda c: register_node(c, "n1", registration, NOW))
+            if hint:
+                await client.connection.publish("rankd.v1.internal.committed", b"{}")
+            assert (await next_ranking(events)).new_jobs == 0
+
+
+def a_cluster_without_roles(tmp_path, broker):
+    return a_cluster(tmp_path, broker.url, roles=())
+
+
+async def test_it_is_ready_once_a_generation_is_visible(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster, Bus(broker.url, "probe") as bus:
+        prioritizer = cluster.prioritizer()
+        with pytest.raises(Unavailable):
+            await prioritizer.healthy()
+        await prioritizer.run_once(NOW)
+        assert (await prioritizer.healthy()).startswith("generation 1,")
+        with pytest.raises(Unavailable):
+            await ask_health(bus, "prioritizer", timeout_s=0.5)
+
+
+async def test_a_strangers_broken_factor_does_not_stop_the_real_service(broker, tmp_path, broken, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=":")
+    options = options_of(broker, tmp_path)
+    (tmp_path / "site/stranger.py").write_text(BROKEN.replace("broken = False", "broken = True", 1))
+    words = ("prioritizer", "--weight", "broken=50")
+    async with a_cluster_without_roles(tmp_path, broker) as cluster, connected(broker.url) as client:
+        await cluster.submit(builder.accepted())
+        async with process(*words, nats=options.nats, db=options.db, config=options.config) as service:
+            await client.until(lambda: cluster.rows("SELECT 1 FROM generations WHERE number > 1"))
+            assert service.returncode is None
+        assert cluster.ranking() == [1]
+        query = "SELECT DISTINCT json_extract(failures, '$.broken') LIKE '%out of order%' FROM generations"
+        assert cluster.rows(query) == [(1,)]

@@ -1,0 +1,436 @@
+"""The life of jobs as the store keeps it: any order of requests, decisions and reports, on a real SQLite file."""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+
+import msgspec
+import pytest
+from builder import NOW, accepted, add_nodes, admission_tables, configuration, new_database
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import StaticPool
+
+from rankd.core.admission.admit import Submitter
+from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Event, State, next_state
+from rankd.core.model.node import NodeState
+from rankd.services.prioritizer import _make_eligible
+from rankd.store.allocation import NewAllocation, commit_allocations, mark_published, unpublished
+from rankd.store.catalog import sync_catalog
+from rankd.store.database import Database
+from rankd.store.job import NewJob, insert_jobs
+from rankd.store.job_action import act, cancel, hold, release, select_ids
+from rankd.store.job_update import update_jobs
+from rankd.store.node import set_state
+from rankd.store.report import take_reports
+from rankd.wire.message import JobFilter, JobUpdate, Report
+
+MAX_REQUEUES = 2
+NODES = ("n0", "n1", "n2")
+ASKERS = st.sampled_from([Submitter("alice", False), Submitter("bob", False), Submitter("root", True)])
+ENDS = st.sampled_from(
+    [
+        {"exit_status": 0},
+        {"exit_status": 0},
+        {"exit_status": 1},
+        {"signal": 9},
+        {"signal": 15, "cause": "timeout"},
+        {"signal": 15, "cause": "cancel"},
+        {"signal": 15, "cause": "gang"},
+        {"cause": "node_lost"},
+        {"cause": "agent_stopped"},
+        {"exit_status": 127, "cause": "start_failed"},
+    ]
+)
+PLACES = st.integers(0, 30)
+
+
+class Life(RuleBasedStateMachine):
+    """What may happen, and what holds whatever happened."""
+
+    @initialize()
+    def set_up(self):
+        self.directory = tempfile.mkdtemp(prefix="rankd-life-")
+        self.runner = asyncio.Runner()
+        self.database = Database(new_database(self.directory), durable=False)
+        self.catalog = self.write(lambda c: sync_catalog(c, configuration(), NOW))
+        self.write(lambda c: add_nodes(c, *NODES))
+        self.tables = admission_tables(associations=frozenset({("physics", "alice"), ("physics", "bob")}))
+        self.reader = sqlite3.connect(self.database.path)
+        self.reader.row_factory = sqlite3.Row
+        self.now = NOW
+        self.sent = []
+        self.seen_revisions = {}
+
+    def teardown(self):
+        if hasattr(self, "database"):
+            self.reader.close()
+            self.runner.run(self.database.__aexit__(None, None, None))
+            self.runner.close()
+            shutil.rmtree(self.directory)
+
+    def write(self, work):
+        return self.runner.run(self.database.write(work))
+
+    def rows(self, query, *parameters):
+        return self.reader.execute(query, parameters).fetchall()
+
+    def a_job(self, place):
+        jobs = self.rows("SELECT * FROM jobs ORDER BY id")
+        return jobs[place % len(jobs)]
+
+    def a_part(self, place):
+        """An allocation's part on a node, of any allocation ever."""
+        parts = self.rows(
+            "SELECT p.allocation_id, p.node, l.job_id FROM allocation_nodes p"
+            " JOIN allocations l ON l.id = p.allocation_id ORDER BY 1 DESC, 2"
+        )
+        return parts[place % len(parts)]
+
+    def have_jobs(self):
+        return bool(self.rows("SELECT 1 FROM jobs LIMIT 1"))
+
+    def have_allocations(self):
+        return bool(self.rows("SELECT 1 FROM allocations LIMIT 1"))
+
+    # --- what users do --------------------------------------------------------------------------------------
+
+    @rule(
+        user=st.sampled_from(["alice", "bob"]), nodes=st.integers(1, 3),
+        urgency=st.sampled_from([16, 16, 16, 0, 31]),
+        held=st.sampled_from([False, False, True]), requeue=st.booleans(),
+        key=st.sampled_from([None, None, "k1", "k2"]),
+        blocked=st.sampled_from([{}, {}, {"begin_at": NOW + 1e9}, {"depends_on": [{"type": "afterany", "job": 1}]}]),
+    )  # fmt: skip
+    def submit(self, user, nodes, urgency, held, requeue, key, blocked):
+        job = accepted(
+            user, nodes=nodes, urgency=urgency, held=held or urgency == 0,
+            request={"requeue": requeue, "key": key, "urgency": urgency, "nodes": nodes, **blocked},
+        )  # fmt: skip
+        known = self.rows('SELECT id FROM jobs WHERE "user" = ? AND "key" = ?', user, key)
+        count = len(self.rows("SELECT id FROM jobs"))
+        (id_,) = self.write(lambda c: insert_jobs(c, [NewJob(accepted=job, actor=user, at=self.now)], self.catalog))
+        assert id_ == (known[0]["id"] if known else count + 1)
+
+    @precondition(have_jobs)
+    @rule(
+        places=st.lists(PLACES, min_size=1, max_size=3), asker=ASKERS, decide=st.sampled_from([hold, release, cancel])
+    )
+    def ask(self, places, asker, decide):
+        ids = [self.a_job(place)["id"] for place in places]
+        before = {row["id"]: dict(row) for row in self.rows("SELECT * FROM jobs")}
+        reply = self.write(lambda c: act(c, ids, asker, self.now, decide))
+        after = {row["id"]: dict(row) for row in self.rows("SELECT * FROM jobs")}
+        assert sorted([*reply.done, *(failed.id for failed in reply.failed)]) == sorted(set(ids))
+        for job in set(before) - set(reply.done):
+            assert after[job] == before[job]
+        for job in reply.done:
+            assert asker.privileged or before[job]["user"] == asker.user
+            self.check_asked(decide, before[job], after[job], asker)
+
+    def check_asked(self, decide, before, after, asker):
+        if decide is hold:
+            assert after["held"]
+        elif decide is release:
+            assert not after["held"]
+            assert after["urgency"] == (before["urgency"] or 16)
+        elif before["state"] == State.PENDING:
+            assert after["state"] == State.CANCELLED
+        else:
+            assert after["state"] == before["state"]
+            assert after["cancelled_by"] == asker.user
+
+    @precondition(have_jobs)
+    @rule(
+        place=PLACES, asker=ASKERS, urgency=st.sampled_from([None, 0, 5, 16, 31]),
+        comment=st.sampled_from([None, "x"]),
+    )  # fmt: skip
+    def update(self, place, asker, urgency, comment):
+        fields = {"urgency": urgency, "comment": comment or "y"}
+        update = JobUpdate(**{name: value for name, value in fields.items() if value is not None})
+        job = self.a_job(place)
+        reply = self.write(lambda c: update_jobs(c, [job["id"]], update, asker, self.tables, self.catalog, self.now))
+        if reply.done:
+            wanted = job["urgency"] if urgency is None else urgency
+            assert self.rows("SELECT urgency FROM jobs WHERE id = ?", job["id"])[0][0] == wanted
+
+    # --- what the services do -------------------------------------------------------------------------------
+
+    @precondition(have_jobs)
+    @rule()
+    def let_blocked_jobs_go(self):
+        blocked = [row["id"] for row in self.rows("SELECT id FROM jobs WHERE blocked_by IS NOT NULL")]
+        self.write(lambda c: _make_eligible(c, blocked, self.now))
+
+    @precondition(have_jobs)
+    @rule(place=PLACES)
+    def look_at_a_job(self, place):
+        """The scheduler's snapshot of a job: it may be out of date when the cycle commits."""
+        job = self.a_job(place)
+        self.seen_revisions[job["id"]] = job["revision"]
+
+    @precondition(have_jobs)
+    @rule(places=st.lists(PLACES, min_size=1, max_size=4), fresh=st.booleans())
+    def allocate(self, places, fresh):
+        jobs = [self.a_job(place) for place in places]
+        new = [
+            NewAllocation(
+                job=job["id"],
+                revision=job["revision"] if fresh else self.seen_revisions.get(job["id"], 0),
+                nodes=NODES[: job["nodes"]],
+                resources={"vcore": 1000}, charge_rate=1.0, generation=1, rank=1,
+            )
+            for job in jobs
+        ]  # fmt: skip
+        up = {row["name"] for row in self.rows("SELECT name FROM nodes WHERE state = 'up'")}
+        may = {
+            job["id"]
+            for job, entry in zip(jobs, new, strict=True)
+            if job["state"] == State.PENDING and entry.revision == job["revision"] and up.issuperset(entry.nodes)
+        }
+        assert self.write(lambda c: commit_allocations(c, new, 1, self.now)) == len(may)
+
+    @rule(node=st.sampled_from(NODES), state=st.sampled_from([NodeState.UP, NodeState.UP, *NodeState]))
+    def nodes_come_and_go(self, node, state):
+        self.write(lambda c: set_state(c, node, state, self.now, "root"))
+
+    # --- what agents report -----------------------------------------------------------------------------------
+
+    def report(self, node, **fields):
+        report = Report(at=self.now, **fields)
+        self.sent.append((node, report))
+        self.write(lambda c: take_reports(c, [(node, report)], MAX_REQUEUES, self.now))
+
+    @precondition(have_allocations)
+    @rule(place=PLACES)
+    def start(self, place):
+        allocation, node, job = self.a_part(place)
+        self.report(node, allocation=allocation, job=job, kind="started")
+
+    @precondition(have_allocations)
+    @rule(place=PLACES, end=ENDS, says_when=st.booleans(), knows_job=st.booleans())
+    def end(self, place, end, says_when, knows_job):
+        allocation, node, job = self.a_part(place)
+        started_at = self.now - 1 if says_when else None
+        job = job if knows_job else 0
+        self.report(node, allocation=allocation, job=job, kind="ended", started_at=started_at, **end)
+
+    @precondition(have_allocations)
+    @rule(end=ENDS)
+    def end_all_that_runs(self, end):
+        open_parts = self.rows(
+            "SELECT p.allocation_id, p.node, l.job_id FROM allocation_nodes p JOIN allocations l"
+            " ON l.id = p.allocation_id WHERE p.ended_at IS NULL"
+        )
+        for allocation, node, job in open_parts:
+            self.report(node, allocation=allocation, job=job, kind="ended", **end)
+        assert not self.rows("SELECT 1 FROM allocations WHERE ended_at IS NULL")
+
+    @precondition(lambda self: self.sent)
+    @rule(place=PLACES)
+    def deliver_again(self, place):
+        again = self.sent[place % len(self.sent)]
+        before = self.everything()
+        self.write(lambda c: take_reports(c, [again], MAX_REQUEUES, self.now + 5))
+        assert self.everything() == before
+
+    @precondition(have_allocations)
+    @rule(place=PLACES, end=ENDS)
+    def hear_from_a_stranger(self, place, end):
+        allocation, _, job = self.a_part(place)
+        before = self.everything()
+        stranger = ("elsewhere", Report(allocation=allocation, job=job, kind="ended", at=self.now, **end))
+        unknown = ("n0", Report(allocation=10**6, job=job, kind="started", at=self.now))
+        self.write(lambda c: take_reports(c, [stranger, unknown], MAX_REQUEUES, self.now))
+        assert self.everything() == before
+
+    def everything(self):
+        tables = ("jobs", "job_events", "allocations", "allocation_nodes")
+        return {table: [tuple(row) for row in self.rows(f"SELECT * FROM {table}")] for table in tables}
+
+    @rule(seconds=st.integers(1, 1000))
+    def time_goes_by(self, seconds):
+        self.now += seconds
+
+    # --- what always holds --------------------------------------------------------------------------------------
+
+    @invariant()
+    def every_event_has_the_next_id(self):
+        if hasattr(self, "reader"):
+            ids = [row["id"] for row in self.rows("SELECT id FROM job_events ORDER BY id")]
+            assert ids == list(range(1, len(ids) + 1))
+
+    @invariant()
+    def a_jobs_record_is_the_replay_of_its_events(self):
+        if not hasattr(self, "reader"):
+            return
+        states, last, requeues = {}, {}, Counter()
+        for event in self.rows("SELECT * FROM job_events ORDER BY id"):
+            job = event["job_id"]
+            states[job] = next_state(job, states.get(job), Event(event["event"]))
+            assert event["state"] == states[job]
+            last[job] = event["id"]
+            requeues[job] += event["event"] == Event.REQUEUE
+        for job in self.rows("SELECT * FROM jobs"):
+            assert job["state"] == states.pop(job["id"])
+            assert job["revision"] == last[job["id"]]
+            assert job["requeues"] == requeues[job["id"]] <= MAX_REQUEUES
+        assert not states
+
+    @invariant()
+    def a_job_has_an_open_allocation_exactly_while_it_is_active(self):
+        if not hasattr(self, "reader"):
+            return
+        opened = [(r["job_id"], r["id"]) for r in self.rows("SELECT * FROM allocations WHERE ended_at IS NULL")]
+        active = [row for row in self.rows("SELECT * FROM jobs ORDER BY id") if row["state"] in ACTIVE_STATES]
+        assert sorted(opened) == [(row["id"], row["allocation_id"]) for row in active]
+
+    @invariant()
+    def nothing_starts_twice(self):
+        if not hasattr(self, "reader"):
+            return
+        current, started = {}, set()
+        for event in self.rows("SELECT * FROM job_events ORDER BY id"):
+            job, detail = event["job_id"], json.loads(event["detail"] or "{}")
+            if event["event"] == Event.ALLOCATE:
+                current[job] = detail["allocation"]
+            elif event["event"] == Event.START:
+                assert detail["allocation"] == current[job]
+                assert detail["allocation"] not in started
+                started.add(detail["allocation"])
+        allocated = [row["job_id"] for row in self.rows("SELECT job_id FROM job_events WHERE event = 'allocate'")]
+        assert sorted(allocated) == sorted(row["job_id"] for row in self.rows("SELECT job_id FROM allocations"))
+
+    @invariant()
+    def an_allocation_ends_with_the_last_of_its_parts(self):
+        if hasattr(self, "reader"):
+            for row in self.rows(
+                "SELECT l.ended_at, sum(p.ended_at IS NULL) AS going_on FROM allocations l"
+                " JOIN allocation_nodes p ON p.allocation_id = l.id GROUP BY l.id"
+            ):
+                assert (row["ended_at"] is None) == bool(row["going_on"])
+
+    @invariant()
+    def a_job_is_eligible_exactly_while_nothing_keeps_it(self):
+        if not hasattr(self, "reader"):
+            return
+        for job in self.rows("SELECT * FROM jobs"):
+            if job["urgency"] == 0 and job["state"] == State.PENDING:
+                assert job["held"]
+            if job["state"] == State.PENDING:
+                assert (job["eligible_at"] is not None) == (not job["held"] and job["blocked_by"] is None)
+            assert (job["ended_at"] is not None) == (job["state"] in FINAL_STATES)
+
+    @invariant()
+    def a_wish_to_cancel_reaches_the_nodes(self):
+        if hasattr(self, "reader"):
+            for row in self.rows(
+                "SELECT j.state, l.cancel FROM jobs j JOIN allocations l ON l.id = j.allocation_id"
+                " WHERE j.cancelled_by IS NOT NULL"
+            ):
+                assert row["cancel"] is not None or row["state"] in FINAL_STATES
+
+
+Life.TestCase.settings = settings(max_examples=80, stateful_step_count=40)
+TestLife = Life.TestCase
+
+
+def test_a_requeued_job_keeps_its_age(tmp_path):
+    """And it may start again, under a new allocation."""
+
+    async def story():
+        async with Database(new_database(tmp_path), durable=False) as database:
+            catalog = await database.write(lambda c: sync_catalog(c, configuration(), NOW))
+            await database.write(lambda c: add_nodes(c, "n1"))
+            job = NewJob(accepted=accepted(), actor="alice", at=NOW)
+            await database.write(lambda c: insert_jobs(c, [job], catalog))
+            placement = NewAllocation(
+                job=1, revision=1, nodes=("n1",), resources={}, charge_rate=0.0, generation=1, rank=1
+            )
+            assert await database.write(lambda c: commit_allocations(c, [placement], 1, NOW + 10)) == 1
+            lost = Report(allocation=1, job=1, kind="ended", at=NOW + 20, cause="node_lost")
+            await database.write(lambda c: take_reports(c, [("n1", lost)], 1, NOW + 20))
+            query = "SELECT state, eligible_at, started_at, allocation_id, revision FROM jobs"
+            row = await database.read(lambda c: tuple(c.exec_driver_sql(query).one()))
+            assert row == ("pending", NOW, None, None, 3)
+            again = msgspec.structs.replace(placement, revision=3)
+            assert await database.write(lambda c: commit_allocations(c, [again], 2, NOW + 30)) == 1
+
+    asyncio.run(story())
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A connection to a database with four pending jobs of alice, and their ids."""
+    engine = create_engine(URL.create("sqlite", database=str(new_database(tmp_path))), poolclass=StaticPool)
+    with engine.begin() as connection:
+        catalog = sync_catalog(connection, configuration(), NOW)
+        add_nodes(connection, "n1")
+        new = [NewJob(accepted=accepted(), actor="alice", at=NOW) for _ in range(4)]
+        yield connection, insert_jobs(connection, new, catalog)
+    engine.dispose()
+
+
+def allocate_all(connection, ids):
+    placements = [
+        NewAllocation(job=id_, revision=id_, nodes=("n1",), resources={}, charge_rate=0.0, generation=1, rank=1)
+        for id_ in ids
+    ]
+    commit_allocations(connection, placements, 1, NOW)
+    mark_published(connection, ids, [])
+
+
+def test_two_sets_of_cancellations_never_share_a_message_id(stored):
+    """The stream would take the second for the first one again, and drop it."""
+    connection, ids = stored
+    allocate_all(connection, ids)
+    act(connection, [1, 2, 4], Submitter("alice", False), NOW, cancel)
+    before_the_crash = unpublished(connection).cancels
+    take_reports(connection, [("n1", Report(allocation=2, job=2, kind="ended", at=NOW, exit_status=0))], 0, NOW)
+    act(connection, [3], Submitter("alice", False), NOW, cancel)
+    (again,) = unpublished(connection).cancels
+    assert again.message.cancels == [1, 3, 4]
+    assert again.message_id != before_the_crash[0].message_id
+    assert unpublished(connection).cancels[0].message_id == again.message_id
+
+
+@pytest.mark.parametrize(("queue", "found"), [("root.default", 4), ("ROOT.Default", 4), ("root.other", 0)])
+def test_queues_of_a_filter_are_looked_up_ignoring_case(stored, queue, found):
+    connection, _ = stored
+    assert len(select_ids(connection, JobFilter(queues=[queue]))) == found
+
+
+def test_a_gang_that_fails_in_one_place_is_ended_in_the_others(tmp_path):
+    """And the job ends when the last of them has, by the cause of the first."""
+
+    async def story():
+        async with Database(new_database(tmp_path), durable=False) as database:
+            catalog = await database.write(lambda c: sync_catalog(c, configuration(), NOW))
+            await database.write(lambda c: add_nodes(c, "a", "b"))
+            job = NewJob(accepted=accepted(nodes=2), actor="alice", at=NOW)
+            await database.write(lambda c: insert_jobs(c, [job], catalog))
+            gang = NewAllocation(
+                job=1, revision=1, nodes=("a", "b"), resources={}, charge_rate=0.0, generation=1, rank=1
+            )
+            await database.write(lambda c: commit_allocations(c, [gang], 1, NOW))
+            reports = [
+                ("b", Report(allocation=1, job=1, kind="ended", at=NOW + 1, exit_status=3)),
+                ("a", Report(allocation=1, job=1, kind="ended", at=NOW + 2, signal=15, cause="gang")),
+            ]
+            await database.write(lambda c: take_reports(c, reports[:1], 1, NOW + 1))
+            query = (
+                "SELECT j.state, j.exit_status, j.signal, l.cancel FROM jobs j JOIN allocations l ON l.job_id = j.id"
+            )
+            assert await database.read(lambda c: tuple(c.exec_driver_sql(query).one())) == (
+                "allocated", None, None, "gang",
+            )  # fmt: skip
+            await database.write(lambda c: take_reports(c, reports[1:], 1, NOW + 2))
+            assert await database.read(lambda c: tuple(c.exec_driver_sql(query).one())) == ("failed", 3, None, "gang")
+
+    asyncio.run(story())

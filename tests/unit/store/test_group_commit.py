@@ -1,0 +1,155 @@
+import asyncio
+import contextlib
+
+import pytest
+from builder import NOW, new_database
+
+from rankd.core.errors import Refused, RoleLost, Unavailable
+from rankd.store.database import Database
+from rankd.store.group_commit import MAX_GROUP, MAX_WAITING, GroupCommit
+
+ROLE = "intake"
+
+
+class Told:
+    """Counts what it is told, as the relay and the intake would be."""
+
+    def __init__(self):
+        self.commits = 0
+        self.rollbacks = 0
+
+    async def after_commit(self):
+        self.commits += 1
+
+    async def on_rollback(self):
+        self.rollbacks += 1
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+async def group(tmp_path, told):
+    async with Database(new_database(tmp_path), durable=False) as database:
+        await database.take_role(ROLE, NOW)
+        yield GroupCommit(database, ROLE, told.after_commit, told.on_rollback)
+
+
+def note(name):
+    """A work that leaves a row and returns its name."""
+
+    def work(connection):
+        connection.exec_driver_sql("INSERT INTO node_events (node, event, at, actor) VALUES (?, 'x', 0, '')", (name,))
+        return name
+
+    return work
+
+
+def fail(error, name="half"):
+    """A work that writes something and then fails."""
+
+    def work(connection):
+        note(name)(connection)
+        raise error
+
+    return work
+
+
+async def noted(group):
+    query = "SELECT node FROM node_events ORDER BY id"
+    return await group._database.read(lambda c: [row[0] for row in c.exec_driver_sql(query)])
+
+
+async def together(group, *works, rounds=1, **how):
+    """Ask for all works at once, run some rounds, return what came of each."""
+    asked = [asyncio.ensure_future(group.do(work, **how)) for work in works]  # noqa: TID251 - gathered below
+    await asyncio.sleep(0)
+    for _ in range(rounds):
+        await group.run_once()
+    return await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_what_arrives_together_is_committed_together_in_its_order(group, told):
+    assert await together(group, *(note(f"n{n}") for n in range(50))) == [f"n{n}" for n in range(50)]
+    assert await noted(group) == [f"n{n}" for n in range(50)]
+    assert told.commits == 1
+    assert told.rollbacks == 0
+
+
+async def test_one_that_is_impossible_does_not_take_the_others_with_it(group, told):
+    error = Refused("no", "not this one")
+    results = await together(group, note("a"), fail(error), note("b"))
+    assert results == ["a", error, "b"]
+    assert await noted(group) == ["a", "b"]
+    assert told.commits == 1
+    assert told.rollbacks == 2  # of the group, and of the one
+
+
+@pytest.mark.parametrize("error", [ValueError("bug"), KeyError("x"), Unavailable("full", "disk full")])
+async def test_whatever_a_work_raises_reaches_the_one_who_asked(group, error):
+    (result,) = await together(group, fail(error))
+    assert result is error
+    assert await noted(group) == []
+    assert await together(group, note("next")) == ["next"]
+
+
+async def test_a_failed_alone_leaves_nothing_to_tell(group, told):
+    await together(group, fail(ValueError()))
+    assert told.commits == 0
+
+
+async def test_nobody_is_told_of_quiet_works_alone(group, told):
+    assert await together(group, note("a"), note("b"), quiet=True) == ["a", "b"]
+    assert told.commits == 0
+    await together(group, note("c"))
+    assert told.commits == 1
+
+
+async def test_a_group_has_its_limit(group, told):
+    works = [note(str(n)) for n in range(MAX_GROUP + 1)]
+    assert await together(group, *works, rounds=2) == [str(n) for n in range(MAX_GROUP + 1)]
+    assert told.commits == 2
+
+
+async def test_too_many_waiting_are_turned_away_at_once(group):
+    async with asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(group.do(note("x"))) for _ in range(MAX_WAITING)]
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable) as caught:
+            await group.do(note("one too many"))
+        for task in waiting:
+            task.cancel()
+    assert caught.value.code == "busy"
+    assert caught.value.retryable
+
+
+async def test_who_no_longer_waits_does_not_disturb_the_others(group):
+    async with asyncio.TaskGroup() as tasks:
+        gone, stays = tasks.create_task(group.do(note("gone"))), tasks.create_task(group.do(note("stays")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await group.run_once()
+        assert await stays == "stays"
+
+
+async def test_whoever_lost_the_role_stops_and_tells_those_who_wait(group):
+    steal = "UPDATE roles SET epoch = epoch + 1 WHERE name = ?"
+    await group._database.write(lambda c: c.exec_driver_sql(steal, (ROLE,)))
+    asked = asyncio.ensure_future(group.do(note("a")))  # noqa: TID251 - awaited below
+    await asyncio.sleep(0)
+    with pytest.raises(RoleLost):
+        await group.run_once()
+    with pytest.raises(RoleLost):
+        await asked
+    assert await noted(group) == []
+
+
+async def test_run_goes_on_until_it_is_cancelled(group):
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(group.run())
+        assert [await group.do(note(name)) for name in "abc"] == ["a", "b", "c"]
+        running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running

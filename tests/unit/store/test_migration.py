@@ -1,0 +1,96 @@
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from builder import new_database
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
+
+from rankd.store.database import Database
+from rankd.store.migration import shipped, upgrade
+from rankd.store.table import metadata
+from rankd.store.view import fixed_views
+
+
+@pytest.fixture
+async def database(tmp_path):
+    async with Database(new_database(tmp_path), durable=False) as opened:
+        yield opened
+
+
+def schema(connection):
+    """Everything that makes the schema, as SQLite has it."""
+    rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master ORDER BY type, name")
+    return [tuple(row) for row in rows]
+
+
+async def test_models_and_migrations_agree(database):
+    def differences(connection):
+        options = {"version_table": "schema_version", "compare_type": True}
+        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+
+    assert await database.write(differences) == []
+
+
+async def test_columns_and_indices_of_migrations_are_those_of_the_models_to_the_last_default(database):
+    with closing(sqlite3.connect(":memory:")) as connection:
+        engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: connection)
+        metadata.create_all(engine)
+        modelled = {table: described(connection.execute, table) for table in metadata.tables}
+    migrated = await database.read(lambda c: {table: described(c.exec_driver_sql, table) for table in metadata.tables})
+    assert migrated == modelled
+
+
+def described(execute, table):
+    columns = [tuple(row)[1:] for row in execute(f"PRAGMA table_info({table})")]
+    indices = sorted(tuple(row)[1:] for row in execute(f"PRAGMA index_list({table})"))
+    members = {name: [tuple(row) for row in execute(f"PRAGMA index_info({name})")] for name, *_ in indices}
+    conditions = sorted(
+        row[0] or "" for row in execute(f"SELECT sql FROM sqlite_master WHERE tbl_name = '{table}' AND type = 'index'")
+    )
+    (own,) = (row[0] for row in execute(f"SELECT sql FROM sqlite_master WHERE name = '{table}'"))
+    return columns, indices, members, conditions, "AUTOINCREMENT" in own, "WITHOUT ROWID" in own
+
+
+async def test_an_upgrade_done_twice_changes_nothing(database):
+    before = await database.read(schema)
+    await upgrade(database)
+    assert await database.read(schema) == before
+
+
+async def test_an_upgrade_keeps_what_is_stored_and_makes_the_views_anew(database):
+    await database.write(lambda c: c.exec_driver_sql("INSERT INTO qos VALUES (1, 'normal', 5, NULL, 1.0)"))
+    await database.write(lambda c: c.exec_driver_sql("DROP VIEW queue_priority"))
+    await database.write(lambda c: c.exec_driver_sql("CREATE VIEW queue_priority AS SELECT 'old' AS path"))
+    await upgrade(database)
+    assert await database.read(lambda c: c.exec_driver_sql("SELECT priority FROM qos").scalar_one()) == 5
+    assert await database.read(lambda c: c.exec_driver_sql("SELECT * FROM queue_priority").all()) == []
+
+
+@pytest.mark.parametrize("view", sorted(fixed_views()))
+async def test_every_fixed_view_can_be_read_in_an_empty_database(database, view):
+    assert await database.read(lambda c: c.exec_driver_sql(f'SELECT * FROM "{view}"').all()) == []
+
+
+async def test_a_new_file_is_made_in_write_ahead_mode(tmp_path):
+    path = tmp_path / "new.db"
+    async with Database(path) as database:
+        await upgrade(database)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("SELECT version_num FROM schema_version").fetchall() == [("0001",)]
+
+
+async def test_two_who_upgrade_at_once_make_one_schema(tmp_path):
+    path = tmp_path / "new.db"
+    async with Database(path) as one, Database(path) as other:
+        await asyncio.gather(upgrade(one), upgrade(other))
+        assert {row[1] for row in await one.read(schema)} >= {"jobs", "generations", "job", "ranking"}
+
+
+def test_migrations_travel_with_rankd():
+    assert (shipped("migrations") / "env.py").is_file()
+    assert (shipped("config") / "rankd.toml").is_file()

@@ -1,0 +1,109 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankd.wire.subject import (
+    admin_request,
+    asker_of,
+    decode_name,
+    encode_name,
+    inbox_allowed,
+    job_event,
+    node_of,
+    node_pattern,
+    node_subject,
+    request_patterns,
+    user_request,
+)
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(NAMES)
+def test_every_name_comes_back_from_its_token(name):
+    assert decode_name(encode_name(name)) == name
+
+
+@given(NAMES.filter(bool))
+def test_a_token_is_one_token_without_wildcards_or_blanks(name):
+    assert re.fullmatch(r"[A-Za-z0-9_%-]+", encode_name(name))
+
+
+@given(NAMES, NAMES)
+def test_two_names_never_share_a_token(one, other):
+    assert (encode_name(one) == encode_name(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [
+        ("alice", "alice"),
+        ("Al_i-ce9", "Al_i-ce9"),
+        ("first.last", "first%2Elast"),
+        ("a b", "a%20b"),
+        ("*", "%2A"),
+        (">", "%3E"),
+        ("%", "%25"),
+        ("a%2Eb", "a%252Eb"),
+        ("ä", "%C3%A4"),
+        ("+", "%2B"),
+        ("~", "%7E"),
+    ],
+)
+def test_names_are_percent_encoded_but_for_letters_digits_and_two_signs(name, token):
+    assert encode_name(name) == token
+
+
+@given(NAMES.filter(bool), st.sampled_from(["job.submit", "class.create"]))
+def test_the_subject_says_who_asks_and_as_what(name, verb):
+    assert asker_of(user_request(name, verb)) == (name, False)
+    assert asker_of(admin_request(name, verb)) == (name, True)
+
+
+@given(NAMES.filter(bool))
+def test_the_subject_says_which_node_speaks(name):
+    assert node_of(node_subject(name, "heartbeat")) == name
+
+
+def matches(pattern, subject):
+    """As a NATS server matches ``*``."""
+    parts = zip(pattern.split("."), subject.split("."), strict=False)
+    return len(pattern.split(".")) == len(subject.split(".")) and all(p in ("*", s) for p, s in parts)
+
+
+@pytest.mark.parametrize("name", ["alice", "first.last", "*", "a>b"])
+def test_the_patterns_match_the_subjects_of_every_name_and_no_others(name):
+    users, admins = request_patterns("job.submit")
+    assert matches(users, user_request(name, "job.submit"))
+    assert matches(admins, admin_request(name, "job.submit"))
+    assert not matches(users, admin_request(name, "job.submit"))
+    assert not matches(users, user_request(name, "job.cancel"))
+    assert matches(node_pattern("report"), node_subject(name, "report"))
+    assert job_event(name).count(".") == job_event("x").count(".")
+
+
+def test_a_bad_token_is_an_error_and_no_other_name():
+    with pytest.raises(ValueError, match="utf-8"):
+        decode_name("%FF")
+
+
+@pytest.mark.parametrize(
+    ("reply", "allowed"),
+    [
+        ("_INBOX.abc", True),
+        ("_INBOX.alice.abc.def", True),
+        ("_INBOX.", False),
+        ("_INBOX", False),
+        ("", False),
+        ("_INBOX.*", False),
+        ("_INBOX.>", False),
+        ("_INBOX.a b", False),
+        ("rankd.v1.node.n1.allocation", False),
+        ("$JS.API.STREAM.DELETE.RANKD_EVENTS", False),
+        ("x_INBOX.a", False),
+    ],
+)
+def test_only_inboxes_are_answered(reply, allowed):
+    assert inbox_allowed(reply) is allowed
