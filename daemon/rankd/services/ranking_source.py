@@ -40,10 +40,6 @@ _CHARGES = """
 SELECT l.id, j.association_id, l.charge_rate, l.allocated_at, l.ended_at
 FROM allocations l JOIN jobs j ON j.id = l.job_id WHERE l.charged = 0"""
 
-_USED = """
-SELECT j.queue_id, l.nodes, l.resources FROM allocations l JOIN jobs j ON j.id = l.job_id
-WHERE l.ended_at IS NULL"""
-
 _DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
 
 
@@ -77,7 +73,7 @@ class RankingSource:
         self._take_associations(connection)
         self._take_jobs(connection)
         self._node_event = last_id(connection, "node_events")
-        nodes = list(read_nodes(connection))
+        nodes, use = read_nodes(connection)
         totals = [self._total(nodes, p.name) for p in self.configuration.partitions]
         self.state = RankingState(
             jobs=self._jobs,
@@ -89,7 +85,7 @@ class RankingSource:
                 queue_views(partition, self._catalog.queues, total)
                 for partition, total in zip(self.configuration.partitions, totals, strict=True)
             ],
-            used=_used_by_queue(connection),
+            used=use.by_queue,
             shapes=self._amounts,
             totals=totals,
             partition_nodes=np.array([self._count(nodes, p.name) for p in self.configuration.partitions]),
@@ -224,15 +220,6 @@ def _association(row: Any) -> Association:  # noqa: ANN401 - a database row
         default=bool(is_default),
         priority=priority,
     )
-
-
-def _used_by_queue(connection: Connection) -> dict[int, Resources]:
-    used: dict[int, Resources] = {}
-    for queue, nodes, resources in connection.exec_driver_sql(_USED):
-        total, count = used.setdefault(queue, {}), len(json.loads(nodes))
-        for kind, amount in json.loads(resources).items():
-            total[kind] = total.get(kind, 0) + amount * count
-    return used
 
 
 def _applications(connection: Connection) -> Applications:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -25,10 +26,6 @@ _JOBS = """
 SELECT j.id, j.revision, j.state, j.queue_id, j.qos_id, j.nodes, j.min_nodes, j.resources, j.constraints,
     j.exclusive, j.shape, q.partition
 FROM jobs j JOIN queues q ON q.id = j.queue_id WHERE {}"""
-
-_USED = """
-SELECT j.queue_id, l.nodes, l.resources FROM allocations l JOIN jobs j ON j.id = l.job_id
-WHERE l.ended_at IS NULL"""
 
 ENDED = "ended"
 SUBMITTED = "submitted"
@@ -70,15 +67,15 @@ class SchedulingSource:
         self._revision = -1
         self._node_event = -1
         self._nodes: list[Node] = []
-        self._used: dict[int, Resources] = {}
+        self._used: Mapping[int, Resources] = {}
 
     def refresh(self, connection: Connection) -> None:
         """Take in what changed; :attr:`triggers` says whether that calls for a cycle."""
         self._take_events(connection)
         self._take_order(connection)
         if self.triggers:
-            self._nodes = list(read_nodes(connection))
-            self._used = self._used_by_queue(connection)
+            self._nodes, use = read_nodes(connection)
+            self._used = use.by_queue
 
     def _take_events(self, connection: Connection) -> None:
         newest = last_id(connection, "job_events")
@@ -196,15 +193,6 @@ class SchedulingSource:
         waiting = self.jobs[job]
         billing = self._configuration.settings.priority.fairshare.billing
         return billing_rate(waiting.shape.resources, n_nodes, billing, self._usage_factors.get(waiting.qos, 1.0))
-
-    @staticmethod
-    def _used_by_queue(connection: Connection) -> dict[int, Resources]:
-        used: dict[int, Resources] = {}
-        for queue, nodes, resources in connection.exec_driver_sql(_USED):
-            total, count = used.setdefault(queue, {}), len(json.loads(nodes))
-            for kind, amount in json.loads(resources).items():
-                total[kind] = total.get(kind, 0) + amount * count
-        return used
 
 
 def _total(nodes: list[Node]) -> Resources:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
+import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.model.node import Node, NodeState
-from rankd.core.model.quantity import parse_resources
+from rankd.core.model.quantity import Resources, add_amounts, parse_resources
 from rankd.wire.message import NodeRegistration
 
 
@@ -102,28 +103,43 @@ def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> 
     return [row[0] for row in rows]
 
 
-def read_nodes(connection: Connection) -> Iterator[Node]:
-    """All nodes with what their open allocations use."""
-    used: dict[str, dict[str, int]] = {}
-    open_allocations = connection.exec_driver_sql(
-        "SELECT l.nodes, l.resources, j.exclusive FROM allocations l JOIN jobs j ON j.id = l.job_id"
-        " WHERE l.ended_at IS NULL"
-    ).all()
-    nodes = connection.exec_driver_sql("SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name")
-    rows = [(name, part, state, json.loads(cap), json.loads(labels)) for name, part, state, cap, labels in nodes]
-    capacities = {name: capacity for name, _, _, capacity, _ in rows}
-    for names, resources, exclusive in open_allocations:
-        amounts = json.loads(resources)
-        for name in json.loads(names):
-            taken = used.setdefault(name, {})
-            for kind, amount in (capacities.get(name, {}) if exclusive else amounts).items():
-                taken[kind] = taken.get(kind, 0) + amount
-    for name, partition, state, capacity, labels in rows:
-        yield Node(
+class InUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What open allocations take: by node, and by the queue of their jobs. An exclusive job takes its nodes whole."""
+
+    by_node: Mapping[str, Resources]
+    by_queue: Mapping[int, Resources]
+
+
+def read_nodes(connection: Connection) -> tuple[list[Node], InUse]:
+    """All nodes by name with what is used of them, and what queues use."""
+    rows = connection.exec_driver_sql("SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name").all()
+    capacities = {name: json.loads(capacity) for name, _, _, capacity, _ in rows}
+    use = _in_use(connection, capacities)
+    nodes = [
+        Node(
             name=name,
             partition=partition,
-            capacity=capacity,
-            used=used.get(name, {}),
-            labels=labels,
+            capacity=capacities[name],
+            used=use.by_node.get(name, {}),
+            labels=json.loads(labels),
             state=NodeState(state),
         )
+        for name, partition, state, _, labels in rows
+    ]
+    return nodes, use
+
+
+def _in_use(connection: Connection, capacities: Mapping[str, Resources]) -> InUse:
+    by_node: dict[str, Resources] = {}
+    by_queue: dict[int, Resources] = {}
+    rows = connection.exec_driver_sql(
+        "SELECT l.nodes, l.resources, j.exclusive, j.queue_id FROM allocations l JOIN jobs j ON j.id = l.job_id"
+        " WHERE l.ended_at IS NULL"
+    )
+    for names, resources, exclusive, queue in rows:
+        amounts = json.loads(resources)
+        for name in json.loads(names):
+            taken = capacities.get(name, {}) if exclusive else amounts
+            add_amounts(by_node.setdefault(name, {}), taken)
+            add_amounts(by_queue.setdefault(queue, {}), taken)
+    return InUse(by_node=by_node, by_queue=by_queue)

@@ -105,3 +105,9 @@ def shown(resource: str, amount: int) -> float:
 def shown_resources(resources: Mapping[str, int]) -> dict[str, float]:
     """All amounts as users see them."""
     return {resource: shown(resource, amount) for resource, amount in resources.items()}
+
+
+def add_amounts(total: Resources, amounts: Mapping[str, int]) -> None:
+    """Add ``amounts`` to ``total``, in place."""
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + amount
