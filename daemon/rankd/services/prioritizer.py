@@ -193,7 +193,7 @@ class Prioritizer:
             durations=durations,
             new_views=columns != self._shown,
         )
-        for stage in stages(record):
+        for stage in await asyncio.to_thread(lambda: list(stages(record))):
             await self._database.write(stage, role=ROLE)
         self._source.settle(record.settlement.associations)
         self._last_event = RankingEvent(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -58,6 +59,7 @@ class RankingSource:
         self.state: RankingState | None = None
         self._catalog = catalog
         self._jobs = JobColumns.from_rows([])
+        self._applications = _ApplicationTable()
         self._loaded = False
         self._node_event = 0
         self._shapes: dict[int, int] = {}
@@ -90,7 +92,7 @@ class RankingSource:
             totals=totals,
             partition_nodes=np.array([self._count(nodes, p.name) for p in self.configuration.partitions]),
             partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in totals]),
-            applications=_applications(connection),
+            applications=self._applications.read(connection, use.by_application),
         )
         return self.state
 
@@ -222,10 +224,27 @@ def _association(row: Any) -> Association:  # noqa: ANN401 - a database row
     )
 
 
-def _applications(connection: Connection) -> Applications:
-    rows = connection.exec_driver_sql("SELECT id, created_at FROM applications ORDER BY name, id").all()
-    size = max((row[0] for row in rows), default=-1) + 1
-    created, places = np.zeros(size), np.zeros(size, dtype=np.int64)
-    for place, (id_, at) in enumerate(rows):
-        created[id_], places[id_] = at, place
-    return Applications(created_at=created, id_places=places)
+class _ApplicationTable:
+    """The named applications, read once; later only those that are new."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, str, float]] = []
+        self._known = Applications(created_at=np.zeros(0), id_places=np.zeros(0, dtype=np.int64))
+
+    def read(self, connection: Connection, used: Mapping[int, Resources]) -> Applications:
+        """All of them, with what they use now. Those that are there run; other states come with their life cycle."""
+        newest = self._rows[-1][0] if self._rows else 0
+        query = "SELECT id, queue_id, name, created_at FROM applications WHERE id > ? ORDER BY id"
+        new = connection.exec_driver_sql(query, (newest,)).tuples().all()
+        if new:
+            self._rows += new
+            self._known = self._built()
+        return msgspec.structs.replace(self._known, used=used)
+
+    def _built(self) -> Applications:
+        size = self._rows[-1][0] + 1
+        created, places = np.zeros(size), np.zeros(size, dtype=np.int64)
+        queues = np.full(size, -1, dtype=np.int64)
+        for place, (id_, queue, _, at) in enumerate(sorted(self._rows, key=lambda row: (row[2], row[0]))):
+            created[id_], places[id_], queues[id_] = at, place, queue
+        return Applications(created_at=created, id_places=places, queues=queues)

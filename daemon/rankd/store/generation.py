@@ -187,7 +187,7 @@ def _chunk_rows(record: GenerationRecord) -> Iterator[tuple[str, tuple[object, .
 
 
 def _json(values: IntArray) -> str:
-    return json.dumps(values.tolist(), separators=(",", ":"))
+    return msgspec.json.encode(values.tolist()).decode()
 
 
 def _sparse(places: IntArray, ranks: IntArray) -> str:
@@ -195,7 +195,7 @@ def _sparse(places: IntArray, ranks: IntArray) -> str:
     full: list[int | None] = [None] * (int(places[-1]) + 1)
     for place, rank in zip(places.tolist(), ranks.tolist(), strict=True):
         full[place] = rank
-    return json.dumps(full, separators=(",", ":"))
+    return msgspec.json.encode(full).decode()
 
 
 def _write_chunks(connection: Connection, rows: Sequence[tuple[str, tuple[object, ...]]]) -> None:

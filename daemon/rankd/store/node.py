@@ -104,10 +104,14 @@ def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> 
 
 
 class InUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What open allocations take: by node, and by the queue of their jobs. An exclusive job takes its nodes whole."""
+    """What open allocations take: by node, and by their jobs' queue and application.
+
+    An exclusive job takes its nodes whole.
+    """
 
     by_node: Mapping[str, Resources]
     by_queue: Mapping[int, Resources]
+    by_application: Mapping[int, Resources]
 
 
 def read_nodes(connection: Connection) -> tuple[list[Node], InUse]:
@@ -132,14 +136,17 @@ def read_nodes(connection: Connection) -> tuple[list[Node], InUse]:
 def _in_use(connection: Connection, capacities: Mapping[str, Resources]) -> InUse:
     by_node: dict[str, Resources] = {}
     by_queue: dict[int, Resources] = {}
+    by_application: dict[int, Resources] = {}
     rows = connection.exec_driver_sql(
-        "SELECT l.nodes, l.resources, j.exclusive, j.queue_id FROM allocations l JOIN jobs j ON j.id = l.job_id"
-        " WHERE l.ended_at IS NULL"
+        "SELECT l.nodes, l.resources, j.exclusive, j.queue_id, j.application_id FROM allocations l"
+        " JOIN jobs j ON j.id = l.job_id WHERE l.ended_at IS NULL"
     )
-    for names, resources, exclusive, queue in rows:
+    for names, resources, exclusive, queue, application in rows:
         amounts = json.loads(resources)
         for name in json.loads(names):
             taken = capacities.get(name, {}) if exclusive else amounts
             add_amounts(by_node.setdefault(name, {}), taken)
             add_amounts(by_queue.setdefault(queue, {}), taken)
-    return InUse(by_node=by_node, by_queue=by_queue)
+            if application is not None:
+                add_amounts(by_application.setdefault(application, {}), taken)
+    return InUse(by_node=by_node, by_queue=by_queue, by_application=by_application)
