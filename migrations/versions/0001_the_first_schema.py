@@ -1,11 +1,11 @@
-"""the first schema
+"""The first schema.
 
 Revision: 0001
 Revises:
 """
 
-from alembic import op
 import sqlalchemy as sa
+from alembic import op
 
 revision = "0001"
 down_revision = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 from pathlib import Path
 
@@ -192,7 +191,7 @@ async def test_cancel_hold_and_release_by_their_owner_only(machine):
         assert (await client.until_ended(2))[endless] == "cancelled"
     [last] = machine.rows("SELECT actor FROM job_event WHERE job_id = ? ORDER BY id DESC LIMIT 1", endless)
     assert last == {"actor": "root"}
-    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _runs(pid, "sleep\x00600")]
+    assert not [path for path in Path("/proc").iterdir() if path.name.isdigit() and _runs(path.name, "sleep\x00600")]
 
 
 def _runs(pid: str, command: str) -> bool:

@@ -24,9 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-t", "--time", metavar="LIMIT", help="minutes, h:m:s, d-h:m:s")
     parser.add_argument("-J", "--name")
     parser.add_argument("--comment")
-    parser.add_argument(
-        "--fix-priority", type=int, metavar="N", help="administrators: whatever its factors say"
-    )
+    parser.add_argument("--fix-priority", type=int, metavar="N", help="administrators: whatever its factors say")
     parser.add_argument("--unfix", action="store_true", help="administrators: let its factors count again")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     add_place(parser)

@@ -55,11 +55,11 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
     queue: str | msgspec.UnsetType = msgspec.UNSET
     qos: str | msgspec.UnsetType = msgspec.UNSET
     account: str | msgspec.UnsetType = msgspec.UNSET
-    time_limit_s: float | None | msgspec.UnsetType = msgspec.UNSET
+    time_limit_s: float | msgspec.UnsetType | None = msgspec.UNSET
     resources: dict[str, int | float | str] | msgspec.UnsetType = msgspec.UNSET
     name: str | msgspec.UnsetType = msgspec.UNSET
-    comment: str | None | msgspec.UnsetType = msgspec.UNSET
-    fixed_priority: int | None | msgspec.UnsetType = msgspec.UNSET
+    comment: str | msgspec.UnsetType | None = msgspec.UNSET
+    fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class JobShow(_FromUser, frozen=True, kw_only=True):

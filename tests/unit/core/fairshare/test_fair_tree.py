@@ -138,9 +138,7 @@ def test_user_tied_with_an_account_shares_the_rank_of_its_best_user():
 
 def test_all_users_of_a_better_account_come_before_all_of_a_worse_one():
     # https://slurm.schedmd.com/fair_tree.html, "Introduction"
-    shares = ranked(
-        [("a", None, 1, 0), ("b", None, 1, 0), ("a", "x", 1, 9), ("b", "y", 1, 10), ("b", "z", 9, 1)]
-    )
+    shares = ranked([("a", None, 1, 0), ("b", None, 1, 0), ("a", "x", 1, 9), ("b", "y", 1, 10), ("b", "z", 9, 1)])
     assert shares == {"x": 1.0, "z": 2 / 3, "y": 1 / 3}
 
 

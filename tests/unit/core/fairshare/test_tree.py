@@ -40,9 +40,7 @@ def test_root_may_be_listed_and_is_one_node():
 
 
 def test_rows_may_come_in_any_order():
-    tree = AccountTree.build(
-        [user("optics", "ann"), Association(account="optics", parent="physics"), PHYSICS]
-    )
+    tree = AccountTree.build([user("optics", "ann"), Association(account="optics", parent="physics"), PHYSICS])
     assert tree.accounts == ("root", "physics", "optics")
     assert tree.parents.tolist() == [0, 0, 1, 2]
     assert tree.depths.tolist() == [0, 1, 2, 3]
@@ -233,9 +231,7 @@ def test_an_account_is_nobodys_default():
 
 
 def test_a_users_parent_is_its_account():
-    AccountTree.build(
-        [PHYSICS, user("physics", "ann", parent="physics"), user("physics", "bob", parent="root")]
-    )
+    AccountTree.build([PHYSICS, user("physics", "ann", parent="physics"), user("physics", "bob", parent="root")])
     assert set(problems_of(PHYSICS, user("physics", "ann", parent="chemistry"))) == {"associations[1].parent"}
 
 
