@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 import sys
 from contextlib import asynccontextmanager
@@ -61,14 +62,12 @@ partitions:
 
 
 def write_config(directory: Path, **settings: str) -> Path:
-    """A configuration directory; ``settings`` replace lines of rankd.toml that begin with their name."""
+    """A configuration directory; ``settings`` are other values for those that rankd.toml has."""
     directory.mkdir(exist_ok=True)
     for name, text in CONFIG.items():
-        lines = [
-            f"{line.split()[0]} = {settings[line.split()[0]]}" if line.split()[:1] and line.split()[0] in settings else line
-            for line in text.splitlines()
-        ]
-        (directory / name).write_text("\n".join(lines) + "\n")
+        for setting, value in settings.items():
+            text = re.sub(rf"^{setting} = .*$", f"{setting} = {value}", text, flags=re.MULTILINE)  # noqa: PLW2901
+        (directory / name).write_text(text)
     return directory
 
 
@@ -160,12 +159,13 @@ async def running(service, options):
 async def ready(bus: Bus, service: str) -> None:
     """Returns once the service says so."""
     async with asyncio.timeout(PATIENCE_S):
-        while True:
+        while not asyncio.current_task().cancelling():  # nats-py may swallow a cancellation that meets an answer
             try:
                 if (await ask_health(bus, service, timeout_s=1.0)).ready:
                     return
             except Unavailable:
                 continue
+        raise asyncio.CancelledError
 
 
 @asynccontextmanager

@@ -42,9 +42,7 @@ def new_database(tmp_path):
 
 
 def options_of(broker, tmp_path) -> IntakeOptions:
-    return IntakeOptions(
-        nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config")
-    )
+    return IntakeOptions(nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config"))
 
 
 @asynccontextmanager
@@ -188,7 +186,7 @@ async def test_two_hundred_new_users_at_once_all_get_their_association(broker, t
         users = [f"new{number}" for number in range(200)]
         ids = await asyncio.gather(*[stage.submit(user) for user in users])
         assert len(set(ids)) == 200
-        assert stage.rows("""SELECT count(*) FROM associations WHERE account = 'default' AND "user" <> ''""") == [(200,)]
+        assert stage.rows("""SELECT count(*) FROM associations WHERE "user" LIKE 'new%'""") == [(200,)]
 
 
 # --- acting on jobs -----------------------------------------------------------------------------------------
@@ -271,7 +269,8 @@ async def test_every_look_has_its_answer(broker, tmp_path):
         job = await stage.submit(name="one")
         await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2, "memory": "1Gi"}, "agent": "n1"})
         shown = (await stage.do("job.show", {"id": job}, "bob")).body
-        assert (shown["id"], shown["user"], shown["state"], shown["priority_breakdown"]) == (job, "alice", "pending", None)
+        assert (shown["id"], shown["user"], shown["state"]) == (job, "alice", "pending")
+        assert shown["priority_breakdown"] is None
         assert [entry["id"] for entry in (await stage.do("job.list", {"names": ["one"]})).body["jobs"]] == [job]
         assert [entry["event"] for entry in (await stage.do("job.history", {"id": job})).body["events"]] == ["submit"]
         assert (await stage.do("priority.list")).body == {"jobs": [], "weights": {}}
@@ -283,14 +282,19 @@ async def test_every_look_has_its_answer(broker, tmp_path):
         assert ("physics", "alice") in [(share["account"], share["user"]) for share in shares]
 
 
+VERBS = [
+    *(f"job.{verb}" for verb in ("submit", "cancel", "hold", "release", "update", "show", "list", "history")),
+    *("priority.list", "node.list", "queue.list", "share.list"),
+]
+
+
 async def test_the_standard_tools_find_every_endpoint(broker, tmp_path):
     async with an_intake(broker, tmp_path) as stage:
         await stage.submit()
         assert (await stage.ask("$SRV.PING.rankd")).body["name"] == "rankd"
         info = (await stage.ask("$SRV.INFO.rankd")).body
         subjects = {endpoint["subject"] for endpoint in info["endpoints"]}
-        verbs = "job.submit job.cancel job.hold job.release job.update job.show job.list job.history".split()
-        for verb in [*verbs, "priority.list", "node.list", "queue.list", "share.list"]:
+        for verb in VERBS:
             assert {f"rankd.v1.user.*.{verb}", f"rankd.v1.admin.*.{verb}"} <= subjects
         assert {"rankd.v1.node.*.register", "rankd.v1.node.*.heartbeat"} <= subjects
         stats = (await stage.ask("$SRV.STATS.rankd")).body
@@ -332,17 +336,21 @@ async def test_requests_in_flight_are_answered_before_a_stop(broker, tmp_path):
     """A write lock held elsewhere keeps the requests in flight while the intake is told to stop."""
     options = options_of(broker, tmp_path)
     lock, stop = FileLock(tmp_path / "rankd.db.lock"), asyncio.Event()
-    async with asyncio.timeout(30), connected(broker.url) as client, Bus(broker.url, "probe") as bus:
-        async with asyncio.TaskGroup() as group:
-            service = group.create_task(run(options, stop))
-            await ready(bus, "intake")
-            with lock.held():
-                requests = [group.create_task(client.submit()) for _ in range(20)]
-                taken = await client.ask("rankd.v1.user.alice.job.list")  # comes after them on the same connection
-                assert taken.body["jobs"] == []
-                stop.set()
-            ids = [await request for request in requests]
-            await service
+    async with (
+        asyncio.timeout(30),
+        connected(broker.url) as client,
+        Bus(broker.url, "probe") as bus,
+        asyncio.TaskGroup() as group,
+    ):
+        service = group.create_task(run(options, stop))
+        await ready(bus, "intake")
+        with lock.held():
+            requests = [group.create_task(client.submit()) for _ in range(20)]
+            taken = await client.ask("rankd.v1.user.alice.job.list")  # comes after them on the same connection
+            assert taken.body["jobs"] == []
+            stop.set()
+        ids = [await request for request in requests]
+        await service
     lock.close()
     assert sorted(ids) == list(range(1, 21))
     assert len(rows(tmp_path / "rankd.db", "SELECT id FROM jobs")) == 20

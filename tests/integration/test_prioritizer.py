@@ -27,7 +27,10 @@ from rankd.store.node import register_node
 from rankd.wire.message import NodeRegistration, RankingEvent, Report
 
 HALF_LIFE_S = 1000.0
-STAGED = "generation_numbers generation_values generation_queues generation_associations ranking_chunks rank_chunks".split()
+STAGED = [
+    *(f"generation_{what}" for what in ("numbers", "values", "partitions", "queues", "associations")),
+    *("ranking_chunks", "rank_chunks"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +51,8 @@ def check_breakdowns(cluster) -> int:
     """Every row adds up, agrees with the stored order, and is of the newest generation; how many have a rank."""
     names = json.loads(cluster.rows("SELECT weights FROM generation ORDER BY number DESC LIMIT 1")[0][0])
     columns = ", ".join(f'"{name}_points"' for name in names)
-    stored = {job: (rank, priority) for rank, job, priority in cluster.rows("SELECT rank, job_id, priority FROM ranking")}
+    order = cluster.rows("SELECT rank, job_id, priority FROM ranking")
+    stored = {job: (rank, priority) for rank, job, priority in order}
     breakdowns = cluster.rows(
         f"SELECT id, rank, priority, class_value, points_sum, override, generation, {columns} FROM job_priority"
     )
@@ -147,11 +151,11 @@ async def test_what_a_crashed_pass_left_does_no_harm(broker, tmp_path):
 async def test_a_reader_in_the_middle_of_the_writing_sees_one_generation_whole(broker, tmp_path):
     """30,000 jobs take several stages; a reader that is quick enough finds them half written, and does not see them."""
     many, stop = 30_000, threading.Event()
-    async with a_cluster(tmp_path, broker.url) as cluster:
+    async with a_cluster(tmp_path, broker.url) as cluster, asyncio.TaskGroup() as group:
         prioritizer = cluster.prioritizer()
         await cluster.submit(*[builder.accepted(class_value=n % 7) for n in range(many)])
         await prioritizer.run_once(NOW)
-        reading = asyncio.create_task(asyncio.to_thread(read_until, stop, cluster.database.path, many))
+        reading = group.create_task(asyncio.to_thread(read_until, stop, cluster.database.path, many))
         later = 0
         while not reading.done() and later < 100:
             later += 1
@@ -171,8 +175,8 @@ def read_until(stop: threading.Event, path, many: int) -> int:
         [(visible,)] = connection.execute("SELECT max(number) FROM generations")
         [(staged,)] = connection.execute("SELECT max(generation) FROM ranking_chunks")
         if staged > visible or seen == 0:
-            query = "SELECT count(*), count(DISTINCT job_id), min(rank), max(rank), min(generation), max(generation) FROM ranking"
-            assert connection.execute(query).fetchall() == [(many, many, 1, many, visible, visible)]
+            query = "SELECT count(DISTINCT job_id), min(rank), max(rank), min(generation), max(generation) FROM ranking"
+            assert connection.execute(query).fetchall() == [(many, 1, many, visible, visible)]
             ranks = "SELECT count(r.value) FROM rank_chunks c, json_each(c.ranks) r WHERE c.generation = ?"
             assert connection.execute(ranks, (visible,)).fetchall() == [(many,)]
         seen += staged > visible
@@ -266,7 +270,8 @@ def broken(tmp_path, monkeypatch):
     metadata.mkdir(parents=True)
     (package / "stranger.py").write_text(BROKEN)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text("[rankd.factors]\nbroken = stranger:Broken\nformula = stranger:BrokenFormula\n")
+    entries = "[rankd.factors]\nbroken = stranger:Broken\nformula = stranger:BrokenFormula\n"
+    (metadata / "entry_points.txt").write_text(entries)
     monkeypatch.syspath_prepend(package)
     plugin._entry_points.cache_clear()
     import stranger
@@ -361,7 +366,7 @@ def charged(rate: float, since: float, until: float | None, now: float) -> float
 
 def recomputed(cluster, now: float) -> dict[str, float]:
     usage: dict[str, float] = {}
-    query = 'SELECT j."user", l.charge_rate, l.allocated_at, l.ended_at FROM allocations l JOIN jobs j ON j.id = l.job_id'
+    query = 'SELECT "user", charge_rate, allocated_at, ended_at FROM allocation'
     for user, rate, since, until in cluster.rows(query):
         usage[user] = usage.get(user, 0.0) + charged(rate, since, until, now)
     return usage
@@ -391,8 +396,8 @@ async def test_usage_equals_its_recomputation_from_the_allocations_after_many_pa
                 shown = cluster.rows("""SELECT "user", usage FROM association_share WHERE "user" IS NOT NULL""")
                 assert dict(shown) == pytest.approx(recomputed(cluster, now), rel=1e-9)
         assert cluster.rows("SELECT count(*) > 10 FROM allocations WHERE charged = 1") == [(1,)]
-        settled = dict(cluster.rows("""SELECT "user", usage FROM associations WHERE account = 'physics' AND "user" <> ''"""))
-        assert min(settled.values()) > 0
+        settled = cluster.rows("""SELECT min(usage) > 0 FROM associations WHERE "user" <> ''""")
+        assert settled == [(1,)]
 
 
 async def test_a_job_that_ended_on_a_faster_clock_is_charged_whole(broker, tmp_path):
@@ -493,7 +498,8 @@ async def test_it_is_ready_once_a_generation_is_visible(broker, tmp_path):
             await ask_health(bus, "prioritizer", timeout_s=0.5)
 
 
-async def test_a_strangers_broken_factor_does_not_stop_the_real_service(broker, tmp_path, broken, monkeypatch):
+@pytest.mark.usefixtures("broken")
+async def test_a_strangers_broken_factor_does_not_stop_the_real_service(broker, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=":")
     options = options_of(broker, tmp_path)
     (tmp_path / "site/stranger.py").write_text(BROKEN.replace("broken = False", "broken = True", 1))

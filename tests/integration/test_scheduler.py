@@ -22,7 +22,7 @@ def new_database(tmp_path):
     return builder.new_database(tmp_path)
 
 
-async def schedule(cluster, prioritizer, scheduler, at: float = NOW) -> None:
+async def schedule(prioritizer, scheduler, at: float = NOW) -> None:
     """A pass, and looks until there is nothing more to start."""
     await prioritizer.run_once(at)
     while await scheduler.run_once(at):
@@ -46,14 +46,14 @@ async def test_a_generation_without_new_jobs_starts_no_cycle(broker, tmp_path):
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
         await cluster.add_node("n1", vcore=1)
         await cluster.submit(builder.accepted(), builder.accepted())
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         await cluster.database.write(lambda c: c.exec_driver_sql("""UPDATE nodes SET capacity = '{"vcore": 8000}'"""))
         for later in range(1, 4):
-            await schedule(cluster, prioritizer, scheduler, NOW + later)
+            await schedule(prioritizer, scheduler, NOW + later)
             assert cluster.states() == {1: "allocated", 2: "pending"}
         await cluster.submit(builder.accepted())
         assert not await scheduler.run_once(NOW + 4)  # a submission alone is none: the generation that holds it is
-        await schedule(cluster, prioritizer, scheduler, NOW + 5)
+        await schedule(prioritizer, scheduler, NOW + 5)
         assert set(cluster.states().values()) == {"allocated"}
         assert cluster.rows("SELECT job_id, cycle, generation FROM allocations WHERE id > 1") == [(2, 2, 5), (3, 2, 5)]
 
@@ -62,7 +62,7 @@ async def test_ended_jobs_released_jobs_and_joining_nodes_start_one(broker, tmp_
     async with a_cluster(tmp_path, broker.url) as cluster:
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
         first, second, held = await cluster.submit(builder.accepted(), builder.accepted(), builder.accepted(held=True))
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         assert reasons(cluster) == {first: "no node fits", second: "no node fits", held: "held"}
         await cluster.add_node("n1", vcore=1)
         assert await scheduler.run_once(NOW)
@@ -72,7 +72,7 @@ async def test_ended_jobs_released_jobs_and_joining_nodes_start_one(broker, tmp_
         assert cluster.states()[second] == "allocated"
         await cluster.add_node("n2", vcore=1)
         await cluster.act(job_action.release, held)
-        await schedule(cluster, prioritizer, scheduler, NOW + 1)
+        await schedule(prioritizer, scheduler, NOW + 1)
         assert nodes_of(cluster) == {first: ["n1"], second: ["n1"], held: ["n2"]}
 
 
@@ -97,9 +97,7 @@ async def test_no_wake_up_is_lost_whenever_the_job_comes(broker, tmp_path, yield
 
 async def test_a_service_that_hears_no_hint_looks_by_itself(broker, tmp_path):
     """What the test writes is announced to nobody."""
-    options = SchedulerOptions(
-        nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config")
-    )
+    options = SchedulerOptions(nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config"))
     async with a_cluster(tmp_path, broker.url, roles=("prioritizer",)) as cluster, connected(broker.url) as client:
         await cluster.add_node("n1")
         async with running(run, options):
@@ -147,11 +145,11 @@ async def test_quotas_hold_and_say_so(broker, tmp_path):
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
         await cluster.add_node("n1", vcore=8)
         await cluster.submit(*[builder.accepted(queue="root.small") for _ in range(3)], builder.accepted())
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         assert cluster.states() == {1: "allocated", 2: "allocated", 3: "pending", 4: "allocated"}
         assert reasons(cluster) == {3: "queue quota"}
         await cluster.end(1)
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         assert cluster.states()[3] == "allocated"
         assert reasons(cluster) == {}
 
@@ -161,12 +159,12 @@ async def test_a_draining_node_gets_nothing_also_after_its_jobs_ended(broker, tm
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
         await cluster.add_node("n1", vcore=1)
         await cluster.submit(builder.accepted())
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         await cluster.set_node("n1", NodeState.DRAINING)
         await cluster.submit(builder.accepted())
-        await schedule(cluster, prioritizer, scheduler, NOW + 1)
+        await schedule(prioritizer, scheduler, NOW + 1)
         await cluster.end(1)
-        await schedule(cluster, prioritizer, scheduler, NOW + 2)
+        await schedule(prioritizer, scheduler, NOW + 2)
         assert cluster.states() == {1: "completed", 2: "pending"}
         await cluster.set_node("n1", NodeState.UP)
         assert await scheduler.run_once(NOW + 3)
@@ -178,7 +176,7 @@ async def test_a_gang_gets_all_its_nodes_or_none(broker, tmp_path):
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
         await cluster.add_node("n1", vcore=1)
         await cluster.submit(builder.accepted(nodes=2))
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         assert cluster.states() == {1: "pending"}
         await cluster.add_node("n2", vcore=1)
         await scheduler.run_once(NOW)
@@ -194,7 +192,7 @@ async def test_reasons_that_a_predecessor_left_do_not_stay(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url) as cluster:
         prioritizer = cluster.prioritizer()
         await cluster.submit(builder.accepted())
-        await schedule(cluster, prioritizer, cluster.scheduler())
+        await schedule(prioritizer, cluster.scheduler())
         assert reasons(cluster) == {1: "no node fits"}
         await cluster.add_node("n1", vcore=1)
         await cluster.act(job_action.cancel, 1)
@@ -203,6 +201,9 @@ async def test_reasons_that_a_predecessor_left_do_not_stay(broker, tmp_path):
 
 
 # --- publication --------------------------------------------------------------------------------------------
+
+
+WAITING = "SELECT 1 FROM allocations WHERE published = 0"
 
 
 async def allocations(cluster) -> list[tuple[str, dict]]:
@@ -218,16 +219,16 @@ async def test_allocations_are_published_once_although_the_scheduler_dies_before
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
         await cluster.add_node("n1", vcore=8)
         await cluster.submit(builder.accepted(), builder.accepted())
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         await scheduler._publish((await cluster.database.read(unpublished)).starts)  # and dies
         await cluster.submit(builder.accepted())
         scheduler = cluster.scheduler()
-        await schedule(cluster, prioritizer, scheduler, NOW + 1)
+        await schedule(prioritizer, scheduler, NOW + 1)
         await scheduler.publish_once()
         await scheduler.publish_once()
         sent = [[start["allocation"] for start in message["starts"]] for _, message in await allocations(cluster)]
         assert sent == [[1, 2], [3]]
-        assert cluster.rows("SELECT count(*) FROM allocations WHERE published = 0") == [(0,)]
+        assert cluster.rows(WAITING) == []
 
 
 async def test_allocations_reach_the_stream_although_the_broker_was_killed(broker, tmp_path):
@@ -244,8 +245,8 @@ async def test_allocations_reach_the_stream_although_the_broker_was_killed(broke
             await prioritizer.run_once(NOW + 1)
             await scheduler.run_once(NOW + 1)
             broker.start()
-            while cluster.rows("SELECT 1 FROM allocations WHERE published = 0"):
-                await cluster.bus.client.flush()
+            while await cluster.database.read(lambda c: c.exec_driver_sql(WAITING).all()):
+                pass
             publishing.cancel()
         sent = [start["job"] for _, message in await allocations(cluster) for start in message["starts"]]
         assert sent == [1, 2]
@@ -257,11 +258,11 @@ async def test_large_jobs_that_start_together_are_sent_in_messages_that_the_brok
         await cluster.add_node("n1", vcore=20)
         large = builder.accepted(request={"env": {"X": "x" * 200_000}})
         await cluster.submit(*[large] * 10)
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         await scheduler.publish_once()
         messages = await allocations(cluster)
         assert [start["job"] for _, message in messages for start in message["starts"]] == list(range(1, 11))
-        assert cluster.rows("SELECT count(*) FROM allocations WHERE published = 0") == [(0,)]
+        assert cluster.rows(WAITING) == []
 
 
 async def test_wishes_to_end_are_published_once_each(broker, tmp_path):
@@ -269,7 +270,7 @@ async def test_wishes_to_end_are_published_once_each(broker, tmp_path):
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
         await cluster.add_node("n1", vcore=8)
         await cluster.submit(*[builder.accepted()] * 4)
-        await schedule(cluster, prioritizer, scheduler)
+        await schedule(prioritizer, scheduler)
         await scheduler.publish_once()
         await cluster.act(job_action.cancel, 1, 2, 4)
         await scheduler._publish((await cluster.database.read(unpublished)).cancels)  # and dies

@@ -221,14 +221,14 @@ class Prioritizer:
         """Accumulators of associations whose jobs ended since the last pass.
 
         What ended on a faster clock than ours is settled once ours has come that far, else it would be charged in
-        part; an accumulator that is stated for later than ``now`` stays so, else it would decay twice.
+        part.
         """
         over = state.usage.until <= now
         usage = msgspec.structs.replace(state.usage, until=np.where(over, state.usage.until, np.inf))
-        settled = usage.settled(now, self._settings.fairshare.half_life_s)
+        settled, instants = usage.settled(now, self._settings.fairshare.half_life_s)
         rows = [
-            (float(settled[at]), max(now, float(usage.at[at])), int(state.association_ids[at]))
-            for at in np.unique(usage.users[over]).tolist()
+            (float(settled[user]), float(instants[user]), int(state.association_ids[user]))
+            for user in np.unique(usage.users[over]).tolist()
         ]
         return Settlement(associations=rows, allocations=self._source.charges[over].tolist())
 

@@ -235,7 +235,7 @@ class _ApplicationTable:
         """All of them, with what they use now. Those that are there run; other states come with their life cycle."""
         newest = self._rows[-1][0] if self._rows else 0
         query = "SELECT id, queue_id, name, created_at FROM applications WHERE id > ? ORDER BY id"
-        new = connection.exec_driver_sql(query, (newest,)).tuples().all()
+        new = [(id_, queue, name, at) for id_, queue, name, at in connection.exec_driver_sql(query, (newest,))]
         if new:
             self._rows += new
             self._known = self._built()

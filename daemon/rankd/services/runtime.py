@@ -98,6 +98,8 @@ async def probe(database: Database, bus: Bus) -> str:
     await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").all())
     read = time.perf_counter()
     try:
+        if not bus.client.is_connected:  # nats-py's flush succeeds then
+            raise Unavailable("bus_unavailable", f"there is no connection to the broker at {bus.url}")
         await bus.client.flush(2)
     except LOST as error:
         raise Unavailable("bus_unavailable", f"the broker at {bus.url} does not answer: {error}") from error

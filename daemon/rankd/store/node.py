@@ -86,7 +86,7 @@ def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, in
         " WHERE p.node = ? AND p.ended_at IS NULL AND l.ended_at IS NULL ORDER BY l.id",
         (node,),
     )
-    return rows.tuples().all()  # type: ignore[return-value]
+    return [(allocation, job) for allocation, job in rows]
 
 
 def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> list[str]:

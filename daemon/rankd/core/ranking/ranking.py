@@ -42,17 +42,22 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     def at_instant(self, now: float, half_life_s: float | None) -> FloatArray:
         """Usage at ``now``, running jobs included, (n_users,)."""
-        return self._with(np.ones(len(self.users), dtype=bool), now, half_life_s)
+        return self._at(np.full(len(self.amounts), now), np.ones(len(self.users), dtype=bool), half_life_s)
 
-    def settled(self, now: float, half_life_s: float | None) -> FloatArray:
-        """Usage at ``now`` with the charges of ended jobs only: what the accumulators become."""
-        return self._with(np.isfinite(self.until), now, half_life_s)
+    def settled(self, now: float, half_life_s: float | None) -> tuple[FloatArray, FloatArray]:
+        """What the accumulators become, with the charges of ended jobs only: usage, and when, each (n_users,).
 
-    def _with(self, which: BoolArray, now: float, half_life_s: float | None) -> FloatArray:
-        usage = decay(self.amounts, now - self.at, half_life_s)
+        An accumulator that is stated for later than ``now`` stays there, else it would decay twice.
+        """
+        instants = np.maximum(self.at, now)
+        return self._at(instants, np.isfinite(self.until), half_life_s), instants
+
+    def _at(self, instants: FloatArray, which: BoolArray, half_life_s: float | None) -> FloatArray:
+        usage = decay(self.amounts, instants - self.at, half_life_s)
         if which.any():
-            charges = charge(self.rates[which], self.since[which], self.until[which], now, half_life_s)
-            usage = usage + np.bincount(self.users[which], weights=charges, minlength=len(usage))
+            users = self.users[which]
+            charges = charge(self.rates[which], self.since[which], self.until[which], instants[users], half_life_s)
+            usage = usage + np.bincount(users, weights=charges, minlength=len(usage))
         return usage
 
 

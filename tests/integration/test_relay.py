@@ -1,0 +1,129 @@
+"""The relay on a real database and a real broker: what is in the records is in the stream, in order, once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import builder
+import pytest
+from integration.stage import NOW, PATIENCE_S, ROOT, a_cluster
+
+from rankd.core.errors import RoleLost
+from rankd.services.relay import BATCH, Relay
+from rankd.store import job_action
+
+
+@pytest.fixture(autouse=True)
+def new_database(tmp_path):
+    return builder.new_database(tmp_path)
+
+
+def a_stage(broker, tmp_path):
+    return a_cluster(tmp_path, broker.url, roles=("intake",))
+
+
+async def relay_all(relay: Relay) -> None:
+    while await relay.run_once():
+        pass
+
+
+async def published(cluster) -> list[tuple[str, list[dict]]]:
+    """What is in the stream: (subject, transitions), in order."""
+    stream = cluster.bus.jetstream
+    last = (await stream.stream_info("RANKD_EVENTS")).state.last_seq
+    stored = [await stream.get_msg("RANKD_EVENTS", number) for number in range(1, last + 1)]
+    return [(message.subject, json.loads(message.data)["events"]) for message in stored]
+
+
+def heard(messages) -> list[tuple[int, int, str]]:
+    """What a listener keeps who drops what comes twice: (id, job, event), in the order of arrival."""
+    seen: dict[int, tuple[int, int, str]] = {}
+    for _, events in messages:
+        for event in events:
+            seen.setdefault(event["id"], (event["id"], event["job"], event["event"]))
+    return list(seen.values())
+
+
+def recorded(cluster) -> list[tuple[int, int, str]]:
+    return cluster.rows("SELECT id, job_id, event FROM job_events ORDER BY id")
+
+
+async def test_a_user_gets_one_message_with_his_own_transitions_in_order(broker, tmp_path):
+    async with a_stage(broker, tmp_path) as cluster:
+        await cluster.submit(builder.accepted("alice"), builder.accepted("bob"), builder.accepted("alice"))
+        await cluster.act(job_action.hold, 1, at=NOW + 1)
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        alice, bob = await published(cluster)
+        assert (alice[0], bob[0]) == ("rankd.v1.event.job.alice", "rankd.v1.event.job.bob")
+        assert [(e["id"], e["job"], e["event"], e["actor"]) for e in alice[1]] == [
+            (1, 1, "submit", "alice"),
+            (3, 3, "submit", "alice"),
+            (4, 1, "hold", ROOT.user),
+        ]
+        assert bob[1] == [
+            {"id": 2, "job": 2, "event": "submit", "state": "pending", "at": NOW, "actor": "bob", "cause": None}
+        ]
+
+
+async def test_more_events_than_fit_in_one_look_are_all_published_in_order(broker, tmp_path):
+    async with a_stage(broker, tmp_path) as cluster:
+        await cluster.submit(*[builder.accepted()] * (2 * BATCH + 10))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        messages = await published(cluster)
+        assert [len(events) for _, events in messages] == [BATCH, BATCH, 10]
+        assert heard(messages) == recorded(cluster)
+
+
+async def test_a_relay_that_dies_before_it_notes_it_publishes_again_what_a_listener_drops(broker, tmp_path):
+    async with a_stage(broker, tmp_path) as cluster:
+        await cluster.submit(builder.accepted(), builder.accepted("bob"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        assert len(await published(cluster)) == 2  # the same messages: the stream has dropped them itself
+        await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
+        await cluster.act(job_action.cancel, 1, 2)
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        messages = await published(cluster)
+        assert len(messages) == 4
+        assert heard(messages) == sorted(heard(messages)) == recorded(cluster)
+
+
+async def test_nothing_is_missing_after_an_outage_of_the_broker_and_a_restart(broker, tmp_path):
+    async with a_stage(broker, tmp_path) as cluster, asyncio.timeout(PATIENCE_S):
+        async with asyncio.TaskGroup() as group:
+            relay = Relay(cluster.database, cluster.bus, "intake")
+            relaying = group.create_task(relay.run())
+            for _ in range(3):
+                await cluster.submit(builder.accepted("alice"), builder.accepted("bob"))
+                broker.kill()
+                relay.wake.set()
+                await cluster.submit(builder.accepted("alice"), builder.accepted("carol"))
+                broker.start()
+                relay.wake.set()
+            await cluster.act(job_action.cancel, *range(1, 13))
+            relaying.cancel()
+        relay = Relay(cluster.database, cluster.bus, "intake")
+        while await cluster.database.read(behind):
+            await relay.run_once()
+        messages = await published(cluster)
+        assert sorted(heard(messages)) == recorded(cluster)
+        for user in ("alice", "bob", "carol"):
+            of_user = [message for message in messages if message[0].endswith(user)]
+            assert heard(of_user) == sorted(heard(of_user))
+
+
+def behind(connection) -> bool:
+    query = "SELECT (SELECT max(id) FROM job_events) > coalesce((SELECT event_id FROM relay_marks), 0)"
+    return bool(connection.exec_driver_sql(query).scalar_one())
+
+
+async def test_only_the_holder_of_the_role_moves_the_mark(broker, tmp_path):
+    """One that was paused, and goes on after another has taken over, would move it back."""
+    async with a_stage(broker, tmp_path) as cluster:
+        await cluster.submit(builder.accepted())
+        await cluster.database.write(lambda c: c.exec_driver_sql("UPDATE roles SET epoch = epoch + 1"))
+        with pytest.raises(RoleLost):
+            await Relay(cluster.database, cluster.bus, "intake").run_once()
+        assert cluster.rows("SELECT * FROM relay_marks") == []
