@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import time
 from contextlib import asynccontextmanager
 
 import builder
@@ -18,8 +19,9 @@ from rankd.store.allocation import NewAllocation, commit_allocations
 from rankd.store.database import Database
 from rankd.store.group_commit import GroupCommit
 from rankd.store.lock import FileLock
+from rankd.store.node import register_node
 from rankd.wire.codec import encode
-from rankd.wire.message import Report, ReportMessage
+from rankd.wire.message import NodeRegistration, Report, ReportMessage
 
 JOB = {"command": ["true"]}
 MANY = 10_000
@@ -447,6 +449,8 @@ async def allocate(tmp_path, job: int, *nodes: str) -> int:
     """As the scheduler would; the allocation's id."""
 
     def commit(connection):
+        for node in nodes:
+            register_node(connection, node, NodeRegistration(resources={"vcore": 8}, agent=node), time.time())
         query = "SELECT revision FROM jobs WHERE id = ?"
         revision = connection.exec_driver_sql(query, (job,)).scalar_one()
         new = NewAllocation(

@@ -93,6 +93,24 @@ class Life(RuleBasedStateMachine):
         )
         return parts[place % len(parts)]
 
+    def open_parts(self):
+        return self.rows(
+            "SELECT p.allocation_id, p.node, l.job_id FROM allocation_nodes p JOIN allocations l"
+            " ON l.id = p.allocation_id WHERE p.ended_at IS NULL"
+        )
+
+    def placement(self, job, revision):
+        nodes = NODES[: job["nodes"]]
+        return NewAllocation(
+            job=job["id"],
+            revision=revision,
+            nodes=nodes,
+            resources={"vcore": 1000},
+            charge_rate=1.0,
+            generation=1,
+            rank=1,
+        )
+
     def have_jobs(self):
         return bool(self.rows("SELECT 1 FROM jobs LIMIT 1"))
 
@@ -179,15 +197,7 @@ class Life(RuleBasedStateMachine):
     @rule(places=st.lists(PLACES, min_size=1, max_size=4), fresh=st.booleans())
     def allocate(self, places, fresh):
         jobs = [self.a_job(place) for place in places]
-        new = [
-            NewAllocation(
-                job=job["id"],
-                revision=job["revision"] if fresh else self.seen_revisions.get(job["id"], 0),
-                nodes=NODES[: job["nodes"]],
-                resources={"vcore": 1000}, charge_rate=1.0, generation=1, rank=1,
-            )
-            for job in jobs
-        ]  # fmt: skip
+        new = [self.placement(job, job["revision"] if fresh else self.seen_revisions.get(job["id"], 0)) for job in jobs]
         up = {row["name"] for row in self.rows("SELECT name FROM nodes WHERE state = 'up'")}
         may = {
             job["id"]
@@ -224,13 +234,36 @@ class Life(RuleBasedStateMachine):
     @precondition(have_allocations)
     @rule(end=ENDS)
     def end_all_that_runs(self, end):
-        open_parts = self.rows(
-            "SELECT p.allocation_id, p.node, l.job_id FROM allocation_nodes p JOIN allocations l"
-            " ON l.id = p.allocation_id WHERE p.ended_at IS NULL"
-        )
-        for allocation, node, job in open_parts:
+        for allocation, node, job in self.open_parts():
             self.report(node, allocation=allocation, job=job, kind="ended", **end)
         assert not self.rows("SELECT 1 FROM allocations WHERE ended_at IS NULL")
+
+    @precondition(have_jobs)
+    @rule(end=ENDS, starts=st.booleans())
+    def run_whatever_waits(self, end, starts):
+        """All that waits is allocated, may start, and ends: a round in which much is requeued."""
+        self.write(lambda c: [set_state(c, node, NodeState.UP, self.now, "root") for node in NODES])
+        pending = self.rows("SELECT id, revision, nodes FROM jobs WHERE state = 'pending'")
+        new = [self.placement(job, job["revision"]) for job in pending]
+        assert self.write(lambda c: commit_allocations(c, new, 1, self.now)) == len(new)
+        for allocation, node, job in self.open_parts():
+            if starts:
+                self.report(node, allocation=allocation, job=job, kind="started")
+            self.report(node, allocation=allocation, job=job, kind="ended", **end)
+
+    @precondition(have_allocations)
+    @rule(place=PLACES)
+    def hear_late_of_an_old_start(self, place):
+        old = self.rows(
+            "SELECT p.allocation_id, p.node, l.job_id FROM allocation_nodes p JOIN allocations l"
+            " ON l.id = p.allocation_id WHERE l.ended_at IS NOT NULL ORDER BY 1, 2"
+        )
+        if old:
+            allocation, node, job = old[place % len(old)]
+            before = self.everything()
+            self.report(node, allocation=allocation, job=job, kind="started")
+            after = self.everything()
+            assert (after["jobs"], after["job_events"]) == (before["jobs"], before["job_events"])
 
     @precondition(lambda self: self.sent)
     @rule(place=PLACES)
@@ -241,11 +274,11 @@ class Life(RuleBasedStateMachine):
         assert self.everything() == before
 
     @precondition(have_allocations)
-    @rule(place=PLACES, end=ENDS)
-    def hear_from_a_stranger(self, place, end):
+    @rule(place=PLACES, end=ENDS, kind=st.sampled_from(["started", "ended"]))
+    def hear_from_a_stranger(self, place, end, kind):
         allocation, _, job = self.a_part(place)
         before = self.everything()
-        stranger = ("elsewhere", Report(allocation=allocation, job=job, kind="ended", at=self.now, **end))
+        stranger = ("elsewhere", Report(allocation=allocation, job=job, kind=kind, at=self.now, **end))
         unknown = ("n0", Report(allocation=10**6, job=job, kind="started", at=self.now))
         self.write(lambda c: take_reports(c, [stranger, unknown], MAX_REQUEUES, self.now))
         assert self.everything() == before

@@ -9,6 +9,8 @@ from rankd.store.database import Database
 from rankd.store.group_commit import MAX_GROUP, MAX_WAITING, GroupCommit
 
 ROLE = "intake"
+PATIENCE_S = 5
+"""A work that is forgotten fails its test; it does not hang it."""
 
 
 class Told:
@@ -66,9 +68,10 @@ async def together(group, *works, rounds=1, **how):
     """Ask for all works at once, run some rounds, return what came of each."""
     asked = [asyncio.ensure_future(group.do(work, **how)) for work in works]  # noqa: TID251 - gathered below
     await asyncio.sleep(0)
-    for _ in range(rounds):
-        await group.run_once()
-    return await asyncio.gather(*asked, return_exceptions=True)
+    async with asyncio.timeout(PATIENCE_S):
+        for _ in range(rounds):
+            await group.run_once()
+        return await asyncio.gather(*asked, return_exceptions=True)
 
 
 async def test_what_arrives_together_is_committed_together_in_its_order(group, told):

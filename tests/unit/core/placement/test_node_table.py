@@ -134,6 +134,12 @@ def test_a_gang_gets_all_its_nodes_or_none():
     assert names(nodes, shape(1000, nodes=3)) == []
 
 
+def test_a_gang_gets_the_best_nodes_by_the_policy():
+    nodes = [node("a", used={"vcore": 2000}), node("b"), node("c", used={"vcore": 1000})]
+    assert names(table(*nodes), shape(1000, nodes=2)) == ["b", "c"]
+    assert names(table(*nodes, policy="binpacking"), shape(1000, nodes=2)) == ["a", "c"]
+
+
 @pytest.mark.parametrize(
     ("nodes", "least", "given"), [(4, 4, 0), (4, 3, 3), (4, 1, 3), (2, 1, 2), (9, 3, 3), (9, 4, 0), (1, 1, 1)]
 )

@@ -148,7 +148,7 @@ def test_usage_of_running_jobs_counts_up_to_the_instant_of_the_pass():
     )
     assert ranking.fairshare.usage.tolist() == [20.0, 0.0, 20.0]
     assert ranking.ids.tolist() == [2, 1]
-    assert usage.settled(NOW, None).tolist() == [0.0, 0.0]
+    assert usage.settled(NOW, None)[0].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(("until", "charged"), [(NOW - 4, 12.0), (NOW, 20.0), (NOW + 50, 20.0)])
