@@ -25,7 +25,7 @@ demo: install ## two minutes: a broker, a database, all services, four users' jo
 	@$(BIN)/rankd demo
 
 test: install ## run every test, with the real servers that they start
-	@echo "== tests: unit, properties, contract, integration (real nats-server), system (real processes); four at a time, since most of them wait"
+	@echo "== tests: unit, properties, integration (real nats-server), system (real processes); four at a time, since most of them wait"
 	@$(BIN)/pytest --numprocesses 4
 
 lint: install ## ruff, mypy (strict), import-linter

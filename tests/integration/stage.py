@@ -40,6 +40,8 @@ CONFIG = {
 default_qos = "normal"
 [priority]
 period_s = 0.3
+[node]
+lost_after_s = 60
 [admission]
 unknown_association = "default"
 [[qos]]

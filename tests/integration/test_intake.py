@@ -43,13 +43,15 @@ def new_database(tmp_path):
     return builder.new_database(tmp_path)
 
 
-def options_of(broker, tmp_path) -> IntakeOptions:
-    return IntakeOptions(nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config"))
+def options_of(broker, tmp_path, **settings) -> IntakeOptions:
+    return IntakeOptions(
+        nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config", **settings)
+    )
 
 
 @asynccontextmanager
-async def an_intake(broker, tmp_path):
-    options = options_of(broker, tmp_path)
+async def an_intake(broker, tmp_path, **settings):
+    options = options_of(broker, tmp_path, **settings)
     async with Bus(broker.url, "probe") as bus, connected(broker.url) as client, running(run, options) as task:
         await ready(bus, "intake")
         stage = Stage(client.connection)
@@ -102,11 +104,31 @@ async def test_ten_thousand_jobs_fit_in_one_message_and_one_more_do_not(broker, 
         assert len((await stage.do("job.list", {"limit": 10})).body["jobs"]) == 10
 
 
+async def test_a_large_batch_lets_others_in_between(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage, asyncio.TaskGroup() as group:
+        large = group.create_task(stage.do("job.submit", {"jobs": [JOB] * MANY}))
+        await asyncio.sleep(0)  # it is sent first
+        assert await stage.submit("bob") < MANY
+        assert len((await large).body["accepted"]) == MANY
+
+
 async def test_a_message_that_the_broker_does_not_take_is_never_sent(broker, tmp_path):
     async with an_intake(broker, tmp_path) as stage:
         with pytest.raises(nats.errors.MaxPayloadError):
             await stage.do("job.submit", {"jobs": [JOB], "atomic": "x" * stage.connection.max_payload})
         assert await stage.submit()
+
+
+async def test_a_job_that_could_not_be_sent_to_its_node_is_not_taken(broker, tmp_path):
+    large = {**JOB, "env": {"X": "x" * 300_000}}
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do("job.submit", large)
+        assert (reply.status, reply.body["code"]) == (413, "too_large")
+        batch = await stage.do("job.submit", {"jobs": [JOB, large]})
+        assert [entry["code"] for entry in batch.body["rejected"]] == ["too_large"]
+        update = await stage.do("job.update", {"id": 1, "comment": "x" * 300_000})
+        assert (update.status, update.body["code"]) == (413, "too_large")
+        assert stage.rows("SELECT id, comment FROM jobs") == [(1, None)]
 
 
 UNREADABLE = {
@@ -552,3 +574,19 @@ async def test_a_gang_ends_when_its_last_node_says_so_and_fails_together(broker,
         await send(stage, "n2", report(allocation, job, "ended", cause="cancel", signal=15))
         await until_state(stage, job, "failed")
         assert stage.rows("SELECT exit_status FROM jobs") == [(5,)]
+
+
+# --- silent nodes -------------------------------------------------------------------------------------------
+
+
+async def test_what_a_lost_node_has_not_heard_of_yet_is_ended_where_it_hears_of_it(broker, tmp_path):
+    """Its order waits in the stream for the day when it comes back, when the job is long somewhere else."""
+    async with an_intake(broker, tmp_path, lost_after_s="0.2") as stage:
+        job = await stage.submit()
+        allocation = await allocate(tmp_path, job, "n1")
+        await stage.until(lambda: story(stage, job)[-1] == "requeue")
+        assert stage.rows("SELECT name, state FROM nodes") == [("n1", "lost")]
+        wishes = stage.rows("SELECT id, cancel, cancel_published FROM allocations")
+        assert wishes == [(allocation, "stray", 0)]
+        beat = await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"]})
+        assert beat.body["code"] == "unknown_node"

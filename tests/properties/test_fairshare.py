@@ -207,9 +207,7 @@ def test_vectorised_fair_tree_is_the_slow_one_bit_for_bit(rows):
     result = fair_tree(tree, usage_of(tree, rows))
     ranks, levels = slow_fair_tree(rows)
     assert {key: value for key, value in by_key(tree, result.fairshare).items() if key[1]} == ranks
-    assert {
-        key: value for key, value in by_key(tree, result.level_fairshare).items() if key in levels
-    } == levels
+    assert {key: value for key, value in by_key(tree, result.level_fairshare).items() if key in levels} == levels
 
 
 @given(tree_rows(), st.sampled_from([0.5, 1.0, 3.0]))
@@ -280,9 +278,7 @@ def test_tied_accounts_rank_as_if_they_were_one(rows, shares, members):
 
     def users(name: str, prefix: str) -> list[Association]:
         listed = enumerate(members)
-        return [
-            Association(account=name, user=f"{prefix}{n}", shares=s, usage=float(u)) for n, (s, u) in listed
-        ]
+        return [Association(account=name, user=f"{prefix}{n}", shares=s, usage=float(u)) for n, (s, u) in listed]
 
     apart = [*rows, *account("x", shares), *account("y", shares), *users("x", "x"), *users("y", "y")]
     merged = [*rows, *account("z", 2 * shares), *users("z", "x"), *users("z", "y")]
@@ -318,6 +314,4 @@ def test_a_user_added_to_a_tree_ranks_as_if_listed(rows, data):
     tree = AccountTree.build(rows)
     added = tree.with_user(account, "new", shares)
     result = fair_tree(added, np.append(usage_of(tree, rows), usage))
-    assert {key: value for key, value in by_key(added, result.fairshare).items() if key[1]} == fairshares(
-        listed
-    )
+    assert {key: value for key, value in by_key(added, result.fairshare).items() if key[1]} == fairshares(listed)

@@ -91,7 +91,7 @@ def queue_of(given):
 
 
 @given(problems(), POLICIES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_no_node_is_ever_over_allocated(given, policy):
     outcome = run_cycle(given, policy)
     taken = taken_by(given, outcome)
@@ -101,7 +101,7 @@ def test_no_node_is_ever_over_allocated(given, policy):
 
 
 @given(problems(), POLICIES)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_no_queue_ever_uses_more_than_its_maximum(given, policy):
     outcome, queues = run_cycle(given, policy), queue_of(given)
     used: dict[int, Resources] = {}
@@ -116,7 +116,7 @@ def test_no_queue_ever_uses_more_than_its_maximum(given, policy):
 
 
 @given(problems(), POLICIES)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_a_placement_is_whole_and_on_nodes_that_may_take_it(given, policy):
     by_name = {node.name: node for node in given.nodes}
     for placement in run_cycle(given, policy).placements:
@@ -129,7 +129,7 @@ def test_a_placement_is_whole_and_on_nodes_that_may_take_it(given, policy):
 
 
 @given(problems(), POLICIES)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_an_exclusive_job_shares_its_nodes_with_nobody(given, policy):
     outcome = run_cycle(given, policy)
     used_before = {node.name for node in given.nodes if node.used}
@@ -144,7 +144,7 @@ def test_an_exclusive_job_shares_its_nodes_with_nobody(given, policy):
 
 
 @given(problems(), POLICIES)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_every_job_is_placed_once_or_has_a_reason_for_its_queue_and_shape(given, policy):
     outcome, queues = run_cycle(given, policy), queue_of(given)
     placed = [placement.job for placement in outcome.placements]
@@ -158,7 +158,7 @@ def test_every_job_is_placed_once_or_has_a_reason_for_its_queue_and_shape(given,
 
 
 @given(problems(), POLICIES, st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_neither_chance_nor_the_order_of_rows_decides_anything(given, policy, random):
     def shuffled(items):
         items = list(items)
@@ -180,7 +180,7 @@ def test_neither_chance_nor_the_order_of_rows_decides_anything(given, policy, ra
 
 
 @given(problems(), POLICIES)
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_jobs_of_one_leaf_and_shape_start_in_their_order(given, policy):
     placed = [placement.job for placement in run_cycle(given, policy).placements]
     for jobs in given.candidates.values():
@@ -191,7 +191,7 @@ def test_jobs_of_one_leaf_and_shape_start_in_their_order(given, policy):
 
 
 @given(problems(quotas=False), POLICIES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_no_job_waits_that_the_nodes_left_free_could_hold(given, policy):
     outcome = run_cycle(given, policy)
     taken, placed = taken_by(given, outcome), {placement.job for placement in outcome.placements}
@@ -212,7 +212,7 @@ def has_room(node, taken, asked):
 
 
 @given(problems(quotas=False), POLICIES)
-@settings(max_examples=100)
+@settings(max_examples=80)
 def test_no_node_fits_is_said_of_what_empty_nodes_could_not_hold_and_of_nothing_else(given, policy):
     by_key = {asked.key(): asked for asked in given.shapes.values()}
     for reason in run_cycle(given, policy).reasons:
@@ -246,7 +246,7 @@ def walks(draw):
 
 
 @given(walks())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_as_long_as_nothing_starts_the_traversal_is_the_ranking(drawn):
     views, rows, used, kinds, total = drawn
     given_state = state(*rows, queues=views, used=used, shapes=kinds, totals=[total])

@@ -44,7 +44,7 @@ class Child:
         self._log_file = log_file
         self._on_start = on_start
         self._process: subprocess.Popen[bytes] | None = None
-        self._stopping = False
+        self._ending = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -59,10 +59,10 @@ class Child:
             Unavailable: ``service_failed``: it never became ready.
         """
         pause, failures = FIRST_PAUSE_S, 0
-        while True:
+        while not self._ending.is_set():
             begun = time.monotonic()
             status = await self._run()
-            if self._stopping:
+            if self._ending.is_set():
                 return
             steady = time.monotonic() - begun > STEADY_S
             failures = 0 if steady or self.was_ready else failures + 1
@@ -89,7 +89,7 @@ class Child:
 
     async def stop(self) -> None:
         """TERM, patience, KILL; returns when it is gone."""
-        self._stopping = True
+        self._ending.set()
         process = self._process
         if process is None:
             return

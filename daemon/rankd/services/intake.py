@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.priority_class import ClassTable
-from rankd.core.errors import Refused, RoleLost, Unavailable
+from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.core.model.node import NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.looking import looking_verbs
@@ -34,10 +35,11 @@ from rankd.services.submission import read_submission, reply_of
 from rankd.store import job_action
 from rankd.store.catalog import Catalog, admission_tables, read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
-from rankd.store.group_commit import GroupCommit
+from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_update import update_jobs
 from rankd.store.node import (
+    end_strays,
     note_heartbeat,
     open_allocations_of,
     register_node,
@@ -64,6 +66,8 @@ log = logging.getLogger("rankd.intake")
 ROLE = "intake"
 CHECKPOINT_EVERY_S = 1.0
 WATCH_NODES_EVERY_S = 1.0
+ABSENT_S = 3.0
+"""More than this between two looks: we were not there."""
 
 _ACTIONS = {"job.cancel": job_action.cancel, "job.hold": job_action.hold, "job.release": job_action.release}
 
@@ -162,10 +166,27 @@ class Intake:
         now = time.time()
         new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
         before = len(self.catalog.associations)
-        ids = await self.group.do(lambda connection: insert_jobs(connection, new, self.catalog))
+        ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
         if len(self.catalog.associations) != before:
             self.tables = admission_tables(self.configuration, self.catalog)
-        return reply_of(submission, ids)
+        return reply_of(submission, ids, error)
+
+    async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
+        """Store many part by part, so that others can write in between; ids, and why there are no more of them."""
+        ids: list[int] = []
+        for start in range(0, len(new), at_once):
+            part = new[start : start + at_once]
+            try:
+                ids += await self.group.do(self._insertion(part), weight=len(part))
+            except RankdError as error:
+                if not ids:
+                    raise
+                return ids, error
+        return ids, None
+
+    def _insertion(self, new: Sequence[NewJob]) -> Callable[[Connection], list[int]]:
+        """With the catalog of the moment in which it is done: a failed transaction replaces it."""
+        return lambda connection: insert_jobs(connection, new, self.catalog)
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
         """``job.update``: pending jobs, admitted again with the changed fields."""
@@ -210,14 +231,21 @@ class Intake:
         return self._registered()
 
     async def _watch_nodes(self) -> None:
-        """Give up nodes that have been silent for too long; silence counts only while the broker could be heard."""
+        """Give up nodes that have been silent for too long.
+
+        Silence counts only while the broker could be heard and we were listening: not after this process was
+        suspended, nor after the clock was set.
+        """
         limit = self.configuration.settings.node.lost_after_s
         requeues = self.configuration.settings.node.max_requeues
+        looked = since = time.time()
         while True:
             await asyncio.sleep(WATCH_NODES_EVERY_S)
-            if self.bus.connected_for_s() < limit:
-                continue
             now = time.time()
+            since = since if 0 <= now - looked < ABSENT_S else now
+            looked = now
+            if min(self.bus.connected_for_s(), now - since) < limit:
+                continue
             if await self.database.read(lambda c, now=now: silent_nodes(c, now - limit)):  # type: ignore[misc]
                 await self.group.do(lambda c, now=now: _lose_nodes(c, now, limit, requeues))  # type: ignore[misc]
 
@@ -259,6 +287,7 @@ class Intake:
 
 _STATUS = {
     "unknown_job": 404,
+    "too_large": 413,
     **dict.fromkeys(("not_owner", "urgency_not_allowed", "unknown_association"), 403),
     **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
 }
@@ -288,6 +317,7 @@ def _lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues
             for allocation, job in open_allocations_of(connection, node)
         ]
         take_reports(connection, reports, max_requeues, now)
+        end_strays(connection, [report.allocation for _, report in reports])
 
 
 def _selected(connection: Connection, selection: JobSelection, asker: Submitter) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.admission.admit import AdmissionTables, Submitter, admit
-from rankd.core.errors import Refused
+from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.store.job import check_size
 from rankd.wire.codec import decode_job, decode_submission
@@ -16,6 +16,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """What of a message may become jobs. ``places`` are the accepted jobs' places in the batch."""
 
     is_batch: bool
+    atomic: bool
     accepted: list[AcceptedJob]
     places: list[int]
     rejected: list[Rejected]
@@ -31,23 +32,30 @@ def read_submission(payload: bytes, submitter: Submitter, tables: AdmissionTable
     if isinstance(message, JobRequest):
         check_size(len(payload))
         job = admit(message, submitter, tables)
-        return Submission(is_batch=False, accepted=[job], places=[0], rejected=[])
-    submission = Submission(is_batch=True, accepted=[], places=[], rejected=[])
+        return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
+    submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[])
     for place, raw in enumerate(message.jobs):
         try:
             check_size(len(memoryview(raw)))
             submission.accepted.append(admit(decode_job(raw), submitter, tables))
             submission.places.append(place)
         except Refused as error:
-            submission.rejected.append(Rejected(index=place, code=error.code, message=error.message, field=error.field))
+            submission.rejected.append(_rejected(place, error))
     if message.atomic and submission.rejected:
         return msgspec.structs.replace(submission, accepted=[], places=[])
     return submission
 
 
-def reply_of(submission: Submission, ids: list[int]) -> msgspec.Struct | dict[str, object]:
-    """The answer, once the ids are durable."""
+def _rejected(place: int, error: RankdError) -> Rejected:
+    return Rejected(index=place, code=error.code, message=error.message, field=error.field)
+
+
+def reply_of(
+    submission: Submission, ids: list[int], error: RankdError | None = None
+) -> msgspec.Struct | dict[str, object]:
+    """The answer, once the ids are durable. ``error``: why jobs behind those of the ids could not be stored."""
     if not submission.is_batch:
         return {"id": ids[0]}
-    accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=True)]
-    return BatchReply(accepted=accepted, rejected=submission.rejected)
+    accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=False)]
+    missing = [_rejected(place, error) for place in submission.places[len(ids) :] if error is not None]
+    return BatchReply(accepted=accepted, rejected=submission.rejected + missing)

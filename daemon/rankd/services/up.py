@@ -21,6 +21,7 @@ from rankd.config.configuration import load_configuration
 from rankd.core.errors import Unavailable
 from rankd.services.broker import HOST, find_server, free_port, write_configuration
 from rankd.services.child import Child
+from rankd.services.runtime import end_tasks
 from rankd.store.database import Database
 from rankd.store.lock import acquire_or_fail
 from rankd.store.migration import upgrade
@@ -121,10 +122,9 @@ class _Machine:
                 keeping = [group.create_task(child.keep()) for child in everything]
                 watching = group.create_task(self._watch())
                 await stop.wait()
-                watching.cancel()
+                await end_tasks(watching)
                 await self._stop()
-                for task in keeping:
-                    task.cancel()
+                await end_tasks(*keeping)
         finally:
             self._file.unlink(missing_ok=True)
             await self._stop()
@@ -143,9 +143,8 @@ class _Machine:
     async def _watch(self) -> None:
         """Announce readiness, then keep an eye on which services have ever been ready."""
         async with Bus(self._url, "up", connect_timeout_s=READY_PATIENCE_S) as bus:
-            async with asyncio.timeout(READY_PATIENCE_S):
-                for name in self._services:
-                    await self._until_ready(bus, name)
+            for name in self._services:
+                await self._until_ready(bus, name)
             self._ready = True
             self._write_file()
             self._on_ready(self._described())
@@ -155,8 +154,13 @@ class _Machine:
                     child.was_ready = child.was_ready or await self._is_ready(bus, name)
 
     async def _until_ready(self, bus: Bus, name: str) -> None:
-        while not await self._is_ready(bus, name):  # noqa: ASYNC110 - another process, asked over the bus
-            await asyncio.sleep(LOOK_EVERY_S)
+        try:
+            async with asyncio.timeout(READY_PATIENCE_S):
+                while not await self._is_ready(bus, name):  # noqa: ASYNC110 - another process, asked over the bus
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            message = f"{name} did not become ready within {READY_PATIENCE_S:.0f} s; see {self._logs}/{name}.log"
+            raise Unavailable("not_ready", message) from None
         self._services[name].was_ready = True
 
     async def _is_ready(self, bus: Bus, name: str) -> bool:

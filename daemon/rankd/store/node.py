@@ -34,13 +34,13 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
         (name, registration.partition, state, capacity, labels, registration.agent, now, now),
     )
     if registration.running:
-        _end_strays(connection, registration.running)
+        end_strays(connection, registration.running)
     if present is None or tuple(present) != wanted:
         record_node_event(connection, name, "joined" if present is None else "changed", now, registration.agent)
 
 
-def _end_strays(connection: Connection, running: Sequence[int]) -> None:
-    """A node that was given up still runs what has been given to others: that is ended, not kept twice."""
+def end_strays(connection: Connection, running: Sequence[int]) -> None:
+    """What a node that was given up runs, or is still to hear of, others do by now: it is ended, not done twice."""
     connection.exec_driver_sql(
         "UPDATE allocations SET cancel = 'stray', cancel_published = 0"
         " WHERE id IN (SELECT value FROM json_each(?)) AND ended_at IS NOT NULL",

@@ -161,12 +161,8 @@ def test_a_limit_is_at_most_the_one_above_for_the_same_name_or_else_for_everyone
 def test_groups_are_bounded_as_users_are():
     above = limit(groups=["g", "*"], maxapplications=5)
     assert error_paths(chain([above], [limit(groups=["g"], maxapplications=5)])) == []
-    assert error_paths(chain([above], [limit(groups=["g"], maxapplications=6)])) == [
-        "limits[0].maxapplications"
-    ]
-    assert error_paths(chain([above], [limit(groups=["h"], maxapplications=6)])) == [
-        "limits[0].maxapplications"
-    ]
+    assert error_paths(chain([above], [limit(groups=["g"], maxapplications=6)])) == ["limits[0].maxapplications"]
+    assert error_paths(chain([above], [limit(groups=["h"], maxapplications=6)])) == ["limits[0].maxapplications"]
 
 
 def test_users_and_groups_of_one_name_do_not_bound_each_other():
@@ -191,9 +187,7 @@ def with_partition_limits(partition, root):
 def test_limits_of_partition_and_root_are_equal_if_both_exist():
     assert error_paths(with_partition_limits([apps("a", 1)], [apps("a", 1)])) == []
     assert error_paths(with_partition_limits([apps("a", 1)], [apps("a", 2)])) == ["partitions[0].limits"]
-    assert error_paths(with_partition_limits([apps("a", 1)], [apps("a", 1), apps("b", 1)])) == [
-        "partitions[0].limits"
-    ]
+    assert error_paths(with_partition_limits([apps("a", 1)], [apps("a", 1), apps("b", 1)])) == ["partitions[0].limits"]
 
 
 def test_limits_of_a_partition_are_those_of_its_root():

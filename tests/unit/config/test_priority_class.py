@@ -38,9 +38,7 @@ def problems(text):
 
 def test_a_manifest_is_read_whole():
     assert read_priority_classes(HIGH) == (
-        PriorityClass(
-            name="high", value=1000, global_default=True, description="soon", preemption_policy="Never"
-        ),
+        PriorityClass(name="high", value=1000, global_default=True, description="soon", preemption_policy="Never"),
     )
 
 
@@ -102,17 +100,13 @@ def test_what_is_wrong_is_told_with_its_place(old, new, path, line):
     assert (path, line) in problems(HIGH.replace(old, new))
 
 
-@pytest.mark.parametrize(
-    ("text", "line"), [("a: [1\n", 2), ("5\n", 1), ("- a\n", 1), ("a: 1\n--- \n\x01", 3)]
-)
+@pytest.mark.parametrize(("text", "line"), [("a: [1\n", 2), ("5\n", 1), ("- a\n", 1), ("a: 1\n--- \n\x01", 3)])
 def test_what_is_no_manifest_is_told_with_its_line(text, line):
     assert line in {found for _, found in problems(text)}
 
 
 def test_everything_wrong_is_told_at_once():
-    found = problems(
-        f"{HIGH.replace('1000', 'x').replace('true', 'maybe')}---\n{MINIMAL.replace('kind', 'knd')}"
-    )
+    found = problems(f"{HIGH.replace('1000', 'x').replace('true', 'maybe')}---\n{MINIMAL.replace('kind', 'knd')}")
     assert {path for path, _ in found} == {"value", "globalDefault", "knd", "kind"}
 
 

@@ -39,10 +39,7 @@ def errors(document):
 
 
 def error_paths(document):
-    return [
-        path.removeprefix("partitions[0].").replace("queues[0].queues", "root", 1)
-        for path, _ in errors(document)
-    ]
+    return [path.removeprefix("partitions[0].").replace("queues[0].queues", "root", 1) for path, _ in errors(document)]
 
 
 def codes(document):
@@ -85,9 +82,7 @@ def test_a_file_that_is_no_mapping_is_refused(text):
         ("[" * 150 + "]" * 150, 1),
         (
             "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
-            + "".join(
-                f"{k}: &{k} [{','.join([f'*{p}'] * 10)}]\n" for p, k in zip("abcdef", "bcdefg", strict=True)
-            ),
+            + "".join(f"{k}: &{k} [{','.join([f'*{p}'] * 10)}]\n" for p, k in zip("abcdef", "bcdefg", strict=True)),
             6,
         ),
     ],
@@ -120,9 +115,7 @@ partitions:
         (f"{below}[1].resources.max.vcore", 9),
         (f"{below}[1].typo", 12),
     ]
-    assert [(found.path, found.line) for found in checked.warnings] == [
-        (f"{below}[1].properties.priority.offset", 11)
-    ]
+    assert [(found.path, found.line) for found in checked.warnings] == [(f"{below}[1].properties.priority.offset", 11)]
     with pytest.raises(ConfigurationError) as caught:
         read_queues(text, "q.yaml")
     assert str(caught.value.problems[0]).startswith(f"q.yaml:6: {below}[0].name: 'a.b' is no queue name")
@@ -239,10 +232,7 @@ def test_null_is_as_if_not_given(key):
 )
 def test_flags_are_yaml_bools(word, expected):
     assert (
-        read_queues(f"partitions: [{{queues: [{{name: a, parent: {word}}}]}}]")
-        .partitions[0]
-        .root.queues[0]
-        .parent
+        read_queues(f"partitions: [{{queues: [{{name: a, parent: {word}}}]}}]").partitions[0].root.queues[0].parent
         == expected
     )
 
@@ -306,9 +296,7 @@ def test_unknown_node_sorting_policies_are_errors(given):
 
 def test_node_sorting_weights_are_at_least_0_and_default_to_vcore_and_memory():
     def weights(given):
-        return read(
-            in_partition(leaf("root"), nodesortpolicy={"resourceweights": given})
-        ).nodesort.resourceweights
+        return read(in_partition(leaf("root"), nodesortpolicy={"resourceweights": given})).nodesort.resourceweights
 
     assert weights({"vcore": 4, "gpu": 0.5}) == {"vcore": 4.0, "gpu": 0.5}
     assert weights({}) == weights(None) == {"vcore": 1.0, "memory": 1.0}
@@ -328,9 +316,7 @@ def test_node_sorting_weights_are_at_least_0_and_default_to_vcore_and_memory():
 def test_keys_that_rankd_does_not_use_are_taken_with_a_warning_that_names_them(key, value):
     checked = check_queues(msgspec.json.encode(in_partition(leaf("root"), **{key: value})).decode())
     assert checked.valid
-    assert [(found.path, found.code) for found in checked.warnings] == [
-        (f"partitions[0].{key}", "unused_key")
-    ]
+    assert [(found.path, found.code) for found in checked.warnings] == [(f"partitions[0].{key}", "unused_key")]
     assert key in checked.warnings[0].message
 
 
@@ -388,9 +374,7 @@ def test_acls_have_at_most_two_fields(key, acl, sound):
 
 def test_quantities_keep_zeros_beside_others_and_all_zeros_count_as_not_set():
     queue = first(
-        in_root(
-            leaf(**resources(max={"vcore": "500m", "memory": "0"}, guaranteed={"vcore": 0, "memory": "0"}))
-        )
+        in_root(leaf(**resources(max={"vcore": "500m", "memory": "0"}, guaranteed={"vcore": 0, "memory": "0"})))
     )
     assert queue.max == {"vcore": 500, "memory": 0}
     assert queue.guaranteed == {}
@@ -611,9 +595,7 @@ def test_what_works_in_leaves_only_is_warned_about_elsewhere(name):
     assert codes(in_root(leaf(properties={name: value}, queues=[leaf()]))) == ["no_effect"]
 
 
-@pytest.mark.parametrize(
-    "name", ["preemption.policy", "preemption.delay", "quota.preemption.delay", "colour"]
-)
+@pytest.mark.parametrize("name", ["preemption.policy", "preemption.delay", "quota.preemption.delay", "colour"])
 def test_properties_that_rankd_does_not_use_are_named_in_a_warning(name):
     checked = check_queues(msgspec.json.encode(in_root(leaf(properties={name: "x"}))).decode())
     assert [found.code for found in checked.warnings] == ["unknown_property"]
@@ -675,9 +657,7 @@ def test_a_queue_made_on_first_use_gets_the_template():
 )
 def test_a_queue_made_on_first_use_inherits_disabled_unless_its_template_says_otherwise(above, own, expected):
     key = "application.sort.priority"
-    queue = leaf(
-        parent=True, properties={key: above}, childtemplate={"maxapplications": 1, "properties": {key: own}}
-    )
+    queue = leaf(parent=True, properties={key: above}, childtemplate={"maxapplications": 1, "properties": {key: own}})
     assert make_child(first(in_root(queue)), "x").properties.sort_priority is expected
 
 
@@ -698,9 +678,7 @@ def test_a_parent_without_a_template_has_that_of_the_nearest_above():
 
 
 def test_templates_are_checked_and_useless_in_leaves():
-    bad = in_root(
-        leaf(parent=True, childtemplate={"resources": {"max": {"memory": "x"}}, "maxapplications": -1})
-    )
+    bad = in_root(leaf(parent=True, childtemplate={"resources": {"max": {"memory": "x"}}, "maxapplications": -1}))
     assert error_paths(bad) == [
         "root[0].childtemplate.resources.max.memory",
         "root[0].childtemplate.maxapplications",
@@ -726,9 +704,7 @@ def test_the_shipped_file_is_read_without_a_word():
 
 def test_limits_are_read():
     document = in_root(
-        leaf(
-            limits=[{"limit": "few", "users": ["a", "*"], "maxresources": {"vcore": 2}, "maxapplications": 4}]
-        )
+        leaf(limits=[{"limit": "few", "users": ["a", "*"], "maxresources": {"vcore": 2}, "maxapplications": 4}])
     )
     assert first(document).limits == (
         Limit(limit="few", users=("a", "*"), maxresources={"vcore": 2000}, maxapplications=4),

@@ -32,9 +32,7 @@ def test_built_ins_are_always_listed_with_the_running_systems_values():
 
 
 def test_a_built_in_that_was_imported_with_another_value_gets_its_own_back():
-    imported = PriorityClass(
-        name="system-node-critical", value=7, description="ours", preemption_policy="Never"
-    )
+    imported = PriorityClass(name="system-node-critical", value=7, description="ours", preemption_policy="Never")
     restored = ClassTable.of([imported]).named("system-node-critical", "name")
     assert (restored.value, restored.preemption_policy) == (2_000_001_000, "PreemptLowerPriority")
     assert restored.description == "ours"
@@ -47,9 +45,7 @@ def test_create_takes_dns_subdomains(name):
     assert name not in TABLE.classes
 
 
-@pytest.mark.parametrize(
-    "name", ["", "A", "a_b", "-a", "a-", ".a", "a.", "a..b", "a.-b", "x" * 254, "é", "a\n"]
-)
+@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", ".a", "a.", "a..b", "a.-b", "x" * 254, "é", "a\n"])
 def test_create_refuses_other_names(name):
     assert refusal(TABLE.create, PriorityClass(name=name, value=1)).code == "bad_class_name"
 
@@ -126,8 +122,7 @@ def test_delete_takes_user_classes_and_refuses_built_ins_and_unknown_ones():
 
 def test_of_several_imported_defaults_the_smallest_value_then_the_name_is_in_force():
     defaults = [
-        PriorityClass(name=name, value=value, global_default=True)
-        for name, value in (("b", 1), ("a", 1), ("c", 2))
+        PriorityClass(name=name, value=value, global_default=True) for name, value in (("b", 1), ("a", 1), ("c", 2))
     ]
     in_force = ClassTable.of(defaults).global_default()
     assert in_force is not None
