@@ -46,9 +46,7 @@ def phases(database: str, sent: list[tuple[int, float, float]]) -> dict[str, lis
         [(generation, allocated, started, ended)] = connection.execute(
             "SELECT generation, allocated_at, started_at, ended_at FROM allocation WHERE job_id = ?", (job,)
         ).fetchall()
-        [(ranked,)] = connection.execute(
-            "SELECT ranked_at FROM generation WHERE number = ?", (generation,)
-        ).fetchall()
+        [(ranked,)] = connection.execute("SELECT ranked_at FROM generation WHERE number = ?", (generation,)).fetchall()
         for step, at in zip(steps, (answered, ranked, allocated, started, ended), strict=True):
             steps[step].append((at - begun) * 1000)
     return steps
