@@ -104,11 +104,13 @@ def test_no_node_is_ever_over_allocated(given, policy):
 @settings(max_examples=80)
 def test_no_queue_ever_uses_more_than_its_maximum(given, policy):
     outcome, queues = run_cycle(given, policy), queue_of(given)
+    capacities = {node.name: node.capacity for node in given.nodes}
     used: dict[int, Resources] = {}
     for placement in outcome.placements:
-        own = used.setdefault(queues[placement.job], {})
-        for kind, amount in given.shapes[placement.job].resources.items():
-            own[kind] = own.get(kind, 0) + amount * len(placement.nodes)
+        own, asked = used.setdefault(queues[placement.job], {}), given.shapes[placement.job]
+        for name in placement.nodes:
+            for kind, amount in (capacities[name] if asked.exclusive else asked.resources).items():
+                own[kind] = own.get(kind, 0) + amount
     rolled = roll_up(used, given.queues)
     for view in given.queues:
         for kind, most in view.maximum.items():

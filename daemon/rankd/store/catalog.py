@@ -122,6 +122,8 @@ def _sync_queues(connection: Connection, configuration: Configuration) -> None:
         for partition in configuration.partitions
         for queue in walk_queues(partition.root)
     ]
+    if not rows:
+        return
     connection.exec_driver_sql(
         "INSERT INTO queues (partition, path, configured, is_leaf, policy, offset, sort_priority, sort_policy,"
         " factor, guaranteed, max) VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)"

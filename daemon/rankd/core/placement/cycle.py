@@ -80,9 +80,11 @@ class _Cycle:
         for queue, candidate in self.walk:
             shape = self.problem.shapes[candidate.job]
             key = self._key(shape)
+            if (queue, key) in self.reasons:
+                continue  # what blocked the first of them has not become less
             blocked = self._try(queue, candidate, shape, key)
             if blocked:
-                self.reasons.setdefault((queue, key), WaitReason(queue, key, *blocked))
+                self.reasons[queue, key] = WaitReason(queue, key, *blocked)
         return CycleOutcome(placements=tuple(self.placements), reasons=tuple(self.reasons.values()))
 
     def _key(self, shape: Shape) -> int:
@@ -96,12 +98,14 @@ class _Cycle:
             return QUEUE_QUOTA, f"{over[0]} is at its maximum of {over[1]}"
         if key in self.full:
             return self.full[key]
-        places = self.table.choose(shape, self.walk.allowed(queue, shape.resources, shape.nodes))
+        places = self.table.choose(shape, self.walk.room(queue))
+        if not places and shape.exclusive and self.table.choose(shape):
+            return QUEUE_QUOTA, "the maximum of its queue, or of one above, is too small for whole nodes"
         if not places:
             self.full[key] = self._why_none(shape)
             return self.full[key]
+        self.walk.started(queue, candidate.amount, self.table.amounts(places, shape))
         self.table.take(places, shape)
-        self.walk.started(queue, candidate.amount, _scaled(shape.resources, len(places)))
         names = tuple(self.table.nodes[place].name for place in places)
         self.placements.append(Placement(candidate.job, names))
         return None

@@ -83,18 +83,42 @@ class NodeTable:
         wanted = np.array([shape.resources.get(kind, 0) for kind in self.types], dtype=np.int64)
         return np.asarray((amounts >= wanted).all(axis=1))
 
-    def choose(self, shape: Shape, most: int | None = None) -> list[int]:
+    def choose(self, shape: Shape, room: Mapping[str, int] | None = None) -> list[int]:
         """Places of the nodes that the shape gets now, best first; empty if fewer than ``min_nodes`` fit.
 
-        ``most``: no more than so many, though it asks for more (at least ``min_nodes``).
+        ``room`` is what quotas leave, by type: a job that may do with fewer nodes stays within it, and an
+        exclusive one, which counts whole nodes, takes those that do. One node of any other always does.
         """
         places = np.flatnonzero(self.fitting(shape))
         if len(places) < shape.min_nodes:
             return []
-        if shape.nodes == 1:
+        if shape.nodes == 1 and not shape.exclusive:
             return [int(places[np.argmin(self._keys[places])])]
-        best = places[np.argsort(self._keys[places], kind="stable")]
-        return [int(place) for place in best[: shape.nodes if most is None else min(most, shape.nodes)]]
+        best = places[np.argsort(self._keys[places], kind="stable")].tolist()
+        if shape.exclusive:
+            chosen = self._whole_within(best, shape, room or {})
+        else:
+            chosen = best[: _within(room or {}, shape.resources, shape.nodes)]
+        return chosen if len(chosen) >= shape.min_nodes else []
+
+    def _whole_within(self, places: Sequence[int], shape: Shape, room: Mapping[str, int]) -> list[int]:
+        """The first places that together stay within the room though they count whole, up to ``nodes`` of them."""
+        left, chosen = room, list[int]()
+        for place in places:
+            whole = self.amounts([place], shape)
+            if _within(left, whole, 1):
+                left = {kind: amount - whole.get(kind, 0) for kind, amount in left.items()}
+                chosen.append(place)
+            if len(chosen) == shape.nodes:
+                break
+        return chosen
+
+    def amounts(self, places: Sequence[int], shape: Shape) -> dict[str, int]:
+        """What the shape takes on these nodes together; an exclusive one takes them whole."""
+        if not shape.exclusive:
+            return {kind: amount * len(places) for kind, amount in shape.resources.items()}
+        sums = self.capacity[list(places)].sum(axis=0).tolist()
+        return dict(zip(self.types, sums, strict=True))
 
     def take(self, places: Sequence[int], shape: Shape) -> None:
         """Use up what the shape asks for on these nodes; an exclusive one takes them whole."""
@@ -116,3 +140,9 @@ class NodeTable:
             return {}
         sums = self.capacity[np.array(counted)].sum(axis=0)
         return {kind: int(amount) for kind, amount in zip(self.types, sums, strict=True)}
+
+
+def _within(room: Mapping[str, int], amounts: Mapping[str, int], most: int) -> int:
+    """How many times so much there is room for, from 0 up to ``most``."""
+    times = [room[kind] // amount for kind, amount in amounts.items() if amount and kind in room]
+    return max(0, min([most, *times]))

@@ -152,15 +152,14 @@ class Traversal:
             for kind, value in asked.items():
                 live.pending[kind] = live.pending.get(kind, 0) - value
 
-    def allowed(self, queue: int, per_node: Resources, most: int) -> int:
-        """How many nodes of so much the configured maxima on the path leave room for, up to ``most``."""
-        rooms = [
-            (live.queue.maximum[kind] - live.used.get(kind, 0)) // value
-            for live in self._path(queue)
-            for kind, value in per_node.items()
-            if kind in live.queue.maximum and value > 0
-        ]
-        return max(0, min([most, *rooms]))
+    def room(self, queue: int) -> Resources:
+        """What the configured maxima on the path leave, of the types that they name."""
+        left: Resources = {}
+        for live in self._path(queue):
+            for kind, most in live.queue.maximum.items():
+                own = most - live.used.get(kind, 0)
+                left[kind] = min(own, left.get(kind, own))
+        return left
 
     def over_quota(self, queue: int, amount: Resources) -> tuple[str, str] | None:
         """The first queue on the path whose configured maximum the amount would break, and the resource."""

@@ -176,6 +176,37 @@ def test_a_quota_makes_a_job_with_min_nodes_smaller_and_does_not_keep_it_for_eve
     assert sum(len(places) for _, places in started(given)) == nodes
 
 
+@pytest.mark.parametrize(("above", "own"), [(9000, 2000), (2000, 9000)])
+def test_the_least_room_on_the_path_makes_a_job_smaller(above, own):
+    queues = views(("root", {"maximum": {"vcore": above}}), ("root.a", {"maximum": {"vcore": own}}))
+    given = problem(queues, {1: waiting((1, shape(1000, nodes=4, min_nodes=1)))}, [node(name) for name in "abcd"])
+    assert sum(len(places) for _, places in started(given)) == 2
+
+
+@pytest.mark.parametrize(("maximum", "nodes"), [(3999, []), (4000, ["b"]), (8000, ["a"]), (12_000, ["a", "b"])])
+def test_an_exclusive_job_counts_its_nodes_whole_and_takes_those_within_the_quota(maximum, nodes):
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": maximum}}))
+    alone = shape(1000, nodes=2, min_nodes=1, exclusive=True)
+    given = problem(queues, {1: waiting((1, alone))}, [node("a", 8000), node("b", 4000)])
+    assert [places for _, places in started(given)] == ([nodes] if nodes else [])
+    if not nodes:
+        assert {reason.reason for reason in reasons(given).values()} == {QUEUE_QUOTA}
+
+
+def test_whole_nodes_count_against_the_share_and_the_quota_of_those_that_follow():
+    queues = views(("root", {"maximum": {"vcore": 5000}}), ("root.a", {}))
+    alone = shape(1000, exclusive=True)
+    given = problem(queues, {1: waiting((1, alone), (2, CORE), (3, CORE))}, [node("a", 4000), node("b", 4000)])
+    assert started(given) == [(1, ["a"]), (2, ["b"])]
+
+
+def test_another_queues_room_is_its_own():
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": 1000}}), ("root.b", {}))
+    alone = shape(1000, exclusive=True)
+    given = problem(queues, {1: waiting((1, alone)), 2: waiting((2, alone))}, [node("n", 4000)])
+    assert jobs_started(given) == [2]
+
+
 # --- between queues -----------------------------------------------------------------------------------------
 
 
