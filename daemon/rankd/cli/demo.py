@@ -42,6 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the story in a directory of its own."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is stopped
     directory = Path(tempfile.mkdtemp(prefix="rankd-demo-"))
     try:
         return _play(directory)
