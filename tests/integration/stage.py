@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from rankd.store.report import take_reports
 from rankd.wire.message import NodeRegistration, Report
 
 PATIENCE_S = 30
+ASK_EVERY_S = 0.01
 NOW = builder.NOW
 ROOT = Submitter("root", privileged=True)
 
@@ -162,11 +163,10 @@ async def ready(bus: Bus, service: str) -> None:
     """Returns once the service says so."""
     async with asyncio.timeout(PATIENCE_S):
         while not asyncio.current_task().cancelling():  # nats-py may swallow a cancellation that meets an answer
-            try:
+            with suppress(Unavailable):
                 if (await ask_health(bus, service, timeout_s=1.0)).ready:
                     return
-            except Unavailable:
-                continue
+            await asyncio.sleep(ASK_EVERY_S)  # nobody tells when it begins to listen; it needs the processor, too
         raise asyncio.CancelledError
 
 
