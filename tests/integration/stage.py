@@ -237,10 +237,10 @@ class Cluster:
 
 
 @asynccontextmanager
-async def a_cluster(directory: Path, url: str, configuration=None, roles=("prioritizer", "scheduler")):
+async def a_cluster(directory: Path, url: str, configuration=None, roles=("prioritizer", "scheduler"), kind=Database):
     """The database in ``directory``, with these roles taken."""
     used = configuration or builder.configuration()
-    async with Database(directory / "rankd.db", durable=False) as database, Bus(url, "test") as bus:
+    async with kind(directory / "rankd.db", durable=False) as database, Bus(url, "test") as bus:
         catalog = await database.write(lambda c: sync_catalog(c, used, NOW))
         for role in roles:
             await database.take_role(role, NOW)

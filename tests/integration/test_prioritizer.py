@@ -6,7 +6,6 @@ import asyncio
 import json
 import math
 import sqlite3
-import threading
 
 import builder
 import msgspec
@@ -22,6 +21,7 @@ from rankd.core.model.job import Dependency
 from rankd.core.model.setting import FairshareSettings, PrioritySettings
 from rankd.services.prioritizer import PrioritizerOptions, run
 from rankd.store import job_action
+from rankd.store.database import Database
 from rankd.store.generation import KEPT
 from rankd.store.node import register_node
 from rankd.wire.message import NodeRegistration, RankingEvent, Report
@@ -148,41 +148,44 @@ async def test_what_a_crashed_pass_left_does_no_harm(broker, tmp_path):
         assert check_breakdowns(cluster) == 2
 
 
+class Watched(Database):
+    """Somebody looks after every transaction."""
+
+    look = staticmethod(lambda: None)
+
+    async def write(self, work, *, role=None):
+        result = await super().write(work, role=role)
+        self.look()
+        return result
+
+
 async def test_a_reader_in_the_middle_of_the_writing_sees_one_generation_whole(broker, tmp_path):
-    """30,000 jobs take several stages; a reader that is quick enough finds them half written, and does not see them."""
-    many, stop = 30_000, threading.Event()
-    async with a_cluster(tmp_path, broker.url) as cluster, asyncio.TaskGroup() as group:
+    """30,000 jobs take several transactions; who looks between them finds more rows, and sees none of them."""
+    many, staged = 30_000, []
+    async with a_cluster(tmp_path, broker.url, kind=Watched) as cluster:
         prioritizer = cluster.prioritizer()
         await cluster.submit(*[builder.accepted(class_value=n % 7) for n in range(many)])
         await prioritizer.run_once(NOW)
-        reading = group.create_task(asyncio.to_thread(read_until, stop, cluster.database.path, many))
-        later = 0
-        while not reading.done() and later < 100:
-            later += 1
-            await prioritizer.run_once(NOW + later)
-            await cluster.act(job_action.hold, later)
-            await cluster.act(job_action.release, later)
-        stop.set()
-        assert await reading > 0
+        await cluster.act(job_action.cancel, *range(2, many, 50))
+        cluster.database.look = lambda: staged.append(looked_at(cluster))
+        await prioritizer.run_once(NOW + 1)
+        before, after = many, many - len(range(2, many, 50))
+        assert len(staged) > 2
+        assert staged == [(1, before, before)] * (len(staged) - 1) + [(2, after, after)]
 
 
-def read_until(stop: threading.Event, path, many: int) -> int:
-    """Until it has looked while a generation was being staged a few times; how often it did."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    seen = 0
-    while seen < 3 and not stop.is_set():
-        connection.execute("BEGIN")
-        [(visible,)] = connection.execute("SELECT max(number) FROM generations")
-        [(staged,)] = connection.execute("SELECT max(generation) FROM ranking_chunks")
-        if staged > visible or seen == 0:
-            query = "SELECT count(DISTINCT job_id), min(rank), max(rank), min(generation), max(generation) FROM ranking"
-            assert connection.execute(query).fetchall() == [(many, 1, many, visible, visible)]
-            ranks = "SELECT count(r.value) FROM rank_chunks c, json_each(c.ranks) r WHERE c.generation = ?"
-            assert connection.execute(ranks, (visible,)).fetchall() == [(many,)]
-        seen += staged > visible
-        connection.execute("ROLLBACK")
+def looked_at(cluster) -> tuple[int, int, int]:
+    """The generation that is visible, how many jobs its order has, and how many have a rank in it."""
+    connection = sqlite3.connect(cluster.database.path, isolation_level=None)
+    connection.execute("BEGIN")
+    [(visible,)] = connection.execute("SELECT max(number) FROM generations")
+    query = "SELECT count(DISTINCT job_id), min(rank), max(rank), min(generation), max(generation) FROM ranking"
+    [(jobs, first, last, lowest, highest)] = connection.execute(query)
+    assert (first, last, lowest, highest) == (1, jobs, visible, visible)
+    ranks = "SELECT count(r.value) FROM rank_chunks c, json_each(c.ranks) r WHERE c.generation = ?"
+    [(ranked,)] = connection.execute(ranks, (visible,))
     connection.close()
-    return seen
+    return visible, jobs, ranked
 
 
 # --- eligibility --------------------------------------------------------------------------------------------

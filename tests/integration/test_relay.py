@@ -10,7 +10,7 @@ import pytest
 from integration.stage import NOW, PATIENCE_S, ROOT, a_cluster
 
 from rankd.core.errors import RoleLost
-from rankd.services.relay import BATCH, Relay
+from rankd.services.relay import BATCH, PER_MESSAGE, Relay
 from rankd.store import job_action
 
 
@@ -71,8 +71,15 @@ async def test_more_events_than_fit_in_one_look_are_all_published_in_order(broke
         await cluster.submit(*[builder.accepted()] * (2 * BATCH + 10))
         await relay_all(Relay(cluster.database, cluster.bus, "intake"))
         messages = await published(cluster)
-        assert [len(events) for _, events in messages] == [BATCH, BATCH, 10]
+        assert [len(events) for _, events in messages] == [*[PER_MESSAGE] * (2 * BATCH // PER_MESSAGE), 10]
         assert heard(messages) == recorded(cluster)
+
+
+async def test_the_longest_names_make_no_message_that_the_broker_does_not_take(broker, tmp_path):
+    async with a_stage(broker, tmp_path) as cluster:
+        await cluster.submit(*[builder.accepted("\N{GRINNING FACE}" * 256)] * BATCH)
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        assert heard(await published(cluster)) == recorded(cluster)
 
 
 async def test_a_relay_that_dies_before_it_notes_it_publishes_again_what_a_listener_drops(broker, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable
 
@@ -13,6 +14,8 @@ from rankd.wire.codec import encode
 from rankd.wire.message import Health
 from rankd.wire.subject import health_subject
 
+log = logging.getLogger("rankd.bus")
+
 
 async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[str]]) -> None:
     """Answer health requests for as long as the connection lives; ``probe`` raises where something is wrong."""
@@ -22,6 +25,9 @@ async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[st
             health = Health(service=service, ready=True, pid=os.getpid(), detail=await probe())
         except RankdError as error:
             health = Health(service=service, ready=False, pid=os.getpid(), detail=error.message)
+        except Exception as error:  # who asks after our health must hear of any illness
+            log.exception("the service is not well")
+            health = Health(service=service, ready=False, pid=os.getpid(), detail=f"{type(error).__name__}: {error}")
         await message.respond(encode(health))
 
     await bus.client.subscribe(health_subject(service), cb=answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 
 from nats.aio.msg import Msg
@@ -112,7 +112,7 @@ class PullConsumer:
         except LOST as error:
             log.debug("bus: no consumer %s to drop: %s", self._durable, error)
 
-    async def batches(self) -> AsyncIterator[list[Msg]]:
+    async def batches(self) -> AsyncGenerator[list[Msg], None]:
         """Batches of at least one message, for ever; each message must be acknowledged by its taker.
 
         A request that the broker forgot in a restart is sent again after the reconnect; after a silence longer

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Connection
@@ -37,7 +38,7 @@ from rankd.store.catalog import Catalog, admission_tables, read_catalog, sync_ca
 from rankd.store.database import Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs
-from rankd.store.job_update import update_jobs
+from rankd.store.job_update import check_update, update_jobs
 from rankd.store.node import (
     end_strays,
     note_heartbeat,
@@ -60,6 +61,8 @@ from rankd.wire.message import (
     SelectionReply,
 )
 from rankd.wire.subject import STREAM_REPORTS, node_of, node_pattern
+
+Selection = TypeVar("Selection", bound=JobSelection)
 
 log = logging.getLogger("rankd.intake")
 
@@ -190,7 +193,8 @@ class Intake:
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
         """``job.update``: pending jobs, admitted again with the changed fields."""
-        update = decode_strict(payload, JobUpdate)
+        update = _read_selection(payload, JobUpdate)
+        check_update(update, asker)
 
         def work(connection: Connection) -> SelectionReply:
             ids = _selected(connection, update, asker)
@@ -200,7 +204,7 @@ class Intake:
 
     def _action(self, decide: job_action.Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
-            selection = decode_strict(payload, JobSelection)
+            selection = _read_selection(payload, JobSelection)
             reply = await self.group.do(
                 lambda c: job_action.act(c, _selected(c, selection, asker), asker, time.time(), decide)
             )
@@ -246,38 +250,41 @@ class Intake:
             looked = now
             if min(self.bus.connected_for_s(), now - since) < limit:
                 continue
-            if await self.database.read(lambda c, now=now: silent_nodes(c, now - limit)):  # type: ignore[misc]
-                await self.group.do(lambda c, now=now: _lose_nodes(c, now, limit, requeues))  # type: ignore[misc]
+            try:
+                if await self.database.read(lambda c, now=now: silent_nodes(c, now - limit)):  # type: ignore[misc]
+                    await self.group.do(lambda c, now=now: _lose_nodes(c, now, limit, requeues))  # type: ignore[misc]
+            except Unavailable as error:
+                log.warning("silent nodes are not given up yet: %s", error.message)
 
     def _registered(self) -> NodeRegistered:
         node = self.configuration.settings.node
         return NodeRegistered(heartbeat_s=node.heartbeat_s, grace_s=node.grace_s)
 
     async def _take_reports(self, consumer: PullConsumer) -> None:
+        async with aclosing(consumer.batches()) as batches:
+            async for messages in batches:
+                reports = [report for message in messages for report in _reports_of(message.subject, message.data)]
+                try:
+                    await self._take(reports)
+                except Unavailable as error:  # not acknowledged: they come again
+                    log.warning("reports wait: %s", error.message)
+                    continue
+                for message in messages:
+                    await message.ack()
+
+    async def _take(self, reports: list[tuple[str, Report]]) -> None:
+        """All together; if that fails, one by one, so that one that can't be taken does not hold up the others."""
         limit = self.configuration.settings.node.max_requeues
-        async for messages in consumer.batches():
-            reports = [report for message in messages for report in _reports_of(message.subject, message.data)]
-            try:
-                await self._take(reports, limit)
-            except _NOT_THE_REPORTS:
-                raise
-            except Exception:  # noqa: BLE001 - which one it was is found, and said, below
-                await self._take_one_by_one(reports, limit)
-            for message in messages:
-                await message.ack()
-
-    async def _take(self, reports: list[tuple[str, Report]], max_requeues: int) -> None:
-        await self.group.do(lambda connection: take_reports(connection, reports, max_requeues, time.time()))
-
-    async def _take_one_by_one(self, reports: list[tuple[str, Report]], max_requeues: int) -> None:
-        """A report that can't be taken must not hold up those behind it."""
-        for node, report in reports:
-            try:
-                await self._take([(node, report)], max_requeues)
-            except _NOT_THE_REPORTS:
-                raise
-            except Exception:
-                log.exception("a report of %s can't be taken and is dropped: %s", node, report)
+        try:
+            await self.group.do(lambda c: take_reports(c, reports, limit, time.time()), weight=len(reports))
+        except (RoleLost, Unavailable):
+            raise
+        except Exception:
+            if len(reports) > 1:
+                for report in reports:
+                    await self._take([report])
+                return
+            log.exception("a report can't be taken and is dropped: %s", reports)
 
     async def _checkpoints(self) -> None:
         while True:
@@ -292,9 +299,6 @@ _STATUS = {
     **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
 }
 """Of what could not be done to a single job; anything else is bad input."""
-
-_NOT_THE_REPORTS = (RoleLost, Unavailable)
-"""Errors for which the reports stay in the stream and come again."""
 
 
 def _reports_of(subject: str, payload: bytes) -> list[tuple[str, Report]]:
@@ -320,6 +324,14 @@ def _lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues
         end_strays(connection, [report.allocation for _, report in reports])
 
 
+def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
+    """Refused here if it names no job: inside a transaction, a refusal makes all that share it begin again."""
+    selection = decode_strict(payload, kind)
+    if selection.filter is None and selection.id is None and not selection.ids:
+        raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
+    return selection
+
+
 def _selected(connection: Connection, selection: JobSelection, asker: Submitter) -> list[int]:
     """Which jobs a selection means: ids as given; a filter of an ordinary user means own jobs only."""
     ids = [selection.id] if selection.id is not None else list(selection.ids or [])
@@ -328,8 +340,6 @@ def _selected(connection: Connection, selection: JobSelection, asker: Submitter)
         if not asker.privileged:
             chosen = msgspec.structs.replace(chosen, users=[asker.user])
         ids += job_action.select_ids(connection, chosen)
-    elif not ids:
-        raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
     return ids
 
 

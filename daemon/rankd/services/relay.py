@@ -21,6 +21,8 @@ log = logging.getLogger("rankd.relay")
 
 MARK = "job_events"
 BATCH = 2_000
+PER_MESSAGE = 500
+"""Even with the longest names, a message of so many is one that brokers take."""
 LOOK_EVERY_S = 1.0
 
 _EVENTS = """
@@ -56,14 +58,18 @@ class Relay:
             by_user.setdefault(user, []).append(transition)
         try:
             for user, events in by_user.items():
-                message_id = f"job-events-{events[0].id}-{events[-1].id}"
-                await self._bus.publish_durably(job_event(user), JobEvents(events=events), message_id)
-        except Unavailable as error:
+                for start in range(0, len(events), PER_MESSAGE):
+                    await self._publish(user, events[start : start + PER_MESSAGE])
+            last = int(rows[-1][0])
+            await self._database.write(lambda connection: _mark(connection, last), role=self._role)
+        except Unavailable as error:  # a broker that is away, a disk that is full
             log.info("events wait: %s", error)
             return False
-        last = int(rows[-1][0])
-        await self._database.write(lambda connection: _mark(connection, last), role=self._role)
         return True
+
+    async def _publish(self, user: str, events: list[Transition]) -> None:
+        message_id = f"job-events-{events[0].id}-{events[-1].id}"
+        await self._bus.publish_durably(job_event(user), JobEvents(events=events), message_id)
 
 
 def _mark(connection: Connection, event_id: int) -> None:

@@ -103,12 +103,15 @@ class Scheduler:
         if not self._source.triggers:
             return False
         self._source.triggers = set()
-        outcomes = [run_cycle(problem, self._policies[problem.node_sort.type]) for problem in self._source.problems()]
-        return await self._commit(outcomes, now)
+        return await self._commit(*await asyncio.to_thread(self._decide), now)
 
-    async def _commit(self, outcomes: list[CycleOutcome], now: float) -> bool:
-        new = self._allocations(outcomes)
+    def _decide(self) -> tuple[list[NewAllocation], frozenset[WaitReason]]:
+        """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""
+        outcomes = [run_cycle(problem, self._policies[problem.node_sort.type]) for problem in self._source.problems()]
         reasons = frozenset(reason for outcome in outcomes for reason in outcome.reasons)
+        return self._allocations(outcomes), reasons
+
+    async def _commit(self, new: list[NewAllocation], reasons: frozenset[WaitReason], now: float) -> bool:
         changed = reasons != self._reasons  # so at first: what a predecessor left may be out of date
         if not new and not changed:
             return False

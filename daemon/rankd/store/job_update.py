@@ -48,12 +48,7 @@ def update_jobs(
     catalog: Catalog,
     now: float,
 ) -> SelectionReply:
-    """Change these jobs; one that can't be changed does not stop the others.
-
-    Raises:
-        Refused: ``nothing_to_update``, ``admins_only`` (a fixed priority), ``bad_fixed_priority``.
-    """
-    _check(update, asker)
+    """Change these jobs as :func:`check_update` allows; one that can't be changed does not stop the others."""
     stored = _read(connection, ids)
     changes: list[Change] = []
     failed: list[Failed] = []
@@ -66,7 +61,12 @@ def update_jobs(
     return SelectionReply(done=[change.job for change in changes], failed=failed)
 
 
-def _check(update: JobUpdate, asker: Submitter) -> None:
+def check_update(update: JobUpdate, asker: Submitter) -> None:
+    """Nothing where this asker may change these fields of his jobs.
+
+    Raises:
+        Refused: ``nothing_to_update``, ``admins_only`` (a fixed priority), ``bad_fixed_priority``.
+    """
     if not _given(update) and update.fixed_priority is msgspec.UNSET:
         raise Refused("nothing_to_update", f"name a field to change: {', '.join(_REQUEST_FIELDS)}, fixed_priority")
     if update.fixed_priority is not msgspec.UNSET and not asker.privileged:
