@@ -56,6 +56,9 @@ class Source(Protocol):
     def shares(self) -> list[Row]:
         """All accounts and their users."""
 
+    def classes(self) -> list[Row]:
+        """All priority classes."""
+
 
 class DatabaseSource:
     """Reads the views; everything that one object answers is of one instant."""
@@ -98,6 +101,10 @@ class DatabaseSource:
     def shares(self) -> list[Row]:
         """See :class:`Source`."""
         return look.shares(self._connection)
+
+    def classes(self) -> list[Row]:
+        """See :class:`Source`."""
+        return look.classes(self._connection)
 
 
 class BusSource:
@@ -166,6 +173,10 @@ class BusSource:
     def shares(self) -> list[Row]:
         """See :class:`Source`."""
         return self._rows("share.list", "shares", {})
+
+    def classes(self) -> list[Row]:
+        """See :class:`Source`."""
+        return self._rows("class.list", "classes", {})
 
 
 def open_source(arguments: argparse.Namespace) -> Source:

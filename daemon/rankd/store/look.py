@@ -53,7 +53,7 @@ _JSON = frozenset(
         "guaranteed",
     }
 )
-_BOOLEANS = frozenset({"held", "exclusive", "requeue", "is_default"})
+_BOOLEANS = frozenset({"held", "exclusive", "requeue", "is_default", "global_default"})
 _BREAKDOWN = (
     "class_value",
     "points_sum",
@@ -321,3 +321,8 @@ def shares(connection: Reader) -> list[Row]:
     """The accounts (``user`` None) and their users; ``parent`` names the account above."""
     sql = 'SELECT * FROM association_share ORDER BY account, "user" IS NOT NULL, "user"'
     return fetch(connection, sql)
+
+
+def classes(connection: Reader) -> list[Row]:
+    """The priority classes by name, the built-ins among them."""
+    return fetch(connection, "SELECT * FROM priority_class ORDER BY name")
