@@ -34,6 +34,7 @@ RECONNECT_WAIT_S = 0.2
 PING_INTERVAL_S = 5
 PUBLISH_TIMEOUT_S = 5.0
 STATUS_HEADER = "Nats-Service-Error-Code"
+MESSAGE_ID = "Nats-Msg-Id"
 
 LOST = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
 """What the bus raises while the broker is away. Everything else is a bug."""
@@ -130,7 +131,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """
         try:
             await self.jetstream.publish(
-                subject, encode(message), timeout=PUBLISH_TIMEOUT_S, headers={"Nats-Msg-Id": message_id}
+                subject, encode(message), timeout=PUBLISH_TIMEOUT_S, headers={MESSAGE_ID: message_id}
             )
         except LOST as error:
             message_text = f"{subject} was not acknowledged: {type(error).__name__} {error}"

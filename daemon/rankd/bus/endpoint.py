@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from nats.micro import add_service
 from nats.micro.request import Request
 from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
-from rankd.bus.connection import LOST, Bus
+from rankd.bus.connection import LOST, MESSAGE_ID, Bus
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import encode
@@ -33,6 +33,8 @@ DRAIN_S = 2.0
 
 Reply = msgspec.Struct | Mapping[str, object]
 UserHandler = Callable[[Submitter, bytes], Awaitable[Reply]]
+IdempotentHandler = Callable[[Submitter, bytes, str | None], Awaitable[Reply]]
+"""Takes the request's ``Nats-Msg-Id``, too: the same id again has the same outcome."""
 NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
 
 
@@ -41,6 +43,14 @@ class Verb(NamedTuple):
 
     name: str
     handler: UserHandler
+    admin_only: bool = False
+
+
+class IdempotentVerb(NamedTuple):
+    """A verb that heeds the request's message id."""
+
+    name: str
+    handler: IdempotentHandler
     admin_only: bool = False
 
 
@@ -56,7 +66,9 @@ class Endpoints:
         self._idle = asyncio.Event()
         self.dropped = 0
 
-    async def serve(self, verbs: list[Verb], node_verbs: Mapping[str, tuple[str, NodeHandler]]) -> None:
+    async def serve(
+        self, verbs: Sequence[Verb | IdempotentVerb], node_verbs: Mapping[str, tuple[str, NodeHandler]]
+    ) -> None:
         """Register everything; ``node_verbs`` maps a name to its subject pattern and handler."""
         service = self._service = await add_service(
             self._bus.client, ServiceConfig(name="rankd", version=self._version, queue_group="rankd")
@@ -64,12 +76,11 @@ class Endpoints:
         for verb in verbs:
             user, admin = request_patterns(verb.name)
             for role, subject in (("user", user), ("admin", admin)):
-                answer = _admins_only if role == "user" and verb.admin_only else verb.handler
                 await service.add_endpoint(
                     EndpointConfig(
                         name=f"{role}_{verb.name.replace('.', '_')}",
                         subject=subject,
-                        handler=self._of_user(answer),
+                        handler=self._of_verb(verb, role),
                         metadata={"verb": verb.name},
                     )
                 )
@@ -91,9 +102,21 @@ class Endpoints:
             self._idle.clear()
             await self._idle.wait()
 
+    def _of_verb(self, verb: Verb | IdempotentVerb, role: str) -> Callable[[Request], Awaitable[None]]:
+        if role == "user" and verb.admin_only:
+            return self._of_user(_admins_only)
+        return self._of_user(verb.handler) if isinstance(verb, Verb) else self._of_idempotent(verb.handler)
+
     def _of_user(self, handler: UserHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
             await self._dispatch(request, lambda: handler(Submitter(*asker_of(request.subject)), request.data))
+
+        return handle
+
+    def _of_idempotent(self, handler: IdempotentHandler) -> Callable[[Request], Awaitable[None]]:
+        async def handle(request: Request) -> None:
+            asker, message_id = Submitter(*asker_of(request.subject)), (request.headers or {}).get(MESSAGE_ID)
+            await self._dispatch(request, lambda: handler(asker, request.data, message_id))
 
         return handle
 

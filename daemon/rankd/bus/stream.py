@@ -14,14 +14,18 @@ from functools import partial
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 
 from rankd.bus.connection import LOST, Bus
 from rankd.wire.subject import (
+    DEAD_LETTER_PATTERN,
+    ENQUEUE_PATTERN,
     PREFIX,
     STREAM_ALLOCATIONS,
+    STREAM_DEAD_LETTERS,
     STREAM_EVENTS,
     STREAM_REPORTS,
+    STREAM_SUBMISSIONS,
     encode_name,
     node_pattern,
 )
@@ -33,9 +37,19 @@ EVENTS_KEPT_S = 7 * 86400
 EVENTS_KEPT_BYTES = 512 * 2**20
 """The oldest go first: who needs older ones reads them in the database."""
 
+ENQUEUED_BYTES = 256 * 2**20
+"""A full queue refuses what comes, so that its sender knows; it never drops what it has acknowledged."""
+
+DEAD_LETTERS_KEPT_S = 30 * 86400
+DEAD_LETTERS_KEPT_BYTES = 64 * 2**20
+"""The stream is a copy: the records stay in the database until somebody retries or drops them."""
+
 EXPIRES_S = 5.0
 ACK_WAIT_S = 5.0
 """What was lost on its way comes again after this; takers are idempotent, so coming twice does no harm."""
+
+
+_HEADERS_BYTES = 64 * 2**10
 
 
 def _work_queue(name: str, subject: str) -> StreamConfig:
@@ -50,6 +64,24 @@ def _work_queue(name: str, subject: str) -> StreamConfig:
 
 def _streams() -> list[StreamConfig]:
     return [
+        StreamConfig(
+            name=STREAM_SUBMISSIONS,
+            subjects=[ENQUEUE_PATTERN],
+            retention=RetentionPolicy.WORK_QUEUE,
+            storage=StorageType.FILE,
+            discard=DiscardPolicy.NEW,
+            max_bytes=ENQUEUED_BYTES,
+            duplicate_window=DUPLICATE_WINDOW_S,
+        ),
+        StreamConfig(
+            name=STREAM_DEAD_LETTERS,
+            subjects=[DEAD_LETTER_PATTERN],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            max_age=DEAD_LETTERS_KEPT_S,
+            max_bytes=DEAD_LETTERS_KEPT_BYTES,
+            duplicate_window=DUPLICATE_WINDOW_S,
+        ),
         _work_queue(STREAM_ALLOCATIONS, node_pattern("allocation")),
         _work_queue(STREAM_REPORTS, node_pattern("report")),
         StreamConfig(
@@ -82,14 +114,26 @@ async def _until_done(action: Callable[[], Awaitable[object]]) -> None:
 
 
 class PullConsumer:
-    """A durable consumer that hands out messages in batches, as they come."""
+    """A durable consumer that hands out messages in batches, as they come.
 
-    def __init__(self, bus: Bus, stream: str, durable: str, subjects: Sequence[str], batch: int = 256) -> None:
+    One request brings at most ``batch`` messages of together about ``max_bytes``, if that is given.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        stream: str,
+        durable: str,
+        subjects: Sequence[str],
+        batch: int = 256,
+        max_bytes: int | None = None,
+    ) -> None:
         self._bus = bus
         self._stream = stream
         self._durable = encode_name(durable)
         self._subjects = list(subjects)
         self._batch = batch
+        self._max_bytes = max_bytes
 
     async def ensure(self) -> None:
         """Make the consumer if it is missing."""
@@ -112,6 +156,12 @@ class PullConsumer:
         except LOST as error:
             log.debug("bus: no consumer %s to drop: %s", self._durable, error)
 
+    def _request(self) -> bytes:
+        wanted = {"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}
+        if self._max_bytes is not None:  # less than one message would be refused for ever
+            wanted["max_bytes"] = max(self._max_bytes, self._bus.client.max_payload + _HEADERS_BYTES)
+        return json.dumps(wanted).encode()
+
     async def batches(self) -> AsyncGenerator[list[Msg], None]:
         """Batches of at least one message, for ever; each message must be acknowledged by its taker.
 
@@ -122,7 +172,7 @@ class PullConsumer:
         subscription = await self._bus.client.subscribe(inbox)
         await self._forget()
         await self.ensure()
-        request = json.dumps({"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}).encode()
+        request = self._request()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
 
         async def ask_again() -> None:

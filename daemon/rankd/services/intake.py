@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 import rankd
 from rankd.bus.connection import Bus
-from rankd.bus.endpoint import Endpoints, NodeHandler, Reply, UserHandler, Verb
+from rankd.bus.endpoint import Endpoints, IdempotentVerb, NodeHandler, Reply, UserHandler, Verb
 from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
@@ -29,10 +29,12 @@ from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.core.model.node import NodeState
 from rankd.services.class_verbs import class_verbs
+from rankd.services.dead_letter_verbs import DeadLetterVerbs
+from rankd.services.enqueued import EnqueuedSubmissions
 from rankd.services.looking import looking_verbs
 from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
-from rankd.services.submission import read_submission, reply_of
+from rankd.services.submission import Submission, read_submission, reply_of
 from rankd.store import job_action
 from rankd.store.catalog import Catalog, admission_tables, read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
@@ -125,17 +127,19 @@ class Intake:
                 stop,
                 self.group.run(),
                 self._take_reports(consumer),
+                EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
                 self.relay.run(),
                 self._checkpoints(),
                 self._watch_nodes(),
                 drain=endpoints.drain,
             )
 
-    def _verbs(self) -> list[Verb]:
+    def _verbs(self) -> list[Verb | IdempotentVerb]:
         actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
         classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
-        own = [Verb("job.submit", self.submit), Verb("job.update", self.update)]
-        return [*own, *actions, *looking_verbs(self.database), *classes]
+        letters = DeadLetterVerbs(self.database, self.group, self.take).verbs()
+        own: list[Verb | IdempotentVerb] = [IdempotentVerb("job.submit", self.submit), Verb("job.update", self.update)]
+        return [*own, *actions, *looking_verbs(self.database), *classes, *letters]
 
     def _node_verbs(self) -> dict[str, tuple[str, NodeHandler]]:
         return {
@@ -161,18 +165,24 @@ class Intake:
         self.catalog = catalog
         self.tables = admission_tables(self.configuration, catalog)
 
-    async def submit(self, submitter: Submitter, payload: bytes) -> Reply:
+    async def submit(self, submitter: Submitter, payload: bytes, message_id: str | None = None) -> Reply:
         """``job.submit``: answers once the jobs are durable."""
-        submission = read_submission(payload, submitter, self.tables)
+        return reply_of(*await self.take(submitter, payload, message_id))
+
+    async def take(
+        self, submitter: Submitter, payload: bytes, message_id: str | None
+    ) -> tuple[Submission, list[int], RankdError | None]:
+        """Read, admit and store; what was read, the ids, and why there are fewer of them."""
+        submission = read_submission(payload, submitter, self.tables, message_id)
         if not submission.accepted:
-            return reply_of(submission, [])
+            return submission, [], None
         now = time.time()
         new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
         before = len(self.catalog.associations)
         ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
         if len(self.catalog.associations) != before:
             self.tables = admission_tables(self.configuration, self.catalog)
-        return reply_of(submission, ids, error)
+        return submission, ids, error
 
     async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
         """Store many part by part, so that others can write in between; ids, and why there are no more of them."""

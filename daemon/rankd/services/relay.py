@@ -14,13 +14,15 @@ from rankd.bus.connection import Bus
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
 from rankd.store.database import Database
+from rankd.store.dead_letter import mark_published, unpublished
 from rankd.wire.message import JobEvents, Transition
-from rankd.wire.subject import WAKE, job_event
+from rankd.wire.subject import WAKE, dead_letter_subject, job_event
 
 log = logging.getLogger("rankd.relay")
 
 MARK = "job_events"
 BATCH = 2_000
+LETTERS = 100
 PER_MESSAGE = 500
 """Even with the longest names, a message of so many is one that brokers take."""
 LOOK_EVERY_S = 1.0
@@ -49,6 +51,27 @@ class Relay:
 
     async def run_once(self) -> bool:
         """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
+        letters = await self._publish_letters()
+        return await self._publish_events() or letters
+
+    async def _publish_letters(self) -> bool:
+        """To the user's events, and to the stream of dead letters."""
+        letters = await self._database.read(lambda connection: unpublished(connection, LETTERS))
+        if not letters:
+            return False
+        try:
+            for letter in letters:
+                await self._bus.publish_durably(
+                    job_event(letter.user), JobEvents(events=[], refused=[letter]), f"refused-{letter.id}"
+                )
+                await self._bus.publish_durably(dead_letter_subject(letter.user), letter, f"dead-letter-{letter.id}")
+            await self._database.write(lambda connection: mark_published(connection, letters), role=self._role)
+        except Unavailable as error:
+            log.info("dead letters wait: %s", error)
+            return False
+        return True
+
+    async def _publish_events(self) -> bool:
         rows = await self._database.read(lambda c: c.exec_driver_sql(_EVENTS, (MARK, BATCH)).all())
         if not rows:
             return False

@@ -13,17 +13,23 @@ from rankd.wire.message import Accepted, BatchReply, Rejected
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a message may become jobs. ``places`` are the accepted jobs' places in the batch."""
+    """What of a message may become jobs. ``places`` are the accepted jobs' places in the batch.
+
+    ``raw`` are a batch's jobs as they came.
+    """
 
     is_batch: bool
     atomic: bool
     accepted: list[AcceptedJob]
     places: list[int]
     rejected: list[Rejected]
+    raw: list[msgspec.Raw] = []
 
 
-def read_submission(payload: bytes, submitter: Submitter, tables: AdmissionTables) -> Submission:
-    """Decode and admit.
+def read_submission(
+    payload: bytes, submitter: Submitter, tables: AdmissionTables, message_id: str | None = None
+) -> Submission:
+    """Decode and admit. ``message_id`` is the key of jobs without one of their own.
 
     Raises:
         Refused: a single job that is not accepted, or a message that can't be read at all.
@@ -31,19 +37,24 @@ def read_submission(payload: bytes, submitter: Submitter, tables: AdmissionTable
     message = decode_submission(payload)
     if isinstance(message, JobRequest):
         check_size(len(payload))
-        job = admit(message, submitter, tables)
+        job = admit(_keyed(message, message_id), submitter, tables)
         return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
-    submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[])
+    submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
     for place, raw in enumerate(message.jobs):
         try:
             check_size(len(memoryview(raw)))
-            submission.accepted.append(admit(decode_job(raw), submitter, tables))
+            key = None if message_id is None else f"{message_id}/{place}"
+            submission.accepted.append(admit(_keyed(decode_job(raw), key), submitter, tables))
             submission.places.append(place)
         except Refused as error:
             submission.rejected.append(_rejected(place, error))
     if message.atomic and submission.rejected:
         return msgspec.structs.replace(submission, accepted=[], places=[])
     return submission
+
+
+def _keyed(job: JobRequest, key: str | None) -> JobRequest:
+    return job if key is None or job.key is not None else msgspec.structs.replace(job, key=key)
 
 
 def _rejected(place: int, error: RankdError) -> Rejected:
@@ -57,5 +68,10 @@ def reply_of(
     if not submission.is_batch:
         return {"id": ids[0]}
     accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=False)]
+    return BatchReply(accepted=accepted, rejected=rejected_of(submission, ids, error))
+
+
+def rejected_of(submission: Submission, ids: list[int], error: RankdError | None) -> list[Rejected]:
+    """What of a batch became no job: not accepted, or not stored."""
     missing = [_rejected(place, error) for place in submission.places[len(ids) :] if error is not None]
-    return BatchReply(accepted=accepted, rejected=submission.rejected + missing)
+    return submission.rejected + missing

@@ -12,6 +12,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -54,6 +55,8 @@ queues = Table(
     Column("factor", Float),
     Column("guaranteed", Text, nullable=False),
     Column("max", Text, nullable=False),
+    Column("maxapplications", Integer, nullable=False, server_default=text("0"), comment="0: not limited"),
+    Column("dynamic", Boolean, nullable=False, server_default=text("0"), comment="made on first use"),
     UniqueConstraint("partition", "path"),
 )
 
@@ -84,7 +87,13 @@ applications = Table(
     Column("queue_id", ForeignKey("queues.id"), nullable=False),
     Column("name", Text, nullable=False),
     Column("created_at", Float, nullable=False),
+    Column("state", Text, nullable=False, server_default="new"),
+    Column("state_at", Float, nullable=False, server_default=text("0")),
+    Column("failed", Boolean, nullable=False, server_default=text("0"), comment="a job of it did not complete"),
+    Column("revision", Integer, nullable=False, server_default=text("0"), comment="of its (new) beginning"),
     UniqueConstraint("queue_id", "name"),
+    Index("applications_revision", "revision"),
+    Index("applications_passing", "state_at", sqlite_where=text("state IN ('starting', 'completing')")),
 )
 
 jobs = Table(
@@ -131,10 +140,17 @@ jobs = Table(
     Column("key", Text),
     Column("comment", Text),
     Column("request", Text, nullable=False, comment="as submitted"),
+    Column("groups", Text, comment="JSON list: the user's groups when it was submitted; null: none"),
     Index("jobs_revision", "revision"),
     Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
     Index("jobs_user", "user", "state"),
     Index("jobs_state", "state", sqlite_where=text("state IN ('pending', 'allocated', 'running')")),
+    Index(
+        "jobs_application",
+        "application_id",
+        "state",
+        sqlite_where=text("application_id IS NOT NULL AND state IN ('pending', 'allocated', 'running')"),
+    ),
     sqlite_autoincrement=True,
 )
 
@@ -281,6 +297,14 @@ generation_queues = Table(
     Column("allocated", Text, nullable=False),
 )
 
+generation_waiting_applications = Table(
+    "generation_waiting_applications",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("application_id", Integer, primary_key=True, comment="its leaf lets others in first (stateaware)"),
+    sqlite_with_rowid=False,
+)
+
 generation_associations = Table(
     "generation_associations",
     metadata,
@@ -326,4 +350,26 @@ relay_marks = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("event_id", Integer, nullable=False),
+)
+
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("source", Text, nullable=False, unique=True, comment="which message, and which of its jobs"),
+    Column("user", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("message_id", Text, comment="the sender's, if it gave one"),
+    Column("payload", LargeBinary, nullable=False, comment="a job, or the whole message if it can't be read"),
+    Column("code", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("field", Text),
+    Column("state", Text, nullable=False, server_default="waiting", comment="waiting, retried, dropped"),
+    Column("jobs", Text, comment="JSON list: what a retry made of it"),
+    Column("decided_by", Text),
+    Column("decided_at", Float),
+    Column("published", Boolean, nullable=False, server_default=text("0")),
+    Index("dead_letters_user", "user"),
+    Index("dead_letters_unpublished", "id", sqlite_where=text("published = 0")),
+    sqlite_autoincrement=True,
 )

@@ -98,6 +98,11 @@ FROM nodes n"""
 _PRIORITY_CLASS = """CREATE VIEW priority_class AS
 SELECT name, value, global_default, description, preemption_policy FROM priority_classes"""
 
+_DEAD_LETTER = """CREATE VIEW dead_letter AS
+SELECT id, "user", at, message_id, code, message, field, CAST(payload AS TEXT) AS submission, state,
+    jobs, decided_by, decided_at
+FROM dead_letters"""
+
 _GENERATION = """CREATE VIEW generation AS
 SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures FROM generations"""
 
@@ -140,6 +145,7 @@ def fixed_views() -> dict[str, str]:
         "allocation": _ALLOCATION,
         "node": _NODE,
         "priority_class": _PRIORITY_CLASS,
+        "dead_letter": _DEAD_LETTER,
         "generation": _GENERATION,
         "queue_priority": _QUEUE_PRIORITY,
         "association_share": _ASSOCIATION_SHARE,

@@ -62,6 +62,21 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
     fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class DeadLetterSelection(_FromUser, frozen=True, kw_only=True):
+    """Dead letters by id."""
+
+    ids: list[int]
+
+
+class DeadLetterFilter(_FromUser, frozen=True, kw_only=True):
+    """Which dead letters; an ordinary user sees own ones. ``all``: also those that were retried or dropped."""
+
+    ids: list[int] | None = None
+    users: list[str] | None = None
+    all: bool = False
+    limit: int = 1000
+
+
 class JobShow(_FromUser, frozen=True, kw_only=True):
     """One job."""
 
@@ -117,6 +132,20 @@ class SelectionReply(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs were changed, and which not and why."""
 
     done: list[int]
+    failed: list[Failed]
+
+
+class SettledLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter that was retried or dropped, and the jobs that it became."""
+
+    id: int
+    jobs: list[int] = []
+
+
+class LettersReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of dead letters; ``failed`` ones stay with the reason of this try."""
+
+    done: list[SettledLetter]
     failed: list[Failed]
 
 
@@ -220,10 +249,27 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     cause: str | None = None
 
 
-class JobEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Transitions of one user's jobs in one publication, oldest first."""
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A submission on the enqueue subject that could not be accepted, and why.
+
+    ``submission`` is a job, or the whole message as text if it can't be read; ``message_id`` the sender's.
+    """
+
+    id: int
+    user: str
+    at: float
+    message_id: str | None
+    code: str
+    message: str
+    field: str | None
+    submission: str
+
+
+class JobEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Transitions of one user's jobs in one publication, oldest first; or submissions that became no job."""
 
     events: list[Transition]
+    refused: list[DeadLetter] = []
 
 
 class Health(_Internal, frozen=True, kw_only=True):

@@ -80,6 +80,27 @@ def job_event(user: str) -> str:
     return f"{PREFIX}.event.job.{encode_name(user)}"
 
 
+def enqueue_subject(user: str) -> str:
+    """Where a user publishes what is to be submitted as soon as somebody can take it."""
+    return f"{PREFIX}.enqueue.{encode_name(user)}"
+
+
+ENQUEUE_PATTERN = f"{PREFIX}.enqueue.*"
+"""The same of every user. A stream captures it; nobody serves it, or the stream's answer would win the reply."""
+
+
+def enqueuer_of(subject: str) -> str:
+    """Which user published on this subject."""
+    return decode_name(subject[len(PREFIX) + 1 :].split(".", 1)[1])
+
+
+def dead_letter_subject(user: str) -> str:
+    """Where a user's submissions that could not be accepted end."""
+    return f"{PREFIX}.deadletter.{encode_name(user)}"
+
+
+DEAD_LETTER_PATTERN = f"{PREFIX}.deadletter.*"
+
 EVENT_RANKING = f"{PREFIX}.event.ranking"
 WAKE = f"{PREFIX}.internal.committed"
 """Published by whoever committed something that others may wait for. A hint: the records are the truth."""
@@ -87,6 +108,8 @@ WAKE = f"{PREFIX}.internal.committed"
 STREAM_ALLOCATIONS = "RANKD_ALLOCATIONS"
 STREAM_REPORTS = "RANKD_REPORTS"
 STREAM_EVENTS = "RANKD_EVENTS"
+STREAM_SUBMISSIONS = "RANKD_SUBMISSIONS"
+STREAM_DEAD_LETTERS = "RANKD_DEAD_LETTERS"
 
 
 def health_subject(service: str) -> str:

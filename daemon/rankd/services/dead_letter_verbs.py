@@ -1,0 +1,99 @@
+"""Requests about dead letters: try again as the user who sent them, or drop them."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.bus.endpoint import Reply, Verb
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.services.enqueued import Submit
+from rankd.services.submission import rejected_of
+from rankd.store.database import Database
+from rankd.store.dead_letter import StoredLetter, letters, settle, still_dead, stored
+from rankd.store.group_commit import GroupCommit
+from rankd.wire.codec import decode_strict
+from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter
+
+
+class DeadLetterVerbs:
+    """``deadletter.list``, ``deadletter.retry``, ``deadletter.drop``: own ones; an administrator any."""
+
+    def __init__(self, database: Database, group: GroupCommit, submit: Submit) -> None:
+        self._database = database
+        self._group = group
+        self._submit = submit
+
+    def verbs(self) -> list[Verb]:
+        """The endpoints."""
+        return [
+            Verb("deadletter.list", self.listed),
+            Verb("deadletter.retry", self.retry),
+            Verb("deadletter.drop", self.drop),
+        ]
+
+    async def listed(self, asker: Submitter, payload: bytes) -> Reply:
+        """Letters, oldest first."""
+        wanted = decode_strict(payload, DeadLetterFilter)
+        users = wanted.users if asker.privileged else [asker.user]
+        wanted = msgspec.structs.replace(wanted, users=users)
+        return {"letters": await self._database.read(lambda connection: letters(connection.connection, wanted))}
+
+    async def retry(self, asker: Submitter, payload: bytes) -> Reply:
+        """Submit again under the same key: what became a job meanwhile stays that job."""
+        done, failed = list[SettledLetter](), list[Failed]()
+        for id_ in decode_strict(payload, DeadLetterSelection).ids:
+            try:
+                letter = _usable(await self._database.read(lambda c, id_=id_: stored(c, [id_])), id_, asker)  # type: ignore[misc]
+                done.append(SettledLetter(id=id_, jobs=await self._retried(letter, asker)))
+            except Unavailable:
+                raise
+            except RankdError as error:
+                failed.append(Failed(id=id_, code=error.code, message=error.message))
+        return LettersReply(done=done, failed=failed)
+
+    async def _retried(self, letter: StoredLetter, asker: Submitter) -> list[int]:
+        try:
+            submission, ids, error = await self._submit(Submitter(letter.user, False), letter.payload, letter.key)
+            if rejected := rejected_of(submission, ids, error):
+                raise Refused(rejected[0].code, rejected[0].message, rejected[0].field)
+        except Unavailable:
+            raise
+        except RankdError as error:
+            reason = error
+            await self._group.do(lambda connection: still_dead(connection, letter.id, reason), quiet=True)
+            raise
+        now = time.time()
+        await self._group.do(lambda connection: settle(connection, letter.id, "retried", asker.user, now, ids))
+        return ids
+
+    async def drop(self, asker: Submitter, payload: bytes) -> Reply:
+        """They stay in the records, and are listed no more."""
+        selection = decode_strict(payload, DeadLetterSelection)
+
+        def work(connection: Connection) -> LettersReply:
+            known = stored(connection, selection.ids)
+            done, failed = list[SettledLetter](), list[Failed]()
+            for id_ in selection.ids:
+                try:
+                    settle(connection, _usable(known, id_, asker).id, "dropped", asker.user, time.time())
+                    done.append(SettledLetter(id=id_))
+                except Refused as error:
+                    failed.append(Failed(id=id_, code=error.code, message=error.message))
+            return LettersReply(done=done, failed=failed)
+
+        return await self._group.do(work)
+
+
+def _usable(known: dict[int, StoredLetter], id_: int, asker: Submitter) -> StoredLetter:
+    letter = known.get(id_)
+    if letter is None or (letter.user != asker.user and not asker.privileged):
+        raise Refused(
+            "unknown_dead_letter", f"there is no dead letter {id_} of yours; see `rankd deadletter list`", "ids"
+        )
+    if letter.state != "waiting":
+        raise Refused("already_settled", f"dead letter {id_} was {letter.state} before", "ids")
+    return letter
