@@ -123,7 +123,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """At most once: for hints and for what is repeated anyway."""
         await self.client.publish(subject, encode(message))
 
-    async def publish_durably(self, subject: str, message: msgspec.Struct, message_id: str) -> None:
+    async def publish_durably(self, subject: str, message: msgspec.Struct | msgspec.Raw, message_id: str) -> None:
         """Into a stream; returns once it is on the broker's disk. The same id twice is stored once.
 
         Raises:

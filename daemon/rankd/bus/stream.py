@@ -40,6 +40,9 @@ EVENTS_KEPT_BYTES = 512 * 2**20
 ENQUEUED_BYTES = 256 * 2**20
 """A full queue refuses what comes, so that its sender knows; it never drops what it has acknowledged."""
 
+ENQUEUED_WINDOW_S = 0.1
+"""The least there is: the stream would take two users' equal message ids for one. The records know users apart."""
+
 DEAD_LETTERS_KEPT_S = 30 * 86400
 DEAD_LETTERS_KEPT_BYTES = 64 * 2**20
 """The stream is a copy: the records stay in the database until somebody retries or drops them."""
@@ -71,7 +74,7 @@ def _streams() -> list[StreamConfig]:
             storage=StorageType.FILE,
             discard=DiscardPolicy.NEW,
             max_bytes=ENQUEUED_BYTES,
-            duplicate_window=DUPLICATE_WINDOW_S,
+            duplicate_window=ENQUEUED_WINDOW_S,
         ),
         StreamConfig(
             name=STREAM_DEAD_LETTERS,

@@ -51,6 +51,26 @@ def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     return with_bus(place, action, connect_timeout_s=arguments.retry_for)
 
 
+def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
+    """Leave the jobs with the broker, and say under which keys; what becomes of them is an event."""
+    from rankd.wire.subject import enqueue_subject
+
+    async def action(bus: Bus) -> None:
+        parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
+        if arguments.atomic and len(parts) > 1:
+            raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
+        for first, payload in parts:
+            await bus.publish_durably(enqueue_subject(who.user), msgspec.Raw(payload), f"{jobs[first]['key']}")
+
+    with_bus(place, action, connect_timeout_s=arguments.retry_for)
+    keys = [job["key"] for job in jobs]
+    if arguments.json:
+        print_json({"enqueued": keys})
+    else:
+        print(f"Enqueued {len(jobs)} jobs" if len(jobs) > 1 else f"Enqueued a job with the key {keys[0]}")
+    return 0
+
+
 async def submit(bus: Bus, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> Delivered:
     """Send all jobs and collect their numbers.
 

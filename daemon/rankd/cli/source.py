@@ -12,7 +12,8 @@ import msgspec
 
 from rankd.cli.place import Place, find
 from rankd.store import explain, look
-from rankd.wire.message import JobFilter
+from rankd.store.accounting import accounting
+from rankd.wire.message import AccountingFilter, JobFilter
 
 if TYPE_CHECKING:
     import argparse
@@ -31,6 +32,9 @@ class Source(Protocol):
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """Jobs that the filter holds for."""
+
+    def accounting(self, wanted: AccountingFilter) -> list[Row]:
+        """What jobs used."""
 
     def job(self, job_id: int) -> Row:
         """Everything about one job."""
@@ -69,6 +73,10 @@ class DatabaseSource:
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
         return look.jobs(self._connection, wanted)
+
+    def accounting(self, wanted: AccountingFilter) -> list[Row]:
+        """See :class:`Source`."""
+        return accounting(self._connection, wanted)
 
     def job(self, job_id: int) -> Row:
         """See :class:`Source`."""
@@ -138,6 +146,10 @@ class BusSource:
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
         return self._first("job.list", wanted)
+
+    def accounting(self, wanted: AccountingFilter) -> list[Row]:
+        """See :class:`Source`."""
+        return self._first("job.acct", wanted)
 
     def job(self, job_id: int) -> Row:
         """See :class:`Source`."""

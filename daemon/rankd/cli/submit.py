@@ -98,6 +98,9 @@ def _add_submission(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--retry-for", type=float, default=RETRY_FOR_S, metavar="SECONDS", help="while rankd is away (30)"
     )
+    group.add_argument(
+        "--enqueue", action="store_true", help="leave it with the broker; rankd takes it up, now or when it is back"
+    )
     group.add_argument("--test-only", action="store_true", help="print the request, submit nothing")
     group.add_argument("-W", "--wait", action="store_true", help="wait for the end; exit with the job's status")
     group.add_argument("--json", action="store_true", help="print the answer as JSON")
@@ -112,9 +115,15 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_json(jobs if len(jobs) > 1 else jobs[0])
         return 0
-    from rankd.cli.delivery import deliver
+    from rankd.cli.delivery import deliver, enqueue
     from rankd.cli.session import asker
 
+    if arguments.enqueue:
+        if arguments.wait or arguments.admin:
+            raise Refused(
+                "usage", "--enqueue gives no job numbers to --wait for, and nobody's rights but a user's", "enqueue"
+            )
+        return enqueue(find(arguments), asker(arguments), jobs, arguments)
     return deliver(find(arguments), asker(arguments), jobs, arguments)
 
 

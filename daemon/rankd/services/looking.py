@@ -8,15 +8,16 @@ from typing import Any
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.store import explain, look
+from rankd.store.accounting import accounting
 from rankd.store.database import Database
 from rankd.wire.codec import decode_strict
-from rankd.wire.message import JobFilter, JobShow
+from rankd.wire.message import AccountingFilter, JobFilter, JobShow
 
 Query = Callable[[look.Reader], Any]
 
 
 def looking_verbs(database: Database) -> list[Verb]:
-    """``job.show|why|list|history``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
+    """``job.show|why|list|history|acct``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
 
     async def show(_asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, JobShow)
@@ -36,6 +37,10 @@ def looking_verbs(database: Database) -> list[Verb]:
         wanted = decode_strict(payload, JobFilter)
         return {"jobs": await _read(database, lambda reader: look.jobs(reader, wanted))}
 
+    async def acct(_asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, AccountingFilter)
+        return {"jobs": await _read(database, lambda reader: accounting(reader, wanted))}
+
     async def priorities(_asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, JobFilter)
         rows, weights = await _read(database, lambda r: (look.priorities(r, wanted), look.weights(r)))
@@ -46,6 +51,7 @@ def looking_verbs(database: Database) -> list[Verb]:
         Verb("job.why", why),
         Verb("job.history", history),
         Verb("job.list", jobs),
+        Verb("job.acct", acct),
         Verb("priority.list", priorities),
         Verb("node.list", _table(database, "nodes", look.nodes)),
         Verb("queue.list", _table(database, "queues", look.queues)),

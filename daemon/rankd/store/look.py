@@ -7,6 +7,7 @@ Amounts come out as users see them: vcore in cores, memory in bytes. JSON column
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -161,7 +162,7 @@ def _list(values: Iterable[object]) -> str:
     return msgspec.json.encode(list(values)).decode()
 
 
-def _conditions(wanted: JobFilter) -> tuple[str, list[object]]:
+def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
     """The WHERE clause; all conditions hold, a list's entries are alternatives."""
     ids = [*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())]
     lists: list[tuple[str, Sequence[object] | None]] = [
@@ -185,7 +186,7 @@ def _conditions(wanted: JobFilter) -> tuple[str, list[object]]:
 
 def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
     """Jobs in any state, by id. Those that are ranked also have ``rank`` and ``priority`` (else None)."""
-    where, parameters = _conditions(wanted)
+    where, parameters = conditions(wanted)
     sql = f"SELECT {_JOB_LIST} FROM job{where} ORDER BY id LIMIT ?"
     rows = fetch(connection, sql, [*parameters, wanted.limit])
     ranks = _ranks(connection, [row["id"] for row in rows if row["state"] == "pending"])
@@ -244,7 +245,7 @@ def breakdown(connection: Reader, job_id: int) -> Row | None:
 
 def priorities(connection: Reader, wanted: JobFilter) -> list[Row]:
     """Breakdowns of pending jobs, by rank, those without one last; ``factors`` in summing order."""
-    where, parameters = _conditions(wanted)
+    where, parameters = conditions(wanted)
     return _priorities(connection, f"job_priority{where} ORDER BY rank IS NULL, rank, id", [*parameters, wanted.limit])
 
 
@@ -318,9 +319,15 @@ def queues(connection: Reader) -> list[Row]:
 
 
 def shares(connection: Reader) -> list[Row]:
-    """The accounts (``user`` None) and their users; ``parent`` names the account above."""
-    sql = 'SELECT * FROM association_share ORDER BY account, "user" IS NOT NULL, "user"'
-    return fetch(connection, sql)
+    """The accounts (``user`` None) and their users; ``parent`` names the account above.
+
+    An infinite ``level_fairshare`` is the text ``inf``: JSON has no number for it.
+    """
+    rows = fetch(connection, 'SELECT * FROM association_share ORDER BY account, "user" IS NOT NULL, "user"')
+    for row in rows:
+        if row["level_fairshare"] == math.inf:
+            row["level_fairshare"] = "inf"
+    return rows
 
 
 def classes(connection: Reader) -> list[Row]:

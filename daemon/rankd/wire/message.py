@@ -40,6 +40,13 @@ class JobFilter(_FromUser, frozen=True, kw_only=True):
     limit: int = 100_000
 
 
+class AccountingFilter(JobFilter, frozen=True, kw_only=True):
+    """Also: jobs that had not ended before ``since`` and were submitted until ``until``, in UTC seconds."""
+
+    since: float | None = None
+    until: float | None = None
+
+
 class JobSelection(_FromUser, frozen=True, kw_only=True):
     """Jobs to act upon, by one id, several, or a filter."""
 
