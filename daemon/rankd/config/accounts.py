@@ -1,16 +1,20 @@
-"""``accounts.yaml``: the account tree with its users and shares.
+"""``accounts.yaml``: the account tree with its users and shares, and who is in which group.
 
 accounts:
   - {name: physics, parent: root, shares: 3, users: [{name: alice, shares: 1, default: true}]}
+groups:
+  - {name: staff, users: [alice]}
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 import yaml
 
+from rankd.config.limit_rule import GROUP_NAME
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.association import ROOT, Association
 
@@ -32,13 +36,26 @@ class _Account(_Entry, frozen=True, kw_only=True):
     users: list[_User] = []
 
 
+class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    users: list[str] = []
+
+
 class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     accounts: list[_Account] = []
     users: list[_User] = []
+    groups: list[_Group] = []
 
 
-def read_accounts(text: str, file: str = FILE) -> list[Association]:
-    """The associations; whether they make a tree is checked by ``AccountTree.build``.
+class AccountsRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file says; ``groups`` by user, sorted."""
+
+    associations: list[Association] = []
+    groups: Mapping[str, tuple[str, ...]] = {}
+
+
+def read_accounts(text: str, file: str = FILE) -> AccountsRead:
+    """The associations and groups; whether they make a tree is checked by ``AccountTree.build``.
 
     ``users`` at the top level are directly under root.
 
@@ -59,7 +76,26 @@ def read_accounts(text: str, file: str = FILE) -> list[Association]:
             Association(account=account.name, parent=account.parent, shares=account.shares, priority=account.priority)
         )
         associations += [_user(account.name, user) for user in account.users]
-    return associations
+    return AccountsRead(associations=associations, groups=_groups_of_users(document.groups, file))
+
+
+def _groups_of_users(groups: list[_Group], file: str) -> dict[str, tuple[str, ...]]:
+    seen: set[str] = set()
+    problems: list[Problem] = []
+    of_users: dict[str, set[str]] = {}
+    for place, group in enumerate(groups):
+        if not GROUP_NAME.fullmatch(group.name):
+            message = f"'{group.name}' is no name of a group; begin with a letter or _ and use no blanks"
+            problems.append(Problem(file=file, path=f"groups[{place}].name", message=message))
+        if group.name in seen:
+            message = f"the group '{group.name}' is there twice; put its users together"
+            problems.append(Problem(file=file, path=f"groups[{place}].name", message=message))
+        seen.add(group.name)
+        for user in group.users:
+            of_users.setdefault(user, set()).add(group.name)
+    if problems:
+        raise ConfigurationError(problems)
+    return {user: tuple(sorted(names)) for user, names in of_users.items()}
 
 
 def _user(account: str, user: _User) -> Association:

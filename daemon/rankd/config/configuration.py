@@ -5,7 +5,7 @@ Taken whole or not at all. A file that is missing means its defaults.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +38,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[Partition, ...]
     associations: tuple[Association, ...]
     classes: tuple[PriorityClass, ...]
+    groups: Mapping[str, tuple[str, ...]] = {}
+    """Of each user who is in any."""
     warnings: tuple[Problem, ...] = ()
 
 
@@ -52,12 +54,13 @@ def load_configuration(directory: Path) -> Configuration:
     problems: list[Problem] = []
     settings = _part(directory, "rankd.toml", "", lambda text: read_settings(text, factor_names()), problems)
     queues = _part(directory, "queues.yaml", _DEFAULT_QUEUES, read_queues, problems)
-    associations = _part(directory, "accounts.yaml", "", read_accounts, problems)
+    accounts = _part(directory, "accounts.yaml", "", read_accounts, problems)
     classes = _part(directory, "priorityclasses.yaml", "", read_priority_classes, problems)
-    if associations is not None:
-        associations = _with_default_account(associations, settings) if settings else associations
+    associations: list[Association] = []
+    if accounts is not None:
+        associations = _with_default_account(accounts.associations, settings) if settings else accounts.associations
         problems += _tree_problems(associations)
-    if problems or settings is None or queues is None or associations is None or classes is None:
+    if problems or settings is None or queues is None or accounts is None or classes is None:
         raise ConfigurationError(problems)
     return Configuration(
         directory=str(directory),
@@ -65,6 +68,7 @@ def load_configuration(directory: Path) -> Configuration:
         partitions=queues.partitions,
         associations=tuple(associations),
         classes=tuple(classes),
+        groups=accounts.groups,
         warnings=tuple(queues.warnings),
     )
 

@@ -36,7 +36,7 @@ from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
 from rankd.services.submission import Submission, read_submission, reply_of
 from rankd.store import job_action
-from rankd.store.catalog import Catalog, admission_tables, read_catalog, sync_catalog
+from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs
@@ -46,6 +46,7 @@ from rankd.store.node import (
     note_heartbeat,
     open_allocations_of,
     register_node,
+    sent_allocations_of,
     set_state,
     silent_nodes,
     take_down,
@@ -98,6 +99,7 @@ async def _start(options: IntakeOptions, configuration: Configuration, stack: As
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
     bus = await stack.enter_async_context(Bus(options.nats, ROLE))
     await database.take_role(ROLE, time.time())
+    await database.write(forget_idle_queues, role=ROLE)
     catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
     await ensure_streams(bus)
     return Intake(configuration, catalog, database, bus)
@@ -178,10 +180,10 @@ class Intake:
             return submission, [], None
         now = time.time()
         new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
-        before = len(self.catalog.associations)
+        before = _size(self.catalog)
         ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
-        if len(self.catalog.associations) != before:
-            self.tables = admission_tables(self.configuration, self.catalog)
+        if _size(self.catalog) != before:
+            self._use(self.catalog)
         return submission, ids, error
 
     async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
@@ -210,7 +212,11 @@ class Intake:
             ids = _selected(connection, update, asker)
             return update_jobs(connection, ids, update, asker, self.tables, self.catalog, time.time())
 
-        return _answer(update, await self.group.do(work))
+        before = _size(self.catalog)
+        reply = await self.group.do(work)
+        if _size(self.catalog) != before:
+            self._use(self.catalog)
+        return _answer(update, reply)
 
     def _action(self, decide: job_action.Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
@@ -225,8 +231,12 @@ class Intake:
     async def register(self, node: str, payload: bytes) -> Reply:
         """A node says what it has."""
         registration = msgspec.json.decode(payload, type=NodeRegistration)
-        await self.group.do(lambda connection: register_node(connection, node, registration, time.time()))
-        return self._registered()
+
+        def work(connection: Connection) -> list[int]:
+            register_node(connection, node, registration, time.time())
+            return sent_allocations_of(connection, node)
+
+        return self._registered(await self.group.do(work))
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
         """An agent's sign of life for its nodes; unknown ones are told to register."""
@@ -266,9 +276,9 @@ class Intake:
             except Unavailable as error:
                 log.warning("silent nodes are not given up yet: %s", error.message)
 
-    def _registered(self) -> NodeRegistered:
+    def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
         node = self.configuration.settings.node
-        return NodeRegistered(heartbeat_s=node.heartbeat_s, grace_s=node.grace_s)
+        return NodeRegistered(heartbeat_s=node.heartbeat_s, grace_s=node.grace_s, open=list(allocations))
 
     async def _take_reports(self, consumer: PullConsumer) -> None:
         async with aclosing(consumer.batches()) as batches:
@@ -305,10 +315,15 @@ class Intake:
 _STATUS = {
     "unknown_job": 404,
     "too_large": 413,
-    **dict.fromkeys(("not_owner", "urgency_not_allowed", "unknown_association"), 403),
+    **dict.fromkeys(("not_owner", "urgency_not_allowed", "unknown_association", "queue_access"), 403),
     **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
 }
 """Of what could not be done to a single job; anything else is bad input."""
+
+
+def _size(catalog: Catalog) -> tuple[int, int]:
+    """Of what first use adds to."""
+    return len(catalog.associations), len(catalog.made)
 
 
 def _reports_of(subject: str, payload: bytes) -> list[tuple[str, Report]]:

@@ -31,6 +31,7 @@ from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.services.ranking_source import RankingSource
 from rankd.services.runtime import Wake, probe, run_until, unless
+from rankd.store.application import follow, overdue_applications, save_waiting_applications
 from rankd.store.catalog import sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.generation import GenerationRecord, Settlement, newest_number, stages
@@ -143,6 +144,7 @@ class Prioritizer:
     async def run_once(self, now: float) -> Ranking:
         """Read what changed, rank, make one generation visible, say so."""
         clock = [time.perf_counter()]
+        await self._age_applications(now)
         state = await self._database.read(self._source.refresh)
         if await self._release(now):
             state = await self._database.read(self._source.refresh)
@@ -193,6 +195,8 @@ class Prioritizer:
             durations=durations,
             new_views=columns != self._shown,
         )
+        held = ranking.held_back
+        await self._database.write(lambda c: save_waiting_applications(c, record.number, held), role=ROLE)
         for stage in await asyncio.to_thread(lambda: list(stages(record))):
             await self._database.write(stage, role=ROLE)
         self._source.settle(record.settlement.associations)
@@ -240,6 +244,13 @@ class Prioritizer:
             await self._bus.publish(EVENT_RANKING, self._last_event)
         except LOST as error:  # the generation is in the database: who waits for it looks by itself
             log.info("the ranking's event was not sent: %s", error)
+
+    async def _age_applications(self, now: float) -> None:
+        """Applications that have been starting run, those that have been completing are over."""
+        overdue = await self._database.read(lambda c: overdue_applications(c, now))
+        if overdue:
+            events = {id_: [event] for id_, event in overdue.items()}
+            await self._database.write(lambda c: follow(c, events, now), role=ROLE)
 
     async def _release(self, now: float) -> bool:
         """Make jobs eligible whose dependencies are met and whose time has come."""

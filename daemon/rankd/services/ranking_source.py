@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -22,11 +21,12 @@ from rankd.core.model.job import Dependency, Event, State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.ranking.columns import NO_GROUP, IntArray, JobColumns
-from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
-from rankd.store.catalog import Catalog
+from rankd.services.application_table import ApplicationTable
+from rankd.store.catalog import Catalog, walk_queues
 from rankd.store.job import last_id
+from rankd.store.made_queue import LiveQueues
 from rankd.store.node import read_nodes
 
 _JOBS = """
@@ -58,8 +58,9 @@ class RankingSource:
         """Ids of the allocations that are not in the accumulators, beside the charges of the state's usage."""
         self.state: RankingState | None = None
         self._catalog = catalog
+        self._queues = LiveQueues(configuration, catalog)
         self._jobs = JobColumns.from_rows([])
-        self._applications = _ApplicationTable()
+        self._applications = ApplicationTable()
         self._loaded = False
         self._node_event = 0
         self._shapes: dict[int, int] = {}
@@ -67,16 +68,18 @@ class RankingSource:
         self._tree: AccountTree | None = None
         self._usage: dict[int, tuple[float, float]] = {}
         self._associations_known = (0, 0)
-        partitions = {p.name: place for place, p in enumerate(configuration.partitions)}
-        self._partition_of = {id_: partitions.get(name, 0) for (name, _), id_ in catalog.queues.items()}
+        self._partition_of = self._places()
 
     def refresh(self, connection: Connection) -> RankingState:
         """Take in what has changed since the last time."""
+        if self._queues.refresh(connection):
+            self._partition_of = self._places()
         self._take_associations(connection)
         self._take_jobs(connection)
         self._node_event = last_id(connection, "node_events")
         nodes, use = read_nodes(connection)
-        totals = [self._total(nodes, p.name) for p in self.configuration.partitions]
+        partitions = self._queues.partitions
+        totals = [self._total(nodes, p.name) for p in partitions]
         self.state = RankingState(
             jobs=self._jobs,
             tree=self._known_tree,
@@ -84,17 +87,31 @@ class RankingSource:
             usage=self._take_usage(connection),
             **self._qos_arrays(),
             queues=[
-                queue_views(partition, self._catalog.queues, total)
-                for partition, total in zip(self.configuration.partitions, totals, strict=True)
+                queue_views(partition, self._queues.ids, total)
+                for partition, total in zip(partitions, totals, strict=True)
             ],
             used=use.by_queue,
             shapes=self._amounts,
             totals=totals,
-            partition_nodes=np.array([self._count(nodes, p.name) for p in self.configuration.partitions]),
+            partition_nodes=np.array([self._count(nodes, p.name) for p in partitions]),
             partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in totals]),
-            applications=self._applications.read(connection, use.by_application),
+            applications=self._applications.read(connection, use.by_application, self._filtering()),
         )
         return self.state
+
+    def _places(self) -> dict[int, int]:
+        """The place of every queue's partition."""
+        partitions = {p.name: place for place, p in enumerate(self.configuration.partitions)}
+        return {id_: partitions.get(name, 0) for (name, _), id_ in self._queues.ids.items()}
+
+    def _filtering(self) -> list[int]:
+        """The leaves that let in one new application at a time."""
+        return [
+            self._queues.ids[partition.name, queue.path.lower()]
+            for partition in self._queues.partitions
+            for queue in walk_queues(partition.root)
+            if queue.properties.sort_policy == "stateaware"
+        ]
 
     def is_behind(self, connection: Connection) -> bool:
         """Whether there is something that a pass would show; the start of a job is only if others wait for it."""
@@ -222,29 +239,3 @@ def _association(row: Any) -> Association:  # noqa: ANN401 - a database row
         default=bool(is_default),
         priority=priority,
     )
-
-
-class _ApplicationTable:
-    """The named applications, read once; later only those that are new."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, int, str, float]] = []
-        self._known = Applications(created_at=np.zeros(0), id_places=np.zeros(0, dtype=np.int64))
-
-    def read(self, connection: Connection, used: Mapping[int, Resources]) -> Applications:
-        """All of them, with what they use now. Those that are there run; other states come with their life cycle."""
-        newest = self._rows[-1][0] if self._rows else 0
-        query = "SELECT id, queue_id, name, created_at FROM applications WHERE id > ? ORDER BY id"
-        new = [(id_, queue, name, at) for id_, queue, name, at in connection.exec_driver_sql(query, (newest,))]
-        if new:
-            self._rows += new
-            self._known = self._built()
-        return msgspec.structs.replace(self._known, used=used)
-
-    def _built(self) -> Applications:
-        size = self._rows[-1][0] + 1
-        created, places = np.zeros(size), np.zeros(size, dtype=np.int64)
-        queues = np.full(size, -1, dtype=np.int64)
-        for place, (id_, queue, _, at) in enumerate(sorted(self._rows, key=lambda row: (row[2], row[0]))):
-            created[id_], places[id_], queues[id_] = at, place, queue
-        return Applications(created_at=created, id_places=places, queues=queues)

@@ -20,6 +20,7 @@ from rankd.core.placement.traversal import Candidate
 from rankd.core.ranking.queue_forest import queue_views, roll_up
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
+from rankd.store.made_queue import LiveQueues
 from rankd.store.node import read_nodes
 
 _JOBS = """
@@ -60,7 +61,7 @@ class SchedulingSource:
         self.jobs: dict[int, Waiting] = {}
         self.triggers: set[str] = {STARTED_UP}
         self._configuration = configuration
-        self._catalog = catalog
+        self._queues = LiveQueues(configuration, catalog)
         self._usage_factors = {catalog.qos[qos.name]: qos.usage_factor for qos in configuration.settings.qos}
         self._shapes: dict[int, Shape] = {}
         self._amounts: dict[int, Resources] = {}
@@ -71,6 +72,7 @@ class SchedulingSource:
 
     def refresh(self, connection: Connection) -> None:
         """Take in what changed; :attr:`triggers` says whether that calls for a cycle."""
+        self._queues.refresh(connection)
         self._take_events(connection)
         self._take_order(connection)
         if self.triggers:
@@ -154,9 +156,9 @@ class SchedulingSource:
         """What a cycle decides on, per partition. Jobs that changed after the generation wait for the next one."""
         ranked = self._ranked()
         problems = []
-        for partition in self._configuration.partitions:
+        for partition in self._queues.partitions:
             nodes = [node for node in self._nodes if node.partition == partition.name]
-            queues = queue_views(partition, self._catalog.queues, _total(nodes))
+            queues = queue_views(partition, self._queues.ids, _total(nodes))
             own = {view.id for view in queues}
             candidates = {queue: jobs for queue, jobs in ranked.items() if queue in own}
             problems.append(

@@ -7,25 +7,31 @@ never reused: a queue or account that is gone stays as a row, marked ``configure
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
-from rankd.core.admission.admit import AdmissionTables, QueueEntry
+from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.admission.queue_entry import queue_entries
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
-from rankd.core.model.queue import Queue
+from rankd.core.model.queue import Partition, Queue, with_made
 from rankd.core.model.setting import Qos
 from rankd.store.priority_class import read_classes, sync_classes
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids by name. Queues by (partition, path in lower case); associations by (account, user)."""
+    """Ids by name. Queues by (partition, path in lower case); associations by (account, user).
 
-    queues: Mapping[tuple[str, str], int]
+    ``made`` are the leaves that first use made (partition, path); ``removed`` the keys of queues that are no more.
+    """
+
+    queues: dict[tuple[str, str], int]
+    made: list[tuple[str, str]] = []
+    removed: set[tuple[str, str]] = set()
     qos: Mapping[str, int]
     associations: dict[tuple[str, str], int]
     accounts: frozenset[str]
@@ -50,11 +56,11 @@ def read_catalog(connection: Connection) -> Catalog:
     rows = connection.exec_driver_sql('SELECT account, "user", id, is_default FROM associations ORDER BY id').all()
     users = [(account, user, is_default) for account, user, _, is_default in rows if user]
     first = {user: account for account, user, _ in reversed(users)}
+    queues = connection.exec_driver_sql("SELECT partition, path, id, configured FROM queues ORDER BY id").all()
     return Catalog(
-        queues={
-            (partition, path.lower()): id_
-            for partition, path, id_ in connection.exec_driver_sql("SELECT partition, path, id FROM queues")
-        },
+        queues={(partition, path.lower()): id_ for partition, path, id_, _ in queues},
+        made=made_leaves(connection),
+        removed={(partition, path.lower()) for partition, path, _, configured in queues if not configured},
         qos={row[0]: row[1] for row in connection.exec_driver_sql("SELECT name, id FROM qos")},
         associations={(account, user): id_ for account, user, id_, _ in rows},
         accounts=frozenset(account for account, *_ in rows),
@@ -70,17 +76,31 @@ def admission_tables(configuration: Configuration, catalog: Catalog) -> Admissio
         classes=ClassTable.of(catalog.classes),
         partitions=tuple(partition.name for partition in configuration.partitions),
         queues={
-            (partition.name, queue.path.lower()): QueueEntry(
-                partition=partition.name, path=queue.path, is_leaf=not is_parent(queue), maximum=maximum
-            )
-            for partition in configuration.partitions
-            for queue, maximum in _with_maximum(partition.root, {})
+            key: entry
+            for partition in live_partitions(configuration, list(catalog.made))
+            for key, entry in queue_entries(partition).items()
         },
+        removed=frozenset(catalog.removed),
+        groups=configuration.groups,
         # copied in one step: the writer's thread may be adding to it
         associations=frozenset(pair for pair in list(catalog.associations) if pair[1]),
         accounts=catalog.accounts,
         default_accounts=catalog.default_accounts,
     )
+
+
+def live_partitions(configuration: Configuration, made: Sequence[tuple[str, str]]) -> list[Partition]:
+    """The configured partitions with the leaf queues (partition, path) that first use made."""
+    return [
+        with_made(partition, [path for name, path in made if name == partition.name])
+        for partition in configuration.partitions
+    ]
+
+
+def made_leaves(connection: Connection) -> list[tuple[str, str]]:
+    """The leaves that first use made and that the configuration still allows, (partition, path)."""
+    query = "SELECT partition, path FROM queues WHERE dynamic AND configured AND is_leaf ORDER BY id"
+    return [(partition, path) for partition, path in connection.exec_driver_sql(query)]
 
 
 def is_parent(queue: Queue) -> bool:
@@ -95,20 +115,37 @@ def walk_queues(queue: Queue) -> Iterator[Queue]:
         yield from walk_queues(child)
 
 
-def _with_maximum(queue: Queue, above: Mapping[str, int]) -> Iterator[tuple[Queue, dict[str, int]]]:
-    least = dict(above)
-    for kind, amount in queue.max.items():
-        least[kind] = min(amount, least.get(kind, amount))
-    yield queue, least
-    for child in queue.queues:
-        yield from _with_maximum(child, least)
-
-
 def _sync_queues(connection: Connection, configuration: Configuration) -> None:
+    """The configured queues, and those made on first use as far as the configuration still allows them."""
+    known = connection.exec_driver_sql("SELECT partition, path, dynamic, is_leaf FROM queues ORDER BY id").all()
+    made = [(partition, path) for partition, path, dynamic, is_leaf in known if dynamic and is_leaf]
+    configured = {
+        (partition.name, queue.path.lower())
+        for partition in configuration.partitions
+        for queue in walk_queues(partition.root)
+    }
+    live = [(p.name, queue) for p in live_partitions(configuration, made) for queue in walk_queues(p.root)]
+    _respell(connection, {(name, path.lower()): path for name, path, *_ in known}, live)
     connection.exec_driver_sql("UPDATE queues SET configured = 0")
+    store_queues(connection, [(name, queue, (name, queue.path.lower()) not in configured) for name, queue in live])
+
+
+def _respell(connection: Connection, known: Mapping[tuple[str, str], str], live: Sequence[tuple[str, Queue]]) -> None:
+    """A queue that is written in other letters now is the same queue."""
+    rows = [
+        (queue.path, partition, known[partition, queue.path.lower()])
+        for partition, queue in live
+        if known.get((partition, queue.path.lower()), queue.path) != queue.path
+    ]
+    if rows:
+        connection.exec_driver_sql("UPDATE queues SET path = ? WHERE partition = ? AND path = ?", rows)
+
+
+def store_queues(connection: Connection, queues: Sequence[tuple[str, Queue, bool]]) -> None:
+    """Write queues (partition, queue, whether made on first use); those that are there get these settings."""
     rows = [
         (
-            partition.name,
+            partition,
             queue.path,
             not is_parent(queue),
             queue.properties.priority_policy,
@@ -118,20 +155,31 @@ def _sync_queues(connection: Connection, configuration: Configuration) -> None:
             queue.properties.priority_factor,
             json.dumps(queue.guaranteed),
             json.dumps(queue.max),
+            queue.maxapplications,
+            dynamic,
         )
-        for partition in configuration.partitions
-        for queue in walk_queues(partition.root)
+        for partition, queue, dynamic in queues
     ]
     if not rows:
         return
     connection.exec_driver_sql(
         "INSERT INTO queues (partition, path, configured, is_leaf, policy, offset, sort_priority, sort_policy,"
-        " factor, guaranteed, max) VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " factor, guaranteed, max, maxapplications, dynamic) VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (partition, path) DO UPDATE SET configured = 1, is_leaf = excluded.is_leaf,"
         " policy = excluded.policy, offset = excluded.offset, sort_priority = excluded.sort_priority,"
         " sort_policy = excluded.sort_policy, factor = excluded.factor, guaranteed = excluded.guaranteed,"
-        " max = excluded.max",
+        " max = excluded.max, maxapplications = excluded.maxapplications, dynamic = excluded.dynamic",
         rows,
+    )
+
+
+def forget_idle_queues(connection: Connection) -> None:
+    """Queues made on first use are gone once no job waits or runs in them; the next use makes them again."""
+    if not connection.exec_driver_sql("SELECT 1 FROM queues WHERE dynamic AND configured LIMIT 1").first():
+        return
+    connection.exec_driver_sql(
+        "UPDATE queues SET configured = 0, dynamic = 0 WHERE dynamic AND is_leaf AND id NOT IN"
+        " (SELECT queue_id FROM jobs WHERE state IN ('pending', 'allocated', 'running'))"
     )
 
 

@@ -3,7 +3,7 @@
 So ``evaluate`` on it gives that generation's numbers exactly. What has happened since is taken back: jobs that came
 later are left out; jobs that started, ended or were held since are as they were. Usage is the generation's own, at
 its instant. What the records can't take back stays as it is now: nodes, and jobs updated since (:attr:`Dump.updated`).
-Under ``fcfs`` priorities count from the document's first job, not from the first ever; the order is the same.
+Under ``fcfs``, where priorities count from the first job ever submitted, jobs carry their sequence numbers.
 
 Synchronous and without SQLAlchemy, like :mod:`rankd.store.look`; the caller holds one read transaction around it.
 """
@@ -38,7 +38,7 @@ _JOBS = """
 SELECT j.id, j.revision, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application,
     j.state, j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.nodes,
     j.min_nodes, j.resources, j.constraints, j.exclusive, j.time_limit_s, j.begin_at, j.depends_on, j.submitted_at,
-    j.eligible_at, j.started_at, j.allocation_id
+    j.eligible_at, j.started_at, j.allocation_id, j.groups
 FROM jobs j JOIN associations a ON a.id = j.association_id JOIN queues q ON q.id = j.queue_id
 JOIN qos s ON s.id = j.qos_id LEFT JOIN applications p ON p.id = j.application_id
 WHERE j.state IN ('pending', 'allocated', 'running') OR j.revision > ? ORDER BY j.id"""
@@ -50,7 +50,7 @@ FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e
 _RANKED = "SELECT i.value AS job FROM ranking_chunks c, json_each(c.ids) i WHERE c.generation = ?"
 
 _APPLICATIONS = """
-SELECT p.name AS id, q.path AS queue, p.created_at FROM applications p JOIN queues q ON q.id = p.queue_id
+SELECT p.name AS id, q.path AS queue, p.created_at, p.state FROM applications p JOIN queues q ON q.id = p.queue_id
 WHERE p.name IN (SELECT value FROM json_each(?)) ORDER BY p.id"""
 
 _ALLOCATIONS = """
@@ -103,6 +103,8 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
     generation = found[0]
     jobs, updated = _jobs(connection, generation)
     shown = [_shown(job) for job in jobs] + _depended_on(connection, jobs)
+    if generation["policy"] == "fcfs":
+        shown = [job | {"sequence": job["id"]} for job in shown]
     document = {
         "now": generation["at"],
         "priority": _priority(connection, generation, configuration),
@@ -214,6 +216,8 @@ def _shown(job: Row) -> Row:
         shown["privileged"] = True
     if job["min_nodes"] != job["nodes"]:
         shown["min_nodes"] = job["min_nodes"]
+    if job["groups"]:
+        shown["groups"] = msgspec.json.decode(job["groups"])
     if job["held"]:
         shown["held"] = True
     if job["state"] == State.PENDING:

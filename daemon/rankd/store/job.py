@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import vcore_of
 from rankd.core.errors import Refused
+from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.job import AcceptedJob, Event, State, next_state
 from rankd.core.placement.request import Shape
+from rankd.store.application import application_of, applications_of, follow
 from rankd.store.catalog import Catalog, add_association
+from rankd.store.made_queue import queue_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -78,10 +82,12 @@ _JOB_COLUMNS = [
     "key",
     "comment",
     "request",
+    "groups",
 ]
 _INSERT_JOB = "INSERT INTO jobs ({}) VALUES ({})".format(
     ", ".join(f'"{name}"' for name in _JOB_COLUMNS), ", ".join("?" * len(_JOB_COLUMNS))
 )
+_APPLICATION = _JOB_COLUMNS.index("application_id")
 _INSERT_EVENT = (
     "INSERT INTO job_events (id, job_id, event, state, at, actor, cause, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -125,6 +131,8 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     if rows:
         connection.exec_driver_sql(_INSERT_JOB, rows)
         connection.exec_driver_sql(_INSERT_EVENT, events)
+        begun = {row[_APPLICATION] for row in rows} - {None}
+        follow(connection, {cast(int, id_): [ApplicationEvent.SUBMIT] for id_ in begun}, new[0].at)
     return ids
 
 
@@ -144,7 +152,7 @@ def _known_keys(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[str
 
 def _row(connection: Connection, job: int, event: int, entry: NewJob, catalog: Catalog) -> tuple[Value, ...]:
     accepted, request = entry.accepted, entry.accepted.request
-    queue = catalog.queues[accepted.partition, accepted.queue.lower()]
+    queue = queue_of(connection, accepted, catalog)
     blocked = _blocked_by(accepted, entry.at)
     eligible = not accepted.held and blocked is None
     return (
@@ -179,6 +187,7 @@ def _row(connection: Connection, job: int, event: int, entry: NewJob, catalog: C
         request.key,
         request.comment,
         _encode(request).decode(),
+        json.dumps(accepted.groups) if accepted.groups else None,
     )
 
 
@@ -209,19 +218,6 @@ def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catal
     return catalog.associations[pair]
 
 
-def application_of(connection: Connection, queue: int, name: str | None, now: float) -> int | None:
-    """The id of an application in a queue, made if this is its first job; None for a job without one."""
-    if not name:
-        return None
-    connection.exec_driver_sql(
-        "INSERT INTO applications (queue_id, name, created_at) VALUES (?, ?, ?)"
-        " ON CONFLICT (queue_id, name) DO NOTHING",
-        (queue, name, now),
-    )
-    query = "SELECT id FROM applications WHERE queue_id = ? AND name = ?"
-    return int(connection.exec_driver_sql(query, (queue, name)).scalar_one())
-
-
 def apply_changes(connection: Connection, changes: Sequence[Change], now: float) -> None:
     """Record events and change jobs by them, in this order.
 
@@ -237,11 +233,42 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
         events.append((event, change.job, change.event, after, now, change.actor, change.cause, detail))
         columns = {"state": after, "revision": event, **change.columns}
         by_columns.setdefault(tuple(columns), []).append((*columns.values(), change.job))
-    if events:
-        connection.exec_driver_sql(_INSERT_EVENT, events)
+    if not events:
+        return
+    told = [change for change in changes if change.event in _TELLS]
+    left = applications_of(connection, [change.job for change in told]) if told else {}
+    connection.exec_driver_sql(_INSERT_EVENT, events)
     for names, rows in by_columns.items():
         assignments = ", ".join(f'"{name}" = ?' for name in names)
         connection.exec_driver_sql(f"UPDATE jobs SET {assignments} WHERE id = ?", rows)
+    _tell_applications(connection, told, left, now)
+
+
+_TELLS: Mapping[Event, ApplicationEvent] = {
+    Event.UPDATE: ApplicationEvent.EMPTY,
+    Event.ALLOCATE: ApplicationEvent.ALLOCATE,
+    Event.REQUEUE: ApplicationEvent.SUBMIT,
+    **dict.fromkeys(
+        (Event.COMPLETE, Event.FAIL, Event.TIME_OUT, Event.CANCEL, Event.LOSE_NODE), ApplicationEvent.EMPTY
+    ),
+}
+"""What an event of a job may be to its application."""
+
+_FAILURES = (Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE)
+
+
+def _tell_applications(connection: Connection, told: Sequence[Change], left: Mapping[int, int], now: float) -> None:
+    """``left``: which application each job belonged to; an update may have moved it to another."""
+    events: dict[int, list[ApplicationEvent]] = {}
+    for change in told:
+        before = left.get(change.job)
+        after = change.columns.get("application_id", before)
+        if after != before and isinstance(after, int):
+            events.setdefault(after, []).append(ApplicationEvent.SUBMIT)
+        if before is not None and (change.event is not Event.UPDATE or after != before):
+            events.setdefault(before, []).append(_TELLS[change.event])
+    failed = {left[change.job] for change in told if change.event in _FAILURES and change.job in left}
+    follow(connection, events, now, failed)
 
 
 def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobState]:

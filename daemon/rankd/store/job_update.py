@@ -13,13 +13,16 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from rankd.core.admission.admit import AdmissionTables, Submitter, admit, vcore_of
+from rankd.core.admission.admit import AdmissionTables, Submitter, admit, resolve_queue, vcore_of
 from rankd.core.admission.priority_class import Resolved
+from rankd.core.admission.queue_entry import check_access
 from rankd.core.errors import Refused
+from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.job import URGENCY_HOLD, AcceptedJob, Event, JobRequest, State
-from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
+from rankd.store.application import application_of
 from rankd.store.catalog import Catalog
-from rankd.store.job import Change, Value, application_of, apply_changes, association_of, check_size, shape_of
+from rankd.store.job import Change, Value, apply_changes, association_of, check_size, shape_of
+from rankd.store.made_queue import queue_of
 from rankd.wire.codec import encode
 from rankd.wire.message import Failed, JobUpdate, SelectionReply
 
@@ -102,6 +105,8 @@ def _change(
     request = msgspec.structs.replace(stored.request, **_given(update))
     may_keep_urgency = asker.privileged or update.urgency is msgspec.UNSET
     accepted = admit(request, Submitter(stored.user, may_keep_urgency), tables, stored.resolved)
+    if update.queue is not msgspec.UNSET and not asker.privileged:
+        check_access(resolve_queue(request, tables), stored.user, accepted.groups)
     return Change(
         job=job,
         state=stored.state,
@@ -125,7 +130,7 @@ def _columns(connection: Connection, accepted: AcceptedJob, catalog: Catalog, no
     request = accepted.request
     encoded = encode(request)
     check_size(len(encoded))
-    queue = catalog.queues[accepted.partition, accepted.queue.lower()]
+    queue = queue_of(connection, accepted, catalog)
     columns: dict[str, Value] = {
         "association_id": association_of(connection, accepted, catalog, now),
         "queue_id": queue,

@@ -7,15 +7,17 @@ first thing wrong is the error: its code, the field, and what to do.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
+from rankd.core.admission.queue_entry import QueueEntry, check_access, find_queue, made_queue
 from rankd.core.errors import Refused
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
 from rankd.core.model.quantity import VCORE, Resources, parse_resources
+from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
 from rankd.core.model.setting import Settings
 from rankd.core.placement.constraint import parse_constraints
 
@@ -23,17 +25,11 @@ MAX_NODES = 1_000_000
 MAX_NAME = 256
 
 
-class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as admission sees it; ``maximum`` is the least configured maximum down its path."""
-
-    partition: str
-    path: str
-    is_leaf: bool
-    maximum: Resources = {}
-
-
 class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
-    """What submissions are held against. Keys of ``queues`` are (partition, path in lower case)."""
+    """What submissions are held against. Keys of ``queues`` are (partition, path in lower case).
+
+    ``removed`` are those of queues that were there once; ``groups`` are a user's.
+    """
 
     settings: Settings
     classes: ClassTable
@@ -42,6 +38,8 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
     associations: frozenset[tuple[str, str]]
     accounts: frozenset[str]
     default_accounts: Mapping[str, str]
+    removed: frozenset[tuple[str, str]] = frozenset()
+    groups: Mapping[str, tuple[str, ...]] = {}
 
 
 class Submitter(NamedTuple):
@@ -54,7 +52,10 @@ class Submitter(NamedTuple):
 def admit(
     request: JobRequest, submitter: Submitter, tables: AdmissionTables, resolved: Resolved | None = None
 ) -> AcceptedJob:
-    """The job with everything resolved. ``resolved``: the class of a job that is admitted again; it never changes.
+    """The job with everything resolved.
+
+    ``resolved``: the class of a job that is admitted again; it never changes. Whether its user may submit to its
+    queue is not asked again.
 
     Raises:
         Refused: with the code, the field and what to do.
@@ -65,6 +66,9 @@ def admit(
     account = _account(request, user, tables)
     resources = parse_resources(request.resources)
     queue = resolve_queue(request, tables)
+    groups = tables.groups.get(user, ())
+    if resolved is None and not submitter.privileged:
+        check_access(queue, user, groups)
     check_queue_maximum(request, resources, queue)
     parse_constraints(request.constraints)
     resolved = resolved or resolve(
@@ -89,6 +93,8 @@ def admit(
         min_nodes=request.nodes if request.min_nodes is None else request.min_nodes,
         resources=resources,
         request=_with_time_limit(request, tables.settings),
+        groups=groups,
+        made=queue.made,
     )
 
 
@@ -176,33 +182,34 @@ def _account(request: JobRequest, user: str, tables: AdmissionTables) -> str:
 def resolve_queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
     """The leaf queue that the job goes to: its own, or the default one, in the first partition that has it.
 
+    Where no partition has it, the first that allows it to be made.
+
     Raises:
-        Refused: ``unknown_partition``, ``unknown_queue``, ``parent_queue``.
+        Refused: ``unknown_partition``, ``unknown_queue``, ``removed_queue``, ``parent_queue``, ``bad_queue_name``.
     """
     if request.partition is not None and request.partition not in tables.partitions:
         known = ", ".join(tables.partitions)
         message = f"unknown partition '{request.partition}'; known: {known}"
         raise Refused("unknown_partition", message, "partition")
-    wanted = request.queue or "root.default"
+    wanted = request.queue or DEFAULT_QUEUE
     partitions = tables.partitions if request.partition is None else (request.partition,)
-    found = _find_queue(wanted, partitions, tables)
+    found = find_queue(wanted, partitions, tables.queues) or made_queue(wanted, partitions, tables.queues)
     if found is None:
-        leaves = [entry.path for entry in tables.queues.values() if entry.is_leaf]
-        raise Refused("unknown_queue", f"unknown queue '{wanted}'; known: {', '.join(leaves[:20])}", "queue")
+        raise _no_queue(wanted, partitions, tables)
     if not found.is_leaf:
         message = f"'{found.path}' is a parent queue; name one of the queues below it"
         raise Refused("parent_queue", message, "queue")
     return found
 
 
-def _find_queue(wanted: str, partitions: tuple[str, ...], tables: AdmissionTables) -> QueueEntry | None:
-    """By path, ignoring case; the leading ``root.`` may be left out."""
+def _no_queue(wanted: str, partitions: Sequence[str], tables: AdmissionTables) -> Refused:
     for partition in partitions:
-        for path in (wanted, f"root.{wanted}"):
-            entry = tables.queues.get((partition, path.lower()))
-            if entry is not None:
-                return entry
-    return None
+        for path in (wanted, f"{ROOT_QUEUE}.{wanted}"):
+            if (partition, path.lower()) in tables.removed:
+                message = f"the queue '{path}' was removed from queues.yaml; name another one"
+                return Refused("removed_queue", message, "queue")
+    leaves = [entry.path for entry in tables.queues.values() if entry.is_leaf]
+    return Refused("unknown_queue", f"unknown queue '{wanted}'; known: {', '.join(leaves[:20])}", "queue")
 
 
 def check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueEntry) -> None:

@@ -6,13 +6,12 @@ not at all: others may depend on them, that is all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from rankd.core.admission.admit import (
     AdmissionTables,
-    QueueEntry,
     Submitter,
     check_numbers,
     check_queue_maximum,
@@ -20,6 +19,7 @@ from rankd.core.admission.admit import (
     resolve_queue,
 )
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
+from rankd.core.admission.queue_entry import QueueEntry, check_access
 from rankd.core.errors import Refused
 from rankd.core.evaluate.accounts import Accounts, Pair
 from rankd.core.evaluate.document import Id, JobEntry
@@ -66,7 +66,7 @@ _SETTINGS = Settings()
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was taken. ``number`` is its place in the document, from 1: its sequence number.
+    """A job that was taken. ``number`` is its sequence number: its place in the document, unless it says.
 
     ``queue`` and ``qos`` are indices; ``resources`` per node.
     """
@@ -106,7 +106,7 @@ class Admitted(msgspec.Struct, frozen=True):
 def admit_jobs(entries: Sequence[JobEntry], rules: Rules) -> Admitted:
     """Take what can be taken; a bad job is no other job's problem."""
     admitted = Admitted([], [], [])
-    for number, entry in enumerate(entries, start=1):
+    for number, entry in zip(sequence_numbers(entries), entries, strict=True):
         if entry.state is not State.PENDING and entry.state not in ACTIVE_STATES:
             continue
         try:
@@ -118,17 +118,35 @@ def admit_jobs(entries: Sequence[JobEntry], rules: Rules) -> Admitted:
     return admitted
 
 
+def sequence_numbers(entries: Iterable[JobEntry]) -> Iterator[int]:
+    """From 1, each one more than the one before, unless the job says."""
+    number = 0
+    for entry in entries:
+        number = number + 1 if entry.sequence is None else entry.sequence
+        yield number
+
+
 def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
     check_numbers(msgspec.structs.replace(entry, depends_on=[]) if entry.depends_on else entry)
     pair = rules.accounts.resolve(entry.account, entry.user)
     resources = parse_resources(entry.resources)
     queue = resolve_queue(entry, rules.tables)
+    if _asks(entry):
+        check_access(queue, entry.user or "", entry.groups)
     check_queue_maximum(entry, resources, queue)
     parse_constraints(entry.constraints)
     resolved = _resolved(entry, rules)
     qos = _qos(entry, rules)
     check_urgency(entry.urgency, Submitter(entry.user or "", entry.privileged))
     return _job(entry, number, rules, queue, pair, qos, resolved, resources)
+
+
+def _asks(entry: JobEntry) -> bool:
+    """Whether it is for the queue's access list to say if the job is taken.
+
+    Not where it was taken long ago (its class is resolved), nor where nobody is named.
+    """
+    return entry.user is not None and entry.class_value is None and not entry.privileged
 
 
 def _active(entry: JobEntry, number: int, rules: Rules) -> Job:

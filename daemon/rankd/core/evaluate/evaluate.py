@@ -16,10 +16,11 @@ from rankd.core.admission.class_check import read_class
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import ConfigurationError, Problem, Refused
 from rankd.core.evaluate.accounts import Accounts
-from rankd.core.evaluate.admission import Rules, admit_jobs
+from rankd.core.evaluate.admission import Rules
 from rankd.core.evaluate.answer import answer
 from rankd.core.evaluate.check import Range, check
 from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.first_use import admit_making_queues
 from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.placing import NodeSorts, place
 from rankd.core.evaluate.result import Result, Warned
@@ -59,9 +60,10 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
         raise ConfigurationError(problems)
     settings, qos = document.priority or PrioritySettings(), document.qos or []
     accounts = Accounts.of(document.associations or [], document.unknown_association)
-    rules = Rules.of(surroundings.forest, classes, accounts, qos, surroundings.default_qos)
-    admitted = admit_jobs(document.jobs, rules)
-    situation = build(document, surroundings.forest, accounts, admitted, qos)
+    forest, admitted = admit_making_queues(
+        document, surroundings.forest, lambda f: Rules.of(f, classes, accounts, qos, surroundings.default_qos)
+    )
+    situation = build(document, forest, accounts, admitted, qos)
     factors = [surroundings.factors.get(name) or _Given(name) for name in settings.weights]
     ranking = rank(situation.state, settings, factors, document.now, outright=situation.outright)
     placed = place(situation, ranking, surroundings.node_sorts)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from rankd.core.admission.admit import QueueEntry
-from rankd.core.model.queue import Partition
-from rankd.core.ranking.queue_tree import QueueTree
+from rankd.core.admission.queue_entry import QueueEntry, find_queue, queue_entries
+from rankd.core.model.queue import Partition, with_made
 
 
 class Forest(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,36 +27,33 @@ class Forest(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, partitions: Iterable[Partition]) -> Forest:
         """The forest of a configuration."""
-        trees = [QueueTree.of(partition) for partition in partitions]
-        keys = [(tree.partition, path.lower()) for tree in trees for path in tree.paths]
-        found = [entry for tree in trees for entry in _entries(tree)]
+        partitions = tuple(partitions)
+        names = tuple(partition.name for partition in partitions)
+        entries = {key: entry for partition in partitions for key, entry in queue_entries(partition).items()}
+        places = {name: place for place, name in enumerate(names)}
         return cls(
-            partitions=tuple(partitions),
-            names=tuple(tree.partition for tree in trees),
-            ids={key: id_ for id_, key in enumerate(keys)},
-            entries=dict(zip(keys, found, strict=True)),
-            paths=tuple(entry.path for entry in found),
-            places=tuple(place for place, tree in enumerate(trees) for _ in tree.paths),
+            partitions=partitions,
+            names=names,
+            ids={key: id_ for id_, key in enumerate(entries)},
+            entries=entries,
+            paths=tuple(entry.path for entry in entries.values()),
+            places=tuple(places[entry.partition] for entry in entries.values()),
+        )
+
+    def with_made(self, made: Iterable[tuple[str, str]]) -> Forest:
+        """With leaf queues, (partition, path), that first use makes."""
+        wanted = list(made)
+        if not wanted:
+            return self
+        return Forest.of(
+            with_made(partition, [path for name, path in wanted if name == partition.name])
+            for partition in self.partitions
         )
 
     def find(self, path: str, partitions: Iterable[str] | None = None) -> QueueEntry | None:
         """The queue of this path in the first of the partitions that has it; ``root.`` may be left out."""
-        for partition in self.names if partitions is None else partitions:
-            for wanted in (path, f"root.{path}"):
-                found = self.entries.get((partition, wanted.lower()))
-                if found is not None:
-                    return found
-        return None
+        return find_queue(path, self.names if partitions is None else tuple(partitions), self.entries)
 
     def id_of(self, queue: QueueEntry) -> int:
         """The queue's id."""
         return self.ids[queue.partition, queue.path.lower()]
-
-
-def _entries(tree: QueueTree) -> list[QueueEntry]:
-    """The queues as admission sees them, each with the least configured maximum down its path."""
-    rows = zip(tree.paths, tree.is_leaf, tree.effective_max({}), strict=True)
-    return [
-        QueueEntry(partition=tree.partition, path=path, is_leaf=is_leaf, maximum=maximum)
-        for path, is_leaf, maximum in rows
-    ]

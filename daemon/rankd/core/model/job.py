@@ -15,6 +15,7 @@ import msgspec
 
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.quantity import Amount, Resources
+from rankd.core.model.queue import Queue
 
 JobId = NewType("JobId", int)
 AllocationId = NewType("AllocationId", int)
@@ -144,7 +145,10 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job after admission: every name resolved, every amount parsed, nothing left to look up."""
+    """A job after admission: every name resolved, every amount parsed, nothing left to look up.
+
+    ``groups`` are its user's; ``made`` the queues that it makes by going to its own, parents first.
+    """
 
     user: str
     account: str
@@ -160,3 +164,5 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     min_nodes: int
     resources: Resources
     request: JobRequest
+    groups: tuple[str, ...] = ()
+    made: tuple[Queue, ...] = ()

@@ -8,6 +8,7 @@ empty mapping is not set.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -101,6 +102,39 @@ def make_child(parent: Queue, name: str) -> Queue:
     )
 
 
+def make_parent(parent: Queue, name: str) -> Queue:
+    """A queue between ``parent`` and a leaf that is made on first use: no leaf itself, the same template below.
+
+    Raises:
+        Refused: as :func:`make_child`.
+    """
+    child = make_child(parent, name)
+    return Queue(
+        name=name,
+        path=child.path,
+        parent=True,
+        properties=QueueProperties(sort_priority=parent.properties.sort_priority),
+        child_template=parent.child_template,
+    )
+
+
+def make_path(parent: Queue, names: Sequence[str]) -> tuple[Queue, ...]:
+    """The queues that first use of a path below ``parent`` makes, the leaf last.
+
+    Raises:
+        Refused: as :func:`make_child`.
+    """
+    made: list[Queue] = []
+    for name in names[:-1]:
+        made.append(make_parent(made[-1] if made else parent, name))
+    return (*made, make_child(made[-1] if made else parent, names[-1]))
+
+
+def allows_children(queue: Queue) -> bool:
+    """Whether first use makes queues below this one: it is no leaf, and it or one above has a child template."""
+    return queue.parent and queue.child_template is not None
+
+
 class NodeSort(msgspec.Struct, frozen=True, kw_only=True):
     """A partition's node sorting policy; weights per resource type."""
 
@@ -115,3 +149,32 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     root: Queue
     nodesort: NodeSort = NodeSort()
     limits: tuple[Limit, ...] = ()
+
+
+def with_made(partition: Partition, paths: Iterable[str]) -> Partition:
+    """The partition with leaf queues that first use made, behind their siblings in this order.
+
+    A path is left out where the tree does not allow it (any more): there is no parent with a template, or a leaf
+    stands in its way. One that is there already changes nothing.
+    """
+    wanted = [names[1:] for names in (path.split(".") for path in paths) if names[0].lower() == ROOT_QUEUE]
+    return msgspec.structs.replace(partition, root=_grown(partition.root, wanted)) if wanted else partition
+
+
+def _grown(queue: Queue, wanted: Sequence[Sequence[str]]) -> Queue:
+    by_name: dict[str, list[Sequence[str]]] = {}
+    for names in wanted:
+        by_name.setdefault(names[0].lower(), []).append(names)
+    there = {child.name.lower() for child in queue.queues}
+    queues = [_below(child, by_name.get(child.name.lower(), [])) for child in queue.queues]
+    if allows_children(queue):
+        for key, found in by_name.items():
+            if key not in there and QUEUE_NAME.fullmatch(found[0][0]):
+                make = make_child if len(found[0]) == 1 else make_parent
+                queues.append(_below(make(queue, found[0][0]), found))
+    return msgspec.structs.replace(queue, queues=tuple(queues))
+
+
+def _below(queue: Queue, wanted: Sequence[Sequence[str]]) -> Queue:
+    deeper = [names[1:] for names in wanted if len(names) > 1]
+    return _grown(queue, deeper) if deeper and queue.parent else queue

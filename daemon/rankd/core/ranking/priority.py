@@ -15,13 +15,13 @@ import msgspec
 import numpy as np
 
 from rankd.core.errors import FactorError
+from rankd.core.model import int32
 from rankd.core.model.job import URGENCY_EXPEDITE
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Per, evaluate
 
-INT32_MIN = -(2**31)
-INT32_MAX = 2**31 - 1
+INT32_MIN, INT32_MAX = int32.INT32_MIN, int32.INT32_MAX
 
 
 class Override(StrEnum):
@@ -108,9 +108,10 @@ def replace_values(row: FactorValues, given: FloatArray, jobs: JobColumns) -> Fa
 def weighted_sum(rows: Sequence[FactorValues], jobs: JobColumns) -> FloatArray:
     """Sum of weight times value, left to right."""
     total: FloatArray | None = None
-    for row in rows:
-        points = row.points(jobs)
-        total = points if total is None else np.add(total, points, out=total)
+    with np.errstate(over="ignore"):  # weights next to the largest float64: infinite, then clamped
+        for row in rows:
+            points = row.points(jobs)
+            total = points if total is None else np.add(total, points, out=total)
     return np.zeros(len(jobs)) if total is None else total
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import QueueProperties
-from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 
 
 def lifted_priority(best: int | None, properties: QueueProperties) -> int | None:

@@ -1,0 +1,126 @@
+"""Queues as submissions look them up: by (partition, path in lower case), with all that decides about a job.
+
+Made once per configuration, and again when first use has made a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from rankd.core.admission.acl import NOBODY, Acl, parse_acl
+from rankd.core.errors import Refused
+from rankd.core.model.quantity import Resources
+from rankd.core.model.queue import ROOT_QUEUE, Partition, Queue, allows_children, make_path
+from rankd.core.ranking.queue_key import effective_max
+
+Key = tuple[str, str]
+"""A partition and a path in lower case."""
+
+
+class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue as admission sees it; ``maximum`` is the least configured maximum down its path.
+
+    ``access`` None: open to all. ``below``: the queue itself, where first use makes others below it. ``made``: the
+    queues that a job makes by going here, parents first; empty for a queue that is there.
+    """
+
+    partition: str
+    path: str
+    is_leaf: bool
+    maximum: Resources = {}
+    access: Acl | None = None
+    below: Queue | None = None
+    made: tuple[Queue, ...] = ()
+
+
+def queue_entries(partition: Partition) -> dict[Key, QueueEntry]:
+    """All queues of a partition, parents before children."""
+    return dict(_entries(partition.root, partition.name, {}, NOBODY if _is_restricted(partition.root) else None))
+
+
+def _is_restricted(queue: Queue) -> bool:
+    """Whether any queue of the tree says who may submit."""
+    return bool(queue.submitacl or queue.adminacl) or any(_is_restricted(child) for child in queue.queues)
+
+
+def _entries(
+    queue: Queue, partition: str, above: Mapping[str, int], access: Acl | None
+) -> Iterator[tuple[Key, QueueEntry]]:
+    maximum = effective_max((queue.max,), above)
+    if access is not None:
+        access = access.with_more(parse_acl(queue.submitacl)).with_more(parse_acl(queue.adminacl))
+    yield (
+        (partition, queue.path.lower()),
+        QueueEntry(
+            partition=partition,
+            path=queue.path,
+            is_leaf=not (queue.parent or queue.queues),
+            maximum=maximum,
+            access=access,
+            below=queue if allows_children(queue) else None,
+        ),
+    )
+    for child in queue.queues:
+        yield from _entries(child, partition, maximum, access)
+
+
+def find_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, QueueEntry]) -> QueueEntry | None:
+    """The queue of this path, ignoring case, in the first partition that has it; ``root.`` may be left out."""
+    for partition in partitions:
+        for path in (wanted, f"{ROOT_QUEUE}.{wanted}"):
+            entry = entries.get((partition, path.lower()))
+            if entry is not None:
+                return entry
+    return None
+
+
+def made_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, QueueEntry]) -> QueueEntry | None:
+    """The queue that going there makes, in the first partition where a parent allows it; else None.
+
+    Raises:
+        Refused: ``bad_queue_name``.
+    """
+    names = wanted.split(".")
+    if names[0].lower() != ROOT_QUEUE:
+        names = [ROOT_QUEUE, *names]
+    for partition in partitions:
+        entry, rest = _nearest(names, partition, entries)
+        if entry is not None and entry.below is not None:
+            return _made(entry, entry.below, rest)
+    return None
+
+
+def _nearest(
+    names: Sequence[str], partition: str, entries: Mapping[Key, QueueEntry]
+) -> tuple[QueueEntry | None, Sequence[str]]:
+    """The deepest queue on the path that is there, and the names below it."""
+    for depth in range(len(names) - 1, 0, -1):
+        entry = entries.get((partition, ".".join(names[:depth]).lower()))
+        if entry is not None:
+            return entry, names[depth:]
+    return None, names
+
+
+def _made(above: QueueEntry, parent: Queue, names: Sequence[str]) -> QueueEntry:
+    made = make_path(parent, names)
+    return msgspec.structs.replace(
+        above,
+        path=made[-1].path,
+        is_leaf=True,
+        maximum=effective_max((made[-1].max,), above.maximum),
+        below=None,
+        made=made,
+    )
+
+
+def check_access(queue: QueueEntry, user: str, groups: Sequence[str]) -> None:
+    """Nothing where this user may submit to the queue.
+
+    Raises:
+        Refused: ``queue_access``.
+    """
+    if queue.access is not None and not queue.access.allows(user, groups):
+        message = f"user '{user}' may not submit to {queue.path}; name another queue, or ask an administrator"
+        raise Refused("queue_access", message, "queue", status=403)

@@ -1,0 +1,67 @@
+"""Queues that the jobs of a document make by going there, as their submission would make them in the daemon.
+
+A queue is made for a job that is taken, or for an application that is listed; those that only refused jobs would
+have made are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rankd.core.admission.queue_entry import find_queue, made_queue
+from rankd.core.errors import Refused
+from rankd.core.evaluate.admission import Admitted, Rules, admit_jobs
+from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.forest import Forest
+from rankd.core.model.job import ACTIVE_STATES, State
+from rankd.core.model.queue import DEFAULT_QUEUE
+
+
+def admit_making_queues(
+    document: Document, forest: Forest, rules_of: Callable[[Forest], Rules]
+) -> tuple[Forest, Admitted]:
+    """What becomes of the jobs, and the queues afterwards."""
+    possible, made = _with_all(document, forest)
+    admitted = admit_jobs(document.jobs, rules_of(possible))
+    if not made:
+        return forest, admitted
+    keys = list(possible.ids)
+    used = {keys[job.queue] for job in (*admitted.pending, *admitted.active)} | _of_applications(document, possible)
+    if used.issuperset(made):
+        return possible, admitted
+    needed = forest.with_made(path for key, path in made.items() if key in used)
+    return needed, admit_jobs(document.jobs, rules_of(needed))
+
+
+def _with_all(document: Document, forest: Forest) -> tuple[Forest, dict[tuple[str, str], tuple[str, str]]]:
+    """The forest as it would be if all jobs were taken, and its new leaves, (partition, path) by key."""
+    made: dict[tuple[str, str], tuple[str, str]] = {}
+    if all(entry.below is None for entry in forest.entries.values()):
+        return forest, made
+    grown = forest
+    for wanted, partitions in _wanted(document, forest):
+        if find_queue(wanted, partitions, grown.entries) is None:
+            try:
+                entry = made_queue(wanted, partitions, grown.entries)
+            except Refused:
+                continue
+            if entry is not None:
+                made[entry.partition, entry.path.lower()] = (entry.partition, entry.path)
+                grown = grown.with_made([(entry.partition, entry.path)])
+    return grown, made
+
+
+def _wanted(document: Document, forest: Forest) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The queues that jobs and applications name, once each, with the partitions where each is looked up."""
+    named: dict[tuple[str, tuple[str, ...]], None] = {}
+    for job in document.jobs:
+        if job.state is State.PENDING or job.state in ACTIVE_STATES:
+            named[job.queue or DEFAULT_QUEUE, forest.names if job.partition is None else (job.partition,)] = None
+    for application in document.applications:
+        named[application.queue or DEFAULT_QUEUE, forest.names] = None
+    yield from named
+
+
+def _of_applications(document: Document, forest: Forest) -> set[tuple[str, str]]:
+    found = (forest.find(application.queue or DEFAULT_QUEUE) for application in document.applications)
+    return {(entry.partition, entry.path.lower()) for entry in found if entry is not None}
