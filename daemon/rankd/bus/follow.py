@@ -1,13 +1,21 @@
-"""Following the events: every message of some subjects once and in order, whatever becomes of the broker meanwhile."""
+"""Following the events: every message of some subjects once and in order, whatever becomes of the broker meanwhile.
+
+nats-py's ordered consumer falls silent for good when the broker is restarted, so this makes its own: it forgets
+the consumer after a gap or a silence, and makes another one behind the message that came last.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
-from nats.js.api import ConsumerConfig, DeliverPolicy
+from nats.aio.msg import Msg
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import Unavailable
@@ -15,8 +23,14 @@ from rankd.wire.subject import STREAM_EVENTS
 
 T = TypeVar("T")
 
-HEARTBEAT_S = 2.0
-"""After two of these without a sign of the broker, the consumer is made anew behind what came last."""
+log = logging.getLogger("rankd.bus")
+
+HEARTBEAT_S = 1.0
+"""The consumer is made anew after a silence of more than two of these."""
+
+RETRY_PAUSE_S = 0.2
+FORGOTTEN_AFTER_S = 30.0
+"""Consumers that nobody listens to any more are dropped by the broker after this."""
 
 
 async def follow(
@@ -28,29 +42,50 @@ async def follow(
         Unavailable: ``no_events``: there is no stream to follow.
     """
     try:
-        first = (await bus.jetstream.stream_info(STREAM_EVENTS)).state.last_seq + 1
-        config = ConsumerConfig(
-            filter_subjects=list(subjects),
-            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=first,
-            idle_heartbeat=HEARTBEAT_S,
-        )
-        if since is not None:
-            first = 1
-            config.deliver_policy = DeliverPolicy.BY_START_TIME
-            config.opt_start_seq = None
-            config.opt_start_time = datetime.fromtimestamp(since, UTC)
-        subscription = await bus.jetstream.subscribe("", stream=STREAM_EVENTS, config=config, ordered_consumer=True)
+        last = 0 if since is not None else (await bus.jetstream.stream_info(STREAM_EVENTS)).state.last_seq
     except LOST as error:
         message = f"the stream of events can't be read ({type(error).__name__} {error}); is rankd running on {bus.url}?"
         raise Unavailable("no_events", message) from error
-    last = first - 1
     while True:
         try:
-            came = await subscription.next_msg(timeout=HEARTBEAT_S)
-        except TimeoutError:
-            continue
-        place = came.metadata.sequence.stream
-        if place > last and (since is None or came.metadata.timestamp.timestamp() >= since):
-            last = place  # a consumer that was made anew may begin before
-            yield msgspec.json.decode(came.data, type=kind)
+            async with aclosing(_run(bus, _config(subjects, last, since))) as messages:
+                async for came in messages:
+                    last = came.metadata.sequence.stream
+                    yield msgspec.json.decode(came.data, type=kind)
+        except LOST as error:
+            log.info("bus: the events can't be followed for now: %s: %s", type(error).__name__, error)
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+
+def _config(subjects: Sequence[str], last: int, since: float | None) -> ConsumerConfig:
+    """Begin behind message ``last``, or, while there is none yet, with the first one at ``since``."""
+    from_then = since is not None and last == 0
+    return ConsumerConfig(
+        filter_subjects=list(subjects),
+        ack_policy=AckPolicy.NONE,
+        deliver_policy=DeliverPolicy.BY_START_TIME if from_then else DeliverPolicy.BY_START_SEQUENCE,
+        opt_start_time=datetime.fromtimestamp(since, UTC) if from_then and since is not None else None,
+        opt_start_seq=None if from_then else last + 1,
+        idle_heartbeat=HEARTBEAT_S,
+        inactive_threshold=FORGOTTEN_AFTER_S,
+        mem_storage=True,
+    )
+
+
+async def _run(bus: Bus, config: ConsumerConfig) -> AsyncGenerator[Msg, None]:
+    """What one consumer hands out, until it misses one or falls silent."""
+    config.deliver_subject = bus.client.new_inbox()
+    subscription = await bus.client.subscribe(config.deliver_subject)
+    try:
+        await bus.jetstream.add_consumer(STREAM_EVENTS, config)
+        expected = 1
+        while True:
+            message = await subscription.next_msg(timeout=2 * HEARTBEAT_S)
+            if not message.data:  # a heartbeat
+                continue
+            if message.metadata.sequence.consumer != expected:
+                return
+            expected += 1
+            yield message
+    finally:
+        await subscription.unsubscribe()
