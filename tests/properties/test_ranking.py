@@ -123,9 +123,8 @@ def scalar_size(row, tables, settings):
     if not total_n or not total_c:
         return 0.0
     if settings.size_relative_to_time:
-        if row.time_limit_s is None:
-            return 0.0
-        size = max(c, n * total_c / total_n) / (row.time_limit_s / 60.0) / total_c
+        limit_s = math.inf if row.time_limit_s is None else row.time_limit_s
+        size = max(c, n * total_c / total_n) / (limit_s / 60.0) / total_c
         size = size if settings.favor == "large" else 1.0 - size
     elif settings.favor == "large":
         size = (n / total_n + c / total_c) / 2.0

@@ -92,7 +92,7 @@ def _wanted(row: Row, arguments: argparse.Namespace) -> bool:
 def _number(name: str, header: str, places: int) -> Field:
     def text(row: Row) -> str:
         value = row[name]
-        return "" if value is None else f"{value:.{places}f}"
+        return "" if value is None else f"{float(value):.{places}f}"
 
     return Field(header, lambda row: row[name], text, numeric=True)
 

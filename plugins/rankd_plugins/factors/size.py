@@ -3,9 +3,9 @@
     favor large    (n/N + c/C) / 2
     favor small    ((N-n)/N + (C-c)/C) / 2                            n of N nodes, c of C cores; in [0, 1]
 
-``size_relative_to_time``: max(c, n·C/N) / (time limit in minutes) / C, and 1 minus that for favor small;
-0 without a time limit. Source: Slurm's multifactor plugin, job size factor (PriorityFavorSmall,
-SMALL_RELATIVE_TO_TIME). An empty partition gives 0.
+``size_relative_to_time``: max(c, n·C/N) / (time limit in minutes) / C, and 1 minus that for favor small; a job
+without a time limit is unlimited, so 0 and 1. Source: Slurm's multifactor plugin, job size factor
+(PriorityFavorSmall, SMALL_RELATIVE_TO_TIME). An empty partition gives 0.
 
 >>> (2 / 4 + 8 / 32) / 2
 0.375
@@ -30,7 +30,8 @@ _SQL = {
         "MAX({cores}, {nodes} * {partition_cores} / {partition_nodes}) / ({time_limit_s} / 60.0) / {partition_cores}"
     ),
 }
-_SQL[True, "small"] = f"1.0 - {_SQL[True, 'large']}"
+_UNLIMITED = "CASE WHEN {partition_nodes} > 0 AND {partition_cores} > 0 THEN 0.0 END"
+_SQL[True, "small"] = f"1.0 - COALESCE({_SQL[True, 'large']}, {_UNLIMITED})"
 
 
 class Size:
@@ -59,6 +60,7 @@ class Size:
         self, n: FloatArray, c: FloatArray, total_n: FloatArray, total_c: FloatArray, limit_s: FloatArray
     ) -> FloatArray:
         if self.relative_to_time:
+            limit_s = np.where(np.isnan(limit_s), np.inf, limit_s)
             relative: FloatArray = np.maximum(c, n * total_c / total_n) / (limit_s / 60.0) / total_c
             return relative if self.favor == "large" else 1.0 - relative
         if self.favor == "large":
@@ -66,7 +68,7 @@ class Size:
         return ((total_n - n) / total_n + (total_c - c) / total_c) / 2.0
 
     def sql(self) -> str | None:
-        """As :meth:`values`; a division by zero or a missing limit is NULL in SQL, hence 0."""
+        """As :meth:`values`; a division by zero or a missing limit is NULL in SQL."""
         return f"COALESCE(MIN(1.0, MAX(0.0, {_SQL[self.relative_to_time, self.favor]})), 0.0)"
 
     def parameters(self) -> Mapping[str, float]:

@@ -1,6 +1,8 @@
 """The looking commands on a real database."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
@@ -252,6 +254,15 @@ def test_share_flags(rankd):
     assert rankd("share", "-P", "-n", "-A", "root", "-o", "account,rawshares") == "root|1\n"
     assert rankd("share", "-p", "-n", "-A", "root", "-o", "Account") == "root|\n"
     rankd("share", "-o", "nothing", status=2)
+
+
+def test_an_infinite_level_fair_share_is_inf_in_tables_and_json(tmp_path, rankd):
+    path = make_database(tmp_path / "rankd.db")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE generation_associations SET level_fairshare = 9e999")
+    place = ["--db", str(path)]
+    assert rankd("share", "-U", "-n", "-P", "-o", "levelfs", *place) == "inf\n"
+    assert json.loads(rankd("share", "-U", "--json", *place))[0]["level_fairshare"] == "inf"
 
 
 def test_queues_are_a_tree_in_cores(rankd):

@@ -103,7 +103,7 @@ def _read_request(document: object) -> tuple[ClassTable, str, Mapping[object, ob
     operation = document.get("operation")
     if not isinstance(operation, str) or operation not in _OPERATIONS:
         raise _Malformed("$.operation", f"unknown operation {quoted(operation)}; give one of {', '.join(_OPERATIONS)}")
-    if not isinstance(document.get("privileged", False), bool):
+    if not isinstance(document.get("privileged"), bool | None):
         raise _Malformed("$.privileged", f"{quoted(document['privileged'])} is neither true nor false")
     return _read_existing(document.get("existing")), operation, document
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 from rankd.core.errors import Problem
+from rankd.core.evaluate.admission import sequence_numbers
 from rankd.core.evaluate.document import Document, JobEntry
 from rankd.core.model.job import State
 from rankd.core.model.setting import PrioritySettings
@@ -33,6 +34,7 @@ def check(document: Document, ranges: Mapping[str, Range], provided: Collection[
         *_association_priorities(document),
         *_twice((row.name for row in document.nodes), "$.nodes", "name"),
         *_twice((row.id for row in document.jobs), "$.jobs", "id"),
+        *_sequences(document.jobs),
         *_factor_values(document.jobs, ranges),
         *_allocations(document),
     ]
@@ -45,6 +47,15 @@ def _twice(names: Iterable[Hashable], path: str, field: str) -> Iterator[Problem
         if first != place:
             message = f"'{name}' is there twice, first at {path}[{first}]; remove one"
             yield Problem(path=f"{path}[{place}].{field}", message=message)
+
+
+def _sequences(jobs: Collection[JobEntry]) -> Iterator[Problem]:
+    last = 0
+    for place, number in enumerate(sequence_numbers(jobs)):
+        if number <= last:
+            message = f"{number} is not over {last}, of the job before; list jobs by their sequence numbers"
+            yield Problem(path=f"$.jobs[{place}].sequence", message=message)
+        last = number
 
 
 def _weights(settings: PrioritySettings, jobs: Collection[JobEntry], provided: Collection[str]) -> Iterator[Problem]:

@@ -59,8 +59,8 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A job: as submitted, and what became of it.
 
     ``submitted_at`` None: now. ``eligible_at`` unset: since it was submitted (or since its begin time); null: not
-    eligible. ``class_value``: resolved already. ``factors``: values instead of the plugins'. The last fields are
-    those of a job's record that decide nothing.
+    eligible. ``class_value``: resolved already. ``factors``: values instead of the plugins'. ``sequence`` None: one
+    more than the job before. The last fields are those of a job's record that decide nothing.
     """
 
     id: Id
@@ -75,6 +75,7 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     eligible_at: float | UnsetType | None = UNSET
     started_at: float | None = None
     factors: dict[str, float] = msgspec.field(default_factory=dict)
+    sequence: Annotated[int, Meta(ge=1, le=2**53)] | None = None
     reason: str | None = None
     ended_at: float | None = None
     exit_status: int | None = None
@@ -115,7 +116,7 @@ _READ_LATER: dict[object, object] = {Raw | UnsetType: Any, list[Raw] | None: lis
 
 
 def decode(data: bytes) -> Document:
-    """The document that a text holds.
+    """The document that a text holds. A null where null says nothing is as if the key were not there.
 
     Raises:
         ConfigurationError: with every problem; paths begin with ``$``.
@@ -123,7 +124,46 @@ def decode(data: bytes) -> Document:
     try:
         return _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(_explain(data, error)) from None
+        document = _without_nulls(data) if b"null" in data else None
+        if document is None:
+            raise ConfigurationError(_explain(data, error)) from None
+        return document
+
+
+def _without_nulls(data: bytes) -> Document | None:
+    """The document without its idle nulls; None if that does not help."""
+    try:
+        return _DECODER.decode(msgspec.json.encode(_filled(msgspec.json.decode(data), Document)))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _filled(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON, any annotation
+    """The value without the keys of its objects that are null, may be left out, and may not be null."""
+    kind = _sole(kind)
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        idle = {name for name, field in fields.items() if not field.required and not _takes_null(field.type)}
+        return {
+            key: _filled(item, fields[key].type) if key in fields else item
+            for key, item in value.items()
+            if item is not None or key not in idle
+        }
+    if isinstance(value, list) and get_origin(kind) is list:
+        return [_filled(item, get_args(kind)[0]) for item in value]
+    return value
+
+
+def _takes_null(kind: Any) -> bool:  # noqa: ANN401 - any annotation
+    return kind is Raw or NoneType in get_args(kind) or Raw in get_args(kind)
+
+
+def _sole(kind: Any) -> Any:  # noqa: ANN401 - any annotation
+    """Of a union with nothing, the other member."""
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [arm for arm in get_args(kind) if arm not in (NoneType, UnsetType)]
+        return kinds[0] if len(kinds) == 1 else kind
+    return kind
 
 
 def _explain(data: bytes, error: Exception) -> list[Problem]:
@@ -167,9 +207,7 @@ def _known(kind: Any) -> str:  # noqa: ANN401 - any annotation
 
 
 def _inner(value: object, kind: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401 - any annotation
-    if get_origin(kind) in (Union, UnionType):
-        kinds = [arm for arm in get_args(kind) if arm not in (NoneType, UnsetType)]
-        kind = kinds[0] if len(kinds) == 1 else kind
+    kind = _sole(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield from _fields(value, kind, path)
     elif isinstance(value, list) and get_origin(kind) is list:
@@ -189,6 +227,8 @@ def _fields(value: object, kind: type[msgspec.Struct], path: str) -> Iterator[Pr
         if key not in fields:
             yield Problem(path=f"{path}.{key}", message=f"unknown key '{key}'; known: {', '.join(fields)}")
     for name, field in fields.items():
+        if value.get(name) is None and not field.required:
+            continue
         if name in value:
             yield from _problems(value[name], field.type, f"{path}.{name}")
         elif field.required:

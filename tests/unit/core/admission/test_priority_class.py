@@ -235,7 +235,7 @@ def test_a_check_that_is_accepted_answers_the_classes_after():
             "existing": [{"name": "a", "value": 1}],
             "operation": "create",
             "class": {"name": "b", "value": 2, "preemption_policy": "Never"},
-            "privileged": False,
+            "privileged": None,
         }
     )
     assert answer.accepted

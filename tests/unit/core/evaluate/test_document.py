@@ -1,6 +1,12 @@
 """What is no document is refused whole, with every error and its JSON path."""
 
+import msgspec
 import pytest
+
+from rankd.core.evaluate.document import Document, JobEntry
+
+NOW = 1_700_000_000.0
+W = {"age": 1000.0, "fairshare": 10.0}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +77,7 @@ def test_an_error_has_its_path(refuse, section, path):
 
 
 def test_all_errors_are_found_at_once(refuse):
-    jobs = [{"id": 1, "nods": 2}, {"id": 2, "nodes": "two"}, {"urgency": None}]
+    jobs = [{"id": 1, "nods": 2}, {"id": 2, "nodes": "two"}, {"urgency": []}]
     assert refuse(jobs=jobs, now="soon") == [
         "$.now", "$.jobs[0].nods", "$.jobs[1].nodes", "$.jobs[2].urgency", "$.jobs[2].id",
     ]  # fmt: skip
@@ -113,8 +119,27 @@ def test_an_empty_document_decides_nothing(decide):
 
 
 def test_null_sections_are_as_if_left_out(decide):
-    lacking = dict.fromkeys(("priority", "scheduling", "queues", "priority_classes", "qos", "associations"))
-    assert decide(**lacking) == decide()
+    sections = [field.name for field in msgspec.structs.fields(Document) if field.name != "now"]
+    assert decide(**dict.fromkeys(sections)) == decide()
+
+
+def test_nulls_where_none_is_asked_for_are_as_if_left_out(decide):
+    job, user = {"id": 1, "user": "u", "eligible_at": NOW - 5}, {"account": "a", "user": "u"}
+    plain = decide(jobs=[job], associations=[{"account": "a"}, user], nodes=[{"name": "n"}], priority={"weights": W})
+    idle = {field.name for field in msgspec.structs.fields(JobEntry)} - job.keys()
+    assert plain == decide(
+        jobs=[dict.fromkeys(sorted(idle)) | job],
+        associations=[{"account": "a"}, user | dict.fromkeys(("shares", "usage", "priority", "default", "parent"))],
+        nodes=[{"name": "n"} | dict.fromkeys(("capacity", "labels", "state", "partition", "used"))],
+        priority={"weights": W, "policy": None, "fairshare": {"algorithm": None, "billing": None}, "favor": None},
+    )
+
+
+def test_a_null_where_something_is_needed_is_an_error(refuse):
+    assert refuse({"now": None, "jobs": None}) == ["$.now"]
+    assert refuse(jobs=[{"id": None}], associations=[{"account": None}]) == [
+        "$.associations[0].account", "$.jobs[0].id",
+    ]  # fmt: skip
 
 
 def test_a_job_takes_every_field_of_a_jobs_record(decide):

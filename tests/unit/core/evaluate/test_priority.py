@@ -134,6 +134,25 @@ def test_first_come_first_served_counts_list_positions(decide):
     assert {row["override"] for row in decision["jobs"]} == {"fcfs"}
 
 
+def test_first_come_first_served_counts_sequence_numbers_where_jobs_have_them(decide):
+    jobs = [{"id": "a", "sequence": 40}, {"id": "b"}, {"id": "c", "sequence": 100}]
+    decision = decide(jobs=jobs, priority={"policy": "fcfs"})
+    assert [row["priority"] for row in decision["jobs"]] == [INT32_MAX - 39, INT32_MAX - 40, INT32_MAX - 99]
+    assert decision["ranking"] == ["a", "b", "c"]
+
+
+def test_sequence_numbers_ascend(refuse):
+    jobs = [{"id": "a", "sequence": 2}, {"id": "b", "sequence": 2}, {"id": "c"}]
+    assert refuse(jobs=jobs) == ["$.jobs[1].sequence"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_next_to_the_largest_number_are_clamped(decide):
+    jobs = [{"id": 1, "factors": {"age": 1, "size": 1}}, {"id": 2, "factors": {"age": 0, "size": 0}}]
+    decision = decide(jobs=jobs, priority=weights(age=1e308, size=1e308, site=-1e308))
+    assert [row["priority"] for row in decision["jobs"]] == [INT32_MAX, 0]
+
+
 def test_a_fixed_priority_goes_before_policies_and_expedition_before_all(decide):
     jobs = [
         {"id": 1, "fixed_priority": -5, "class_value": 9},

@@ -52,6 +52,26 @@ def test_published_slurm_example():
     assert got["user5"] == pytest.approx(0.749154, abs=1e-4)
 
 
+def test_published_what_if_of_four_shares():
+    """https://slurm.schedmd.com/classic_fair_share.html, "Example": with 4 shares user 2 would have 0.08."""
+    rows = [Association(account="C", user="user2", shares=4.0) if row.user == "user2" else row for row in PUBLISHED]
+    tree = AccountTree.build(rows)
+    assert by_name(tree, classic(tree, PUBLISHED_USAGE).shares_norm)["user2"] == pytest.approx(0.08)
+
+
+def test_published_effective_usage_of_a_user_with_the_accounts_shares():
+    """The same, "FairShare=parent": normalised shares and effective usage of the parent, so one factor for all."""
+    rows = [
+        Association(account=row.account, user=row.user, shares="parent") if row.account == "C" and row.user else row
+        for row in PUBLISHED
+    ]
+    tree = AccountTree.build(rows)
+    result = classic(tree, PUBLISHED_USAGE)
+    for column in (result.shares_norm, result.usage_effective, result.fairshare):
+        shown = by_name(tree, column)
+        assert shown["user2"] == shown["user3"] == shown["C"]
+
+
 def test_dampening_divides_the_exponent():
     tree = AccountTree.build(PUBLISHED)
     plain = tree.of_users(classic(tree, PUBLISHED_USAGE).fairshare)

@@ -125,3 +125,10 @@ def test_an_added_association_is_last():
 )
 def test_billing_is_weight_times_amount_over_all_nodes(resources, nodes, billing, usage_factor, rate):
     assert billing_rate(resources, nodes, billing, usage_factor) == rate
+
+
+@pytest.mark.parametrize(("cpus", "memory_gib", "billed"), [(1, 60, 16.0), (16, 1, 16.25), (16, 60, 31.0)])
+def test_published_billing_of_cpus_and_memory(cpus, memory_gib, billed):
+    """https://slurm.schedmd.com/priority_multifactor.html, "Fair-share Factor": CPU=1.0 and Mem=0.25G."""
+    weights = {"vcore": 1.0, "memory": 0.25 / 2**30}
+    assert billing_rate({"vcore": 1000 * cpus, "memory": memory_gib * 2**30}, 1, weights, 1.0) == billed

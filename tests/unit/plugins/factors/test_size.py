@@ -4,7 +4,7 @@
     PriorityFavorSmall       ((N - min_nodes)/N + (C - cpus)/C) / 2
     SMALL_RELATIVE_TO_TIME   max(cpus, min_nodes * C/N) / time limit in minutes / C, and 1 minus that for small
 
-all clipped to [0, 1]. Where we differ: Slurm takes the partition's limit for a job without one; we give it 0.
+all clipped to [0, 1]. A job without a limit is unlimited; Slurm takes the partition's limit for it, if there is one.
 """
 
 import doctest
@@ -61,16 +61,26 @@ def test_relative_size_is_the_larger_of_both_per_minute_of_the_limit(nodes, core
     assert value("small", True, nodes, cores, limit_s=limit_s) == 1.0 - large
 
 
-@pytest.mark.parametrize("favor", ["large", "small"])
-def test_without_a_time_limit_relative_size_is_0(favor):
-    assert value(favor, True, 1, 1) == 0.0
+@pytest.mark.parametrize(("favor", "expected"), [("large", 0.0), ("small", 1.0)])
+def test_without_a_time_limit_a_job_is_as_small_as_can_be_in_relation_to_time(favor, expected):
+    assert value(favor, True, 1, 1) == expected
+
+
+def test_published_extremes_of_slurms_relative_size():
+    """https://slurm.schedmd.com/priority_multifactor.html, "Job Size Factor": the whole machine for a minute has 1.0,
+    a tiny job with a large time limit close to 0.0; there without relation to time, the whole machine has 1.0 too.
+    """
+    assert value("large", True, 10, 100, limit_s=60.0) == 1.0
+    assert value("large", True, 1, 1, limit_s=365 * 24 * HOUR) < 1e-6
+    assert value("large", False, 10, 100) == 1.0
 
 
 @pytest.mark.parametrize("favor", ["large", "small"])
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize("totals", [(0.0, 0.0), (5.0, 0.0)])
-def test_in_an_empty_partition_size_is_0(favor, relative, totals):
-    assert value(favor, relative, 1, 1, limit_s=HOUR, total_nodes=totals[0], total_cores=totals[1]) == 0.0
+@pytest.mark.parametrize("limit_s", [HOUR, None])
+def test_in_an_empty_partition_size_is_0(favor, relative, totals, limit_s):
+    assert value(favor, relative, 1, 1, limit_s=limit_s, total_nodes=totals[0], total_cores=totals[1]) == 0.0
 
 
 def test_every_job_is_measured_against_its_own_partition():
