@@ -45,6 +45,7 @@ class Intake:
         self.heartbeats: list[Heartbeat] = []
         self.reports: list[tuple[str, Report]] = []
         self.forgetful = False
+        self.open: list[int] = []
         self._news = asyncio.Condition()
 
     async def serve(self) -> None:
@@ -54,7 +55,7 @@ class Intake:
     async def _register(self, message) -> None:
         self.registrations.append((node_of(message.subject), msgspec.json.decode(message.data, type=NodeRegistration)))
         self.forgetful = False
-        await message.respond(encode(NodeRegistered(heartbeat_s=0.1, grace_s=0.4)))
+        await message.respond(encode(NodeRegistered(heartbeat_s=0.1, grace_s=0.4, open=self.open)))
         await self._tell()
 
     async def _heartbeat(self, message) -> None:
@@ -435,7 +436,87 @@ async def test_stopping_ends_jobs_and_says_why(broker, tmp_path):
         assert directories(tmp_path) == []
 
 
-async def test_a_killed_agents_jobs_are_ended_by_the_next_and_never_started_again(broker, tmp_path):
+async def kill(process) -> None:
+    process.kill()
+    await asyncio.to_thread(process.wait)
+
+
+async def test_a_killed_agents_jobs_run_on_and_are_taken_over_by_the_next(broker, tmp_path):
+    count = tmp_path / "count"
+    os.mkfifo(tmp_path / "fifo")
+    start = start_of(1, "sh", "-c", f"echo $$ >> {count}; read line < {tmp_path}/fifo; exit 3")
+    async with an_intake(broker) as intake:
+        async with a_killable_agent(broker, tmp_path) as process:
+            await intake.order(starts=[start])
+            await intake.started(1)
+            pid = int(await appears(count))
+            await kill(process)
+            assert alive(pid)
+        async with an_agent(options_of(broker, tmp_path)):
+            await intake.order(starts=[start])
+            await intake.until(lambda: [r.running for _, r in intake.registrations][1:] == [[1]])
+            await asyncio.to_thread((tmp_path / "fifo").write_text, "go\n")
+            end = await intake.ended(1)
+            assert (end.exit_status, end.cause, end.job) == (3, None, 1001)
+            assert end.started_at == intake.of(1, "started")[0].at
+            assert end.max_rss_bytes > 0
+            await intake.order(starts=[start])
+            await intake.start(2, "true")
+            await intake.ended(2)
+        assert count.read_text() == f"{pid}\n"
+        assert directories(tmp_path) == []
+
+
+async def test_a_job_that_was_taken_over_can_be_cancelled(broker, tmp_path):
+    async with an_intake(broker) as intake:
+        async with a_killable_agent(broker, tmp_path) as process:
+            await intake.start(1, "sleep", "1000")
+            await intake.started(1)
+            await kill(process)
+        async with an_agent(options_of(broker, tmp_path)):
+            await intake.order(cancels=[1])
+            end = await intake.ended(1)
+            assert (end.cause, end.signal) == ("cancel", signal.SIGTERM)
+
+
+async def test_what_ended_while_no_agent_was_there_is_reported_by_the_next(broker, tmp_path):
+    """Its time limit, too, holds without an agent."""
+    os.mkfifo(tmp_path / "fifo")
+    async with an_intake(broker) as intake:
+        async with a_killable_agent(broker, tmp_path) as process:
+            await intake.start(1, "sh", "-c", f"read line < {tmp_path}/fifo; kill -USR1 $$")
+            await intake.start(2, "sleep", "1000", time_limit_s=0.5)
+            await intake.started(1)
+            await intake.started(2)
+            await kill(process)
+        await asyncio.to_thread((tmp_path / "fifo").write_text, "go\n")
+        for allocation in (1, 2):
+            await appears(tmp_path / f"state/allocations/{allocation}/ended")
+        async with an_agent(options_of(broker, tmp_path)):
+            first, second = await intake.ended(1), await intake.ended(2)
+    assert (first.signal, first.cause) == (signal.SIGUSR1, None)
+    assert (second.signal, second.cause) == (signal.SIGTERM, "timeout")
+
+
+def keeper_of(pid: int) -> int:
+    """The parent of a job's process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_jobs_of_a_killed_keeper_are_lost_and_others_run(broker, tmp_path):
+    async with stage(broker, tmp_path) as intake:
+        await intake.start(1, "sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
+        pid = int(await appears(tmp_path / "pid"))
+        await intake.started(1)
+        os.kill(keeper_of(pid), signal.SIGKILL)
+        end = await intake.ended(1)
+        assert (end.cause, end.exit_status, end.started_at) == ("lost", None, (await intake.started(1)).at)
+        await gone(pid)
+        await intake.start(2, "true")
+        assert (await intake.ended(2)).exit_status == 0
+
+
+async def test_killed_with_its_keeper_the_jobs_are_lost_and_never_started_again(broker, tmp_path):
     count = tmp_path / "count"
     start = start_of(1, "sh", "-c", f"echo $$ >> {count}; exec sleep 1000")
     async with an_intake(broker) as intake:
@@ -443,19 +524,44 @@ async def test_a_killed_agents_jobs_are_ended_by_the_next_and_never_started_agai
             await intake.order(starts=[start])
             await intake.started(1)
             pid = int(await appears(count))
-            process.kill()
-            await asyncio.to_thread(process.wait)
-            assert alive(pid)
+            keeper = keeper_of(pid)
+            await kill(process)
+            os.kill(keeper, signal.SIGKILL)
         async with an_agent(options_of(broker, tmp_path)):
-            end = await intake.ended(1)
-            assert (end.cause, end.job) == ("agent_restarted", 1001)
-            assert end.started_at == intake.of(1, "started")[0].at
+            assert (await intake.ended(1)).cause == "lost"
             await gone(pid)
             await intake.order(starts=[start])
             await intake.start(2, "true")
             await intake.ended(2)
         assert count.read_text() == f"{pid}\n"
-        assert directories(tmp_path) == []
+
+
+async def test_a_keeper_goes_when_its_agent_has_stopped(broker, tmp_path):
+    async with stage(broker, tmp_path) as intake:
+        await intake.start(1, "sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
+        keeper = keeper_of(int(await appears(tmp_path / "pid")))
+    await gone(keeper)
+
+
+async def test_what_the_intake_counts_on_and_nobody_knows_is_lost(broker, tmp_path):
+    """But not what is still on its way."""
+    async with an_intake(broker) as intake:
+        intake.open = [1, 2]
+        await intake.start(2, "sleep", "1000")
+        async with an_agent(options_of(broker, tmp_path)):
+            assert (await intake.ended(1)).cause == "lost"
+            await intake.started(2)
+            assert not intake.of(2, "ended")
+            await intake.start(1, "touch", str(tmp_path / "ran"))
+            await intake.until(lambda: len(intake.of(1, "ended")) == 2)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_what_ran_on_a_killed_agents_simulated_nodes_is_lost(broker, tmp_path):
+    async with an_intake(broker) as intake:
+        intake.open = [1]
+        async with an_agent(options_of(broker, tmp_path, simulate=1)):
+            assert (await intake.ended(1, "sim-1")).cause == "lost"
 
 
 async def test_what_ended_while_the_broker_was_away_is_reported_by_the_next_agent(broker, tmp_path):

@@ -42,7 +42,8 @@ def test_a_scan_finds_what_was_recorded(state):
     process = ProcessRecord(pid=5, start_time=6, started_at=7.0)
     report = Report(allocation=3, job=9, kind="ended", at=8.0)
     state.claim([claim_of(3), claim_of(2), claim_of(1)])
-    state.write_process(2, process)
+    with state.marker(2) as mark:
+        mark(process)
     state.write_end(report)
     assert state.scan() == [
         Leftover(claim=claim_of(1), process=None, ended=None),
@@ -144,7 +145,7 @@ async def test_killed_between_claim_and_acknowledgement_is_not_started_by_the_ne
             state.claim([claim_of(1, job=1001, sequence=1)])
         async with an_agent(options_of(broker, tmp_path)):
             end = await intake.ended(1)
-            assert (end.cause, end.job, end.started_at) == ("agent_restarted", 1001, None)
+            assert (end.cause, end.job, end.started_at) == ("lost", 1001, None)
             await intake.start(2, "true")
             await intake.ended(2)
     assert not ran.exists()

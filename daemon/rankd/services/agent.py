@@ -8,7 +8,6 @@ and its end is reported, so nothing starts twice under one allocation.
 from __future__ import annotations
 
 import asyncio
-import getpass
 import logging
 import os
 import platform
@@ -26,6 +25,9 @@ from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.core.errors import Unavailable
 from rankd.core.model.quantity import Amount
+from rankd.services.agent_audit import Audit
+from rankd.services.agent_identity import RunAs
+from rankd.services.agent_plan import Planner
 from rankd.services.agent_real import RealNode
 from rankd.services.agent_registration import Registration
 from rankd.services.agent_report import Reporter
@@ -54,7 +56,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ``name`` defaults to the host's; a real node is called the same. ``simulate`` 0 means a real node, N the nodes
     ``<simulate_prefix>1`` … N. ``resources`` are a node's; they default to what this machine lets us use, or to
-    ``simulate_resources``.
+    ``simulate_resources``. ``limited``: jobs keep to the memory and cores that they asked for, where the host can.
     """
 
     nats: str
@@ -63,6 +65,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     output_dir: Path | None = None
     partition: str = "default"
     resources: dict[str, Amount] | None = None
+    run_as: RunAs = RunAs()
+    limited: bool = True
     labels: dict[str, str] = {}
     simulate: int = 0
     simulate_prefix: str = "sim-"
@@ -91,10 +95,13 @@ def _runner(options: AgentOptions, reporter: Reporter) -> Iterator[Runner]:
     if options.simulate:
         yield SimulatedNodes(reporter)
         return
+    options.run_as.check()
     _raise_file_limit()
     with AgentState(options.state_dir) as state:
-        node = RealNode(options.name, state, options.output_dir or state.root / "output", reporter)
-        log.info("jobs run as user %s, whoever submitted them", getpass.getuser())
+        output = options.output_dir or state.root / "output"
+        planner = Planner(state.root, output, options.run_as, limited=options.limited)
+        node = RealNode(options.name, state, planner, reporter)
+        log.info("%s", options.run_as.statement())
         try:
             yield node
         finally:
@@ -119,20 +126,22 @@ class Agent:
         self._runner = runner
         self._reporter = reporter
         self._group = group
-        self._registration = Registration(bus, options.nodes, self._describe, self._on_answer)
+        self._registration = Registration(bus, options.nodes, self._describe, self._on_answer, self._on_open)
+        self._audit = Audit(bus, f"agent-{options.name}", runner)
         self._taking = asyncio.Lock()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Run the loops until ``stop``, then wind down in order: take nothing, end all, flush the reports."""
-        await self._runner.recover()
+        await self._runner.recover(self._group)
         await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
         reporting = self._group.create_task(self._reporter.run())
         registering = self._group.create_task(self._registration.run())
         settling = self._group.create_task(self._settle_recovered())
         taking = self._group.create_task(self._take())
+        auditing = self._group.create_task(self._audit.run(self._taking))
         await stop.wait()
         async with self._taking:
-            await end_tasks(taking, settling)
+            await end_tasks(taking, settling, auditing)
         await end_tasks(registering)
         await self._registration.leave()
         await self._runner.stop()
@@ -205,6 +214,9 @@ class Agent:
 
     def _on_answer(self, answer: NodeRegistered) -> None:
         self._runner.grace_s = answer.grace_s
+
+    def _on_open(self, node: str, allocations: Sequence[int]) -> None:
+        self._audit.suspect(node, allocations)
 
     async def _probe(self) -> str:
         if not self._bus.client.is_connected:

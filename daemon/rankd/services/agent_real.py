@@ -1,30 +1,30 @@
-"""A real node: runs commands as process groups of their own, and reports their starts and ends.
+"""A real node: its keeper runs commands as process groups of their own; their starts and ends are reported here.
 
-Jobs run as the user who started the agent. Running jobs of an agent that was killed are ended by the next one and
-reported with cause ``agent_restarted``; taking them over comes later.
+What the keeper of an agent that was killed still holds is taken over; what it does not hold, and has left no end,
+is lost: whatever is left of it is ended, and it is reported with cause ``lost``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from rankd.core.model.job_environment import JobPlace, job_environment, job_path
-from rankd.services.agent_job import JobRun, Surroundings
+from rankd.core.errors import Refused
 from rankd.services.agent_ledger import Entry, Ledger
-from rankd.services.agent_leftover import STATE_VARIABLE, end_leftovers
-from rankd.services.agent_process import Launch
+from rankd.services.agent_leftover import end_leftovers
+from rankd.services.agent_plan import Planner
+from rankd.services.agent_process import NOT_EXECUTABLE, Launch
 from rankd.services.agent_report import Reporter
 from rankd.services.agent_runner import Order
 from rankd.services.agent_state import AgentState, Claim, Leftover
+from rankd.services.keeper_link import KeeperLink
+from rankd.services.keeper_message import EndJob, KeepJob
 from rankd.wire.message import Report, StartJob
 
 T = TypeVar("T")
@@ -44,36 +44,87 @@ class _Start(NamedTuple):
 class RealNode:
     """The jobs of one node. Used in one event loop; what blocks happens in a few threads."""
 
-    def __init__(self, name: str, state: AgentState, output_dir: Path, reporter: Reporter) -> None:
+    def __init__(self, name: str, state: AgentState, planner: Planner, reporter: Reporter) -> None:
         self.grace_s = 5.0
         self._name = name
         self._state = state
-        self._output = str(output_dir.absolute() / "job-%j")
-        self._cwd = Path.cwd()
+        self._planner = planner
         self._reporter = reporter
         self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
         self._ledger: Ledger[int] = Ledger()
-        self._around = Surroundings(
-            state=state, threads=self._threads, report=self._report, grace_s=lambda: self.grace_s
-        )
+        self._link = KeeperLink(state.root, self._happened, self._lose_all)
 
-    async def recover(self) -> None:
-        """End what still runs, and report everything that ended unreported."""
+    async def recover(self, group: asyncio.TaskGroup) -> None:
+        """Take over what runs, and report everything that ended unreported."""
+        hello = await self._link.connect()
+        log.info("%s", hello.limits)
         leftovers = await self._in_thread(self._state.scan)
-        if interrupted := [leftover for leftover in leftovers if leftover.ended is None]:
-            ended = await self._in_thread(lambda: self._end_leftovers(interrupted))
-            log.warning("%d jobs of an earlier agent ended: %d processes", len(interrupted), ended)
+        running = {report.allocation: report for report in hello.running}
+        unwritten = {report.allocation: report for report in hello.unwritten}
+        lost = []
         for leftover in leftovers:
-            claim = leftover.claim
-            entry = self._ledger.add(claim.allocation, claim.job, claim.sequence)
-            await self._end(entry, leftover.ended or _interrupted(entry, leftover))
+            entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job, leftover.claim.sequence)
+            if entry.key in running:
+                self._watch(entry)
+                self._report(running[entry.key])
+            elif ended := leftover.ended or unwritten.get(entry.key):
+                self._ended(entry, ended)
+            else:
+                lost.append((entry, leftover))
+        log.info("%d jobs of an earlier agent run on, %d are lost", len(running), len(lost))
+        await self._lose(lost)
+        group.create_task(self._link.run())
+
+    def _watch(self, entry: Entry[int]) -> None:
+        """It runs: from now on it can be ended."""
+        allocation = entry.key
+
+        def terminate(cause: str) -> None:
+            self._link.ask(EndJob(allocation=allocation, cause=cause, grace_s=self.grace_s))
+
+        entry.terminate = terminate
+
+    def _happened(self, report: Report) -> None:
+        """The keeper's word; an end is in the state directory already."""
+        entry = self._ledger.entries.get(report.allocation)
+        if report.kind == "started":
+            self._report(report)
+        elif entry and not entry.ended:
+            self._ended(entry, report)
+
+    def _ended(self, entry: Entry[int], report: Report) -> None:
+        self._ledger.end(entry)
+        self._report(report)
+
+    async def _lose_all(self) -> None:
+        """The keeper was killed."""
+        held = {key: self._ledger.entries[key] for key in self._ledger.running()}
+        leftovers = await self._in_thread(self._state.scan)
+        lost = []
+        for leftover in leftovers:
+            if entry := held.pop(leftover.claim.allocation, None):
+                if leftover.ended:
+                    self._ended(entry, leftover.ended)
+                else:
+                    lost.append((entry, leftover))
+        await self._lose(lost)
+
+    async def _lose(self, lost: Sequence[tuple[Entry[int], Leftover]]) -> None:
+        """End what is left of these, and report them."""
+        if not lost:
+            return
+        ended = await self._in_thread(lambda: self._end_leftovers(leftover for _, leftover in lost))
+        log.warning("%d jobs are lost; %d processes of theirs were ended", len(lost), ended)
+        for entry, leftover in lost:
+            await self._end(entry, _lost(entry, leftover))
 
     def _end_leftovers(self, leftovers: Iterable[Leftover]) -> int:
-        processes = [leftover.process for leftover in leftovers if leftover.process]
-        allocations = [leftover.claim.allocation for leftover in leftovers]
+        listed = list(leftovers)
+        processes = [leftover.process for leftover in listed if leftover.process]
+        allocations = [leftover.claim.allocation for leftover in listed]
         return end_leftovers(str(self._state.root), allocations, processes, self.grace_s)
 
-    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - the protocol's
         """Claim all starts durably, then start and cancel; what was claimed before is not started again.
 
         Raises:
@@ -86,38 +137,69 @@ class RealNode:
         made = await self._claim(list(fresh.values()), unknown)
         for start in starts:
             await self._identify(start)
-        for allocation in made & fresh.keys():
-            self._start(fresh[allocation], group)
+        await self._start([fresh[allocation] for allocation in fresh if allocation in made], frozenset(cancels))
         for allocation in cancels:
             self._cancel(allocation)
-        for allocation in unknown:
-            await self._bury(allocation)
+        await self.bury(unknown, "cancel")
 
     async def _claim(self, starts: Sequence[_Start], unknown: Sequence[int]) -> set[int]:
         claims = [Claim(allocation=s.job.allocation, job=s.job.job, sequence=s.sequence) for s in starts]
         claims += [Claim(allocation=allocation, job=0, sequence=0) for allocation in unknown]
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
 
-    def _start(self, start: _Start, group: asyncio.TaskGroup) -> None:
-        entry = self._ledger.add(start.job.allocation, start.job.job, start.sequence)
-        run = JobRun(start.job, self._plan(start.job), self._around)
-        entry.terminate = run.end
-        group.create_task(self._run(entry, run))
+    async def _start(self, starts: Sequence[_Start], cancelled: frozenset[int]) -> None:
+        """Hand them to the keeper. Between its being there and the last of them nothing is waited for."""
+        plans = await self._in_thread(lambda: [self._plan(start.job) for start in starts]) if starts else []
+        await self._link.up.wait()
+        failed = []
+        for start, plan in zip(starts, plans, strict=True):
+            entry = self._ledger.add(start.job.allocation, start.job.job, start.sequence)
+            if start.job.allocation in cancelled:
+                failed.append((entry, _never_attended(entry, "cancel")))
+            elif isinstance(plan, Refused):
+                failed.append((entry, _refused(entry, plan)))
+            else:
+                self._link.ask(self._order(start.job, plan))
+                self._watch(entry)
+        for entry, report in failed:
+            await self._end(entry, report)
 
-    async def _run(self, entry: Entry[int], run: JobRun) -> None:
-        report = await run.run()
-        self._ledger.end(entry)
-        self._report(report)
+    def _plan(self, start: StartJob) -> Launch | Refused:
+        try:
+            return self._planner.plan(start)
+        except Refused as refusal:
+            return refusal
+
+    def _order(self, start: StartJob, plan: Launch) -> KeepJob:
+        return KeepJob(
+            allocation=start.allocation,
+            job=start.job,
+            plan=plan,
+            time_limit_s=start.request.time_limit_s,
+            grace_s=self.grace_s,
+        )
 
     def _cancel(self, allocation: int) -> None:
         entry = self._ledger.entries.get(allocation)
         if entry and entry.terminate:
             entry.terminate("cancel")
 
-    async def _bury(self, allocation: int) -> None:
-        """Cancelled before its start came: reported with job 0, and remembered, so that it never starts."""
-        entry = self._ledger.add(allocation, 0, 0)
-        await self._end(entry, _never_attended(entry, "cancel"))
+    async def bury(self, allocations: Sequence[int], cause: str) -> None:
+        """What never came, or is gone without a trace: reported with job 0, and remembered, so that it never starts."""
+        for allocation in allocations:
+            entry = self._ledger.add(allocation, 0, 0)
+            await self._end(entry, _never_attended(entry, cause))
+
+    def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:  # noqa: ARG002 - the protocol's
+        """Those of which nothing is known here."""
+        return [allocation for allocation in allocations if not self._ledger.has_seen(allocation)]
+
+    async def miss(self, node: str, allocations: Sequence[int]) -> None:
+        """The intake counts on these, and nothing that is here or still to come is one of them."""
+        if missed := self.unknown(node, allocations):
+            log.warning("nothing is known here of %d allocations: lost", len(missed))
+            await self._claim([], missed)
+            await self.bury(missed, "lost")
 
     async def _identify(self, start: _Start) -> None:
         """The start of an allocation that was cancelled before: now its report can name the job."""
@@ -128,8 +210,7 @@ class RealNode:
 
     async def _end(self, entry: Entry[int], report: Report) -> None:
         await self._in_thread(lambda: self._state.write_end(report))
-        self._ledger.end(entry)
-        self._report(report)
+        self._ended(entry, report)
 
     def _report(self, report: Report) -> None:
         self._reporter.add(self._name, report)
@@ -140,9 +221,11 @@ class RealNode:
             if entry.terminate:
                 entry.terminate("agent_stopped")
         await self._ledger.all_ended()
+        await self._link.close()
 
     def close(self) -> None:
-        """Wait for the threads: directories may still have to be removed."""
+        """Let go of the keeper, which stays with its jobs; wait for the threads: directories may have to be removed."""
+        self._link.drop()
         self._threads.shutdown()
 
     def running(self, node: str) -> list[int]:
@@ -165,36 +248,19 @@ class RealNode:
         if allocations:
             self._threads.submit(self._state.remove, allocations)
 
-    def _plan(self, start: StartJob) -> Launch:
-        request = start.request
-        place = JobPlace(
-            job=start.job,
-            allocation=start.allocation,
-            user=start.user,
-            name=start.name,
-            nodes=start.nodes,
-            rank=start.rank,
-        )
-        cwd = str(self._cwd / (request.cwd or ""))
-        environment = job_environment(os.environ, request, place)
-        return Launch(
-            command=request.command,
-            environment={**environment, STATE_VARIABLE: str(self._state.root)},
-            cwd=cwd,
-            stdin=job_path(request.stdin, place, cwd) if request.stdin else None,
-            stdout=job_path(request.stdout or f"{self._output}.out", place, cwd),
-            stderr=job_path(request.stderr or f"{self._output}.err", place, cwd),
-            append=len(start.nodes) > 1,
-        )
-
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)
 
 
-def _interrupted(entry: Entry[int], leftover: Leftover) -> Report:
-    """The end of an earlier agent's job."""
+def _lost(entry: Entry[int], leftover: Leftover) -> Report:
+    """The end of what an earlier agent or keeper has started, and nobody saw end."""
     started_at = leftover.process.started_at if leftover.process else None
-    return msgspec.structs.replace(_never_attended(entry, "agent_restarted"), started_at=started_at)
+    return msgspec.structs.replace(_never_attended(entry, "lost"), started_at=started_at)
+
+
+def _refused(entry: Entry[int], refusal: Refused) -> Report:
+    report = _never_attended(entry, "start_failed")
+    return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
 
 
 def _never_attended(entry: Entry[int], cause: str) -> Report:

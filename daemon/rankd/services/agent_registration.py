@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
@@ -21,10 +22,15 @@ RETRY_S = 0.3
 ASK_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 1.0
 SIDE_BY_SIDE = 32
+AUDIT_EVERY_S = 300.0
 
 
 class Registration:
-    """Registers all nodes until that is answered, then sends one heartbeat for all of them at a time."""
+    """Registers all nodes until that is answered, then sends one heartbeat for all of them at a time.
+
+    From time to time it registers again: ``on_open`` then hears of every node's allocations that the intake counts on,
+    so that one which is lost without a trace does not stay open for ever.
+    """
 
     def __init__(
         self,
@@ -32,12 +38,15 @@ class Registration:
         nodes: Sequence[str],
         describe: Callable[[str], NodeRegistration],
         on_answer: Callable[[NodeRegistered], None],
+        on_open: Callable[[str, Sequence[int]], None],
     ) -> None:
         self.done = asyncio.Event()
         self._bus = bus
         self._nodes = nodes
         self._describe = describe
         self._on_answer = on_answer
+        self._on_open = on_open
+        self._registered_at = 0.0
         self._connection = -1
         self._complaint = ""
 
@@ -49,11 +58,11 @@ class Registration:
 
     async def run_once(self) -> float:
         """One exchange; returns after how many seconds the next one is due."""
-        connection = self._bus.client.stats["reconnects"]
+        connection, now = self._bus.client.stats["reconnects"], time.monotonic()
         try:
-            if self._connection != connection:
+            if self._connection != connection or now - self._registered_at > AUDIT_EVERY_S:
                 answer = await self._register_all()
-                self._connection = connection
+                self._connection, self._registered_at = connection, now
             else:
                 answer = await self._heartbeat()
         except RankdError as error:
@@ -90,7 +99,9 @@ class Registration:
         return answers[-1]
 
     async def _register(self, node: str) -> NodeRegistered:
-        return await self._ask(node_subject(node, "register"), self._describe(node))
+        answer = await self._ask(node_subject(node, "register"), self._describe(node))
+        self._on_open(node, answer.open)
+        return answer
 
     async def _heartbeat(self) -> NodeRegistered:
         return await self._ask(node_subject(self._nodes[0], "heartbeat"), Heartbeat(nodes=list(self._nodes)))

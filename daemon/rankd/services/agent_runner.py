@@ -25,11 +25,17 @@ class Runner(Protocol):
 
     grace_s: float
 
-    async def recover(self) -> None:
-        """Report what an earlier agent left."""
+    async def recover(self, group: asyncio.TaskGroup) -> None:
+        """Take over what an earlier agent left, and report what has ended of it; tasks of this group go on watching."""
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:
         """Carry out, in tasks of this group; returns once every start is recorded: then it may be acknowledged."""
+
+    def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
+        """Those of which nothing is known here."""
+
+    async def miss(self, node: str, allocations: Sequence[int]) -> None:
+        """Report those as lost of which nothing is known here; they never start."""
 
     def settle(self, sequence: int) -> None:
         """The order will not be delivered again."""

@@ -1,7 +1,7 @@
 """Simulated nodes: jobs take their time and nothing else; messages and reports are real ones.
 
-One agent stands for many nodes. Everything is in memory: what ran is lost with the agent, and its registration then
-says so (no allocation is running).
+One agent stands for many nodes. Everything is in memory: what ran is lost with the agent, which the next one finds
+out when it registers: the intake counts on allocations that it does not know.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SimulatedNodes:
         self._reporter = reporter
         self._ledger: Ledger[Place] = Ledger()
 
-    async def recover(self) -> None:
+    async def recover(self, group: asyncio.TaskGroup) -> None:
         """There is nothing left of an earlier agent."""
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - no tasks here
@@ -90,9 +90,6 @@ class SimulatedNodes:
             if entry.terminate:
                 entry.terminate("agent_stopped")
 
-    def close(self) -> None:
-        """Nothing to let go."""
-
     def running(self, node: str) -> list[int]:
         """Allocations of this node that have not ended. Looks through all."""
         return [allocation for where, allocation in self._ledger.running() if where == node]
@@ -100,6 +97,15 @@ class SimulatedNodes:
     def unsettled(self) -> list[int]:
         """Nothing is recovered."""
         return []
+
+    def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
+        """Those of which nothing is known here."""
+        return [allocation for allocation in allocations if not self._ledger.has_seen((node, allocation))]
+
+    async def miss(self, node: str, allocations: Sequence[int]) -> None:
+        """The intake counts on these: they ran here before this agent began."""
+        for allocation in self.unknown(node, allocations):
+            self._end(self._ledger.add((node, allocation), 0, 0), cause="lost")
 
     def settle(self, sequence: int) -> None:
         """The order won't come again."""

@@ -3,22 +3,26 @@
 ::
 
     <state>/lock                              held by the one agent that works with this state
+    <state>/keeper.socket, keeper.log         of the process that holds the jobs
     <state>/allocations/<allocation>/record   which job, and which message of the stream asked for it
-                                    /process  pid and start time, written after the spawn
+                                    /started  made by whoever is about to spawn, and by nobody a second time;
+                                              then the pid and start time
                                     /ended    the end report, until JetStream has acknowledged it
 
-A directory without a record was never started: spawning waits for :meth:`AgentState.claim` to return. Everything
-here blocks, so the agent calls it in threads.
+A directory without a record was never started: spawning waits for :meth:`AgentState.claim` to return, which has
+synced it. So one fsync serves many starts, and ``started`` needs none: a crash of the machine ends the process too.
+Everything here blocks, so the agent calls it in threads.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -31,6 +35,7 @@ from rankd.wire.message import Report
 
 T = TypeVar("T")
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
 TOMBSTONE_KEPT_S = 86_400.0
 CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
 
@@ -124,13 +129,36 @@ class AgentState(AbstractContextManager["AgentState"]):
         # later in the file system's journal than the links above, so these are on disk as well
         _sync_directory(self._allocations)
 
-    def write_process(self, allocation: int, process: ProcessRecord) -> None:
-        """Remember what runs. Not synced: a crash of the machine ends the process too."""
-        (self._allocations / str(allocation) / "process").write_bytes(encode(process))
+    @contextmanager
+    def marker(self, allocation: int) -> Iterator[Callable[[ProcessRecord], None]]:
+        """The right to spawn, given once; what is yielded writes down what was spawned.
+
+        A full disk takes nothing away: the claim alone keeps a second start off, and the process is found by its
+        environment.
+
+        Raises:
+            FileExistsError: it was given before.
+            FileNotFoundError: nobody has claimed the allocation.
+        """
+        path = self._allocations / str(allocation) / "started"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            yield lambda _: None
+            return
+        try:
+            yield lambda process: _write_if_room(descriptor, encode(process))
+        finally:
+            os.close(descriptor)
 
     def write_end(self, report: Report) -> None:
         """Remember the end until it is reported. After a crash of the machine it may read as unknown."""
-        (self._allocations / str(report.allocation) / "ended").write_bytes(encode(report))
+        directory = self._allocations / str(report.allocation)
+        partial = directory / ".ended"
+        partial.write_bytes(encode(report))
+        partial.replace(directory / "ended")
 
     def remove(self, allocations: Sequence[int]) -> None:
         """Forget these. The record goes first: what is half removed must not look interrupted."""
@@ -154,9 +182,17 @@ class AgentState(AbstractContextManager["AgentState"]):
             return None
         return Leftover(
             claim=claim,
-            process=_read_json(directory / "process", ProcessRecord),
+            process=_read_json(directory / "started", ProcessRecord),
             ended=_read_json(directory / "ended", Report),
         )
+
+
+def _write_if_room(descriptor: int, content: bytes) -> None:
+    try:
+        os.write(descriptor, content)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
 
 
 def _age_s(path: Path) -> float:

@@ -82,11 +82,21 @@ def silent_nodes(connection: Connection, since: float) -> list[str]:
 def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, int]]:
     """(allocation, job) of what has a part on this node that has not ended."""
     rows = connection.exec_driver_sql(
-        "SELECT l.id, l.job_id FROM allocation_nodes p JOIN allocations l ON l.id = p.allocation_id"
-        " WHERE p.node = ? AND p.ended_at IS NULL AND l.ended_at IS NULL ORDER BY l.id",
+        "SELECT l.id, l.job_id FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id"
+        " AND p.node = ? WHERE l.ended_at IS NULL AND p.ended_at IS NULL ORDER BY l.id",
         (node,),
     )
     return [(allocation, job) for allocation, job in rows]
+
+
+def sent_allocations_of(connection: Connection, node: str) -> list[int]:
+    """Allocations whose part on this node was sent to it and has not ended."""
+    rows = connection.exec_driver_sql(
+        "SELECT l.id FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id AND p.node = ?"
+        " WHERE l.ended_at IS NULL AND l.published = 1 AND p.ended_at IS NULL ORDER BY l.id",
+        (node,),
+    )
+    return [row[0] for row in rows]
 
 
 def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> list[str]:

@@ -167,10 +167,11 @@ class NodeRegistration(_Internal, frozen=True, kw_only=True):
 
 
 class NodeRegistered(_Internal, frozen=True, kw_only=True):
-    """The answer: how the agent is to behave."""
+    """The answer: how the agent is to behave. ``open``: allocations that were sent to the node and have not ended."""
 
     heartbeat_s: float
     grace_s: float
+    open: list[int] = []
 
 
 class Heartbeat(_Internal, frozen=True, kw_only=True):
@@ -204,7 +205,8 @@ class Report(_Internal, frozen=True, kw_only=True):
 
     An end says when it had started: reports of one allocation may arrive in another order than they were sent.
     ``exit_status`` is the command's, ``signal`` the one that ended it; ``cause`` says why the agent ended it
-    (``timeout``, ``cancel``, ``agent_stopped``) or could not start it (``start_failed``).
+    (``timeout``, ``cancel``, ``agent_stopped``), could not start it (``start_failed``), lost sight of it (``lost``), or
+    that it went over its memory limit (``out_of_memory``).
     """
 
     allocation: int

@@ -8,7 +8,8 @@ import msgspec
 
 from rankd.core.model.job import Event
 
-REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "node_lost"})
+REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost"})
+"""Ends that are not the job's own: its agent was stopped, what ran cannot be accounted for, its node is silent."""
 
 
 class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +30,17 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool) -> JobEnd:
-    """The first node that did not end well decides; a wish to cancel outranks what it caused."""
+    """The first node that did not end well decides; a wish to cancel outranks what it caused.
+
+    A job that ended well before the wish reached it has completed.
+    """
     worst = next((end for end in ends if not _well(end)), ends[0])
+    event = _event(worst, cancelled=cancelled, may_requeue=may_requeue)
     return JobEnd(
-        event=_event(worst, cancelled=cancelled, may_requeue=may_requeue),
+        event=event,
         exit_status=worst.exit_status,
         signal=worst.signal,
-        cause="cancel" if cancelled else worst.cause,
+        cause="cancel" if event is Event.CANCEL else worst.cause,
     )
 
 

@@ -1,0 +1,162 @@
+"""The keeper: holds a node's jobs while its agent comes and goes.
+
+A process of its own, started by the first agent of a state directory. It spawns what the agent asks for, enforces
+time limits, and writes every end into the state directory before it tells it; so an agent that was killed finds its
+jobs running, or their ends. It ends with its last job once no agent is connected. Should it be killed, its jobs are
+lost: the agent ends them and reports that. One thread: it takes on users' rights while it opens their files.
+
+Run as ``python -m rankd.services.keeper STATE LISTENING_DESCRIPTOR``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from rankd.services.agent_cgroup import ControlGroups
+from rankd.services.agent_job import JobRun, Surroundings
+from rankd.services.agent_state import AgentState
+from rankd.services.keeper_message import LONGEST_LINE, EndJob, Happened, Hello, KeepJob, line, read_ask
+from rankd.wire.message import Report
+
+log = logging.getLogger("rankd.keeper")
+
+CLEAN_S = 1.0
+FIRST_AGENT_S = 60.0
+"""So long it waits for the agent that has started it."""
+
+
+class Keeper:
+    """The jobs, and the one connection at a time to an agent."""
+
+    def __init__(self, state: AgentState, groups: ControlGroups) -> None:
+        self.idle = asyncio.Event()
+        self._groups = groups
+        self._around = Surroundings(state=state, groups=groups, tell=self._tell)
+        self._runs: dict[int, JobRun] = {}
+        self._unwritten: list[Report] = []
+        self._agent: asyncio.StreamWriter | None = None
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Until no agent is connected and nothing runs."""
+        async with asyncio.TaskGroup() as group:
+
+            async def on_agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await self._attend_agent(reader, writer, group)
+
+            server = await asyncio.start_unix_server(on_agent, sock=listening, limit=LONGEST_LINE)
+            waiting = asyncio.get_running_loop().call_later(FIRST_AGENT_S, self._rest)
+            await self.idle.wait()
+            waiting.cancel()
+            server.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLEAN_S):
+                while not self._groups.is_clean():  # noqa: ASYNC110 - nothing tells when a killed process has gone
+                    await asyncio.sleep(CLEAN_S / 20)
+
+    def _rest(self) -> None:
+        if self._agent is None and not self._runs:
+            self.idle.set()
+
+    async def _attend_agent(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup
+    ) -> None:
+        """Say what there is, then do as it says until it goes. A newer agent takes the place of an older one."""
+        if self._agent is not None:
+            self._agent.close()
+        self._agent = writer
+        running = [run.started() for run in self._runs.values()]
+        hello = Hello(pid=os.getpid(), running=running, unwritten=self._unwritten, limits=self._groups.statement)
+        self._unwritten = []
+        writer.write(line(hello))
+        with suppress(OSError):
+            while asked := await reader.readline():
+                self._do(asked, group)
+                await asyncio.sleep(0)  # what has ended meanwhile has its turn
+        if self._agent is writer:
+            self._agent = None
+        writer.close()
+        self._rest()
+
+    def _do(self, asked: bytes, group: asyncio.TaskGroup) -> None:
+        try:
+            ask = read_ask(asked)
+        except msgspec.MsgspecError as error:  # torn: its agent was killed as it wrote
+            log.warning("can't read what the agent asks: %s", error)
+            return
+        if isinstance(ask, KeepJob):
+            self._keep(ask, group)
+        elif run := self._runs.get(ask.allocation):
+            _end(run, ask)
+
+    def _keep(self, order: KeepJob, group: asyncio.TaskGroup) -> None:
+        run = JobRun(order, self._around)
+        try:
+            failed = run.start()
+        except (FileExistsError, FileNotFoundError) as error:
+            log.warning("allocation %d is not started (again): %s", order.allocation, error)
+            return
+        if failed:
+            self._write_end(failed)
+            return
+        self._runs[order.allocation] = run
+        group.create_task(self._attend(order.allocation, run))
+
+    async def _attend(self, allocation: int, run: JobRun) -> None:
+        report = await run.attend()
+        self._write_end(report)
+        del self._runs[allocation]
+        self._rest()
+
+    def _write_end(self, report: Report) -> None:
+        """On disk first. What could not be written is told, now or to the next agent."""
+        try:
+            self._around.state.write_end(report)
+        except OSError as error:
+            log.warning("can't record the end of allocation %d: %s", report.allocation, error)
+            if self._agent is None:
+                self._unwritten.append(report)
+        self._tell(report)
+
+    def _tell(self, report: Report) -> None:
+        if self._agent is not None:
+            self._agent.write(line(Happened(report=report)))
+
+
+def _end(run: JobRun, ask: EndJob) -> None:
+    run.end(ask.cause, ask.grace_s)
+
+
+def tag_of(state: Path) -> str:
+    """What tells this state directory's control groups from others'."""
+    return blake2b(os.fsencode(state), digest_size=4).hexdigest()
+
+
+def main(arguments: list[str]) -> int:
+    """Keep jobs until there are none and nobody asks for more."""
+    logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # the agent is told to stop, and tells us what that means for jobs; SIG_IGN would be handed down to them
+        signal.signal(number, lambda *_: None)
+    state = AgentState(Path(arguments[0]))
+    keeper_socket = socket.socket(fileno=int(arguments[1]))
+    groups = ControlGroups(tag_of(state.root))
+
+    async def run() -> None:
+        await Keeper(state, groups).serve(keeper_socket)
+
+    asyncio.run(run())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,169 @@
+"""The agent's side of its keeper: finds the one that is there or starts one, asks, and hears what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rankd.core.errors import Unavailable
+from rankd.services.keeper_message import LONGEST_LINE, SOCKET, Ask, Happened, Hello, line, read_tell
+from rankd.wire.message import Report
+
+log = logging.getLogger("rankd.agent")
+
+PATIENCE_S = 30.0
+END_S = 5.0
+ATTEMPTS = 3
+"""A keeper that is just about to end may still take a connection."""
+
+
+class KeeperLink:
+    """One connection at a time. ``up`` is set while it can be asked; ``on_lost`` ends what a lost keeper held."""
+
+    def __init__(
+        self, state: Path, on_report: Callable[[Report], None], on_lost: Callable[[], Awaitable[None]]
+    ) -> None:
+        self.up = asyncio.Event()
+        self._state = state
+        self._on_report = on_report
+        self._on_lost = on_lost
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._closing = False
+
+    async def connect(self) -> Hello:
+        """Reach the keeper, or start one; its first words.
+
+        Raises:
+            Unavailable: ``keeper_silent``: it does not answer.
+        """
+        for _ in range(ATTEMPTS):
+            connection = _reach(self._state) or await asyncio.to_thread(self._spawn)
+            self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=LONGEST_LINE)
+            said = await self._first_line(self._reader)
+            if said is None:
+                break
+            if said:
+                self.up.set()
+                return _hello(said)
+            self.drop()
+        message = f"the process that holds this node's jobs does not answer; see {self._state}/keeper.log"
+        raise Unavailable("keeper_silent", message)
+
+    @staticmethod
+    async def _first_line(reader: asyncio.StreamReader) -> bytes | None:
+        """What it says; empty if it has ended, None if it does nothing."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await reader.readline()
+        except TimeoutError:
+            return None
+        except OSError:
+            return b""
+
+    async def run(self) -> None:
+        """Pass on what happens until :meth:`close`; a keeper that was killed is replaced."""
+        while True:
+            await self._listen()
+            self.up.clear()
+            if self._closing:
+                return
+            log.error("the process that held this node's jobs has ended; its jobs are lost")
+            self.drop()
+            await self._on_lost()
+            await self.connect()
+
+    async def _listen(self) -> None:
+        if self._reader is None:
+            return
+        with suppress(OSError):
+            while said := await self._reader.readline():
+                told = read_tell(said)
+                if isinstance(told, Happened):
+                    self._on_report(told.report)
+
+    def ask(self, message: Ask) -> None:
+        """Ask for something; lost if the keeper is, which :meth:`run` then notices."""
+        if self._writer is not None:
+            self._writer.write(line(message))
+
+    async def close(self) -> None:
+        """Let go of a keeper that keeps nothing any more, and wait for its end."""
+        self._closing = True
+        if self._writer is not None:
+            self._writer.close()
+            with suppress(OSError):
+                await self._writer.wait_closed()
+        if self._keeper is not None:
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._keeper.wait, END_S)
+
+    def drop(self) -> None:
+        """Let go of it, whatever it keeps."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._keeper is not None and self._keeper.poll() is None:
+            self._keeper.returncode = 0  # it outlives us, and that is no leak
+
+    def _spawn(self) -> socket.socket:
+        """Start a keeper on a socket that listens already; a connection to it."""
+        with _directory(self._state) as path, (self._state / "keeper.log").open("ab") as output:
+            Path(path).unlink(missing_ok=True)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+                os.fchmod(listening.fileno(), 0o600)
+                listening.bind(path)
+                listening.listen()
+                self._keeper = subprocess.Popen(  # noqa: S603 - our own command
+                    _command(self._state, listening.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd="/",
+                    pass_fds=[listening.fileno()],
+                    start_new_session=True,
+                )
+        connection = _reach(self._state)
+        if connection is None:
+            raise Unavailable("keeper_silent", f"no keeper listens in {self._state}; see keeper.log there")
+        return connection
+
+
+def _command(state: Path, descriptor: int) -> list[str]:
+    return [sys.executable, "-P", "-m", "rankd.services.keeper", str(state), str(descriptor)]
+
+
+@contextmanager
+def _directory(state: Path) -> Iterator[str]:
+    """A path of the socket that is never too long for one."""
+    descriptor = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+def _reach(state: Path) -> socket.socket | None:
+    """A connection to the keeper that is there; None without one."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _directory(state) as path:
+            connection.connect(path)
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def _hello(said: bytes) -> Hello:
+    told = read_tell(said)
+    if not isinstance(told, Hello):
+        raise Unavailable("keeper_silent", "the process that holds this node's jobs speaks another language")
+    return told
