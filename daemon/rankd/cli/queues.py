@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tree."""
     found = open_source(arguments).queues()
     rows = [row for row in found if not arguments.partition or row["partition"] in arguments.partition]
-    rows.sort(key=lambda row: (row["partition"], row["path"].split(".")))  # root.a.b belongs before root.a-x
+    rows = in_order(rows)
     if arguments.json:
         print_json(rows)
         return 0
@@ -40,6 +40,21 @@ def run(arguments: argparse.Namespace) -> int:
         used.insert(1, column_of("partition", "PARTITION"))
     print_table([field.column() for field in used], table_rows(used, rows), header=not arguments.noheader)
     return 0
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Queues below their parents, as the parents order them; those with nothing pending behind, by name."""
+    rank = {
+        (row["partition"], row["path"]): (row["place"] is None, row["place"] or 0, row["path"].rpartition(".")[2])
+        for row in rows
+    }
+
+    def key(row: Row) -> tuple[str, list[tuple[bool, int, str]]]:
+        names = row["path"].split(".")
+        above = (".".join(names[:depth]) for depth in range(1, len(names) + 1))
+        return row["partition"], [rank.get((row["partition"], path), (True, 0, path)) for path in above]
+
+    return sorted(rows, key=key)
 
 
 def fields() -> list[Field]:
@@ -51,14 +66,22 @@ def fields() -> list[Field]:
         column_of("offset", "OFFSET", numeric=True),
         Field("SORT", _sort),
         Field("SHARE", lambda row: row["share"], lambda row: f"{row['share']:.4f}", numeric=True),
+        column_of("ahead_by", "AHEAD BY", none="-"),
         column_of("pending_jobs", "PENDING", numeric=True),
+        Field("APPS", _applications, numeric=True),
         Field("ALLOCATED", _amounts("allocated")),
+        Field("GUARANTEED", _amounts("guaranteed")),
         Field("MAX", _amounts("max")),
     ]
 
 
 def _sort(row: Row) -> str:
     return f"{row['sort_policy']}{'' if row['sort_priority'] == 'enabled' else ' (no priority)'}"
+
+
+def _applications(row: Row) -> str:
+    """How many run, of how many that may."""
+    return f"{row['applications']}/{row['maxapplications']}" if row["maxapplications"] else str(row["applications"])
 
 
 def _amounts(name: str) -> Callable[[Row], str]:

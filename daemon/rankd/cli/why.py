@@ -25,6 +25,9 @@ _REASONS = {
     "resources": "there is no room now",
     "no node fits": "no node could ever hold it",
     "queue quota": "its queue is at its maximum",
+    "user limit": "its user or group is at a limit",
+    "application waiting": "its application waits for its turn",
+    "not eligible": "it waits nowhere",
 }
 
 
@@ -55,7 +58,7 @@ def explained(answer: dict[str, Any]) -> list[str]:
     if answer["state"] != "pending":
         where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
         return [f"{name} is {answer['state']}{where}; only waiting jobs have a place in the queue."]
-    lines = [*_place(name, answer), *_neighbours(answer)]
+    lines = [*_place(name, answer), *_queues(answer), *_neighbours(answer)]
     reason = answer["reason"]
     if reason:
         fact = f" ({answer['reason_fact']})" if answer["reason_fact"] else ""
@@ -82,6 +85,20 @@ def _place(name: str, answer: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _queues(answer: dict[str, Any]) -> list[str]:
+    """What fences and offsets on the way up make of the priority."""
+    lines = []
+    for row in answer["path"]:
+        if row["shows"] == row["without"]:
+            continue
+        parent = row["queue"].rpartition(".")[0]
+        fenced = row["policy"] == "fence"
+        by = f"the fence of {row['queue']}" if fenced else f"the offset {row['offset']:+d} of {row['queue']}"
+        effect = "held back" if row["shows"] < row["without"] else "lifted"
+        lines.append(f"In {parent} it is {effect} by {by}: it counts {row['shows']} there, {row['without']} without.")
+    return lines
+
+
 def _neighbours(answer: dict[str, Any]) -> list[str]:
     lines = []
     for side in ("above", "below"):
@@ -92,12 +109,20 @@ def _neighbours(answer: dict[str, Any]) -> list[str]:
         subject = f"Just {side} is job {other['id']} of {other['user']} with {other['priority']}"
         whose = "it goes first" if side == "above" else "this one goes first"
         lines.append(f"{subject} ({other['difference']:+d}): {whose} {decision}.")
+        lines += _meeting(other["meets"]) if other["decided_by"] == "queue" else []
         parts = [f"{name} {points:+.2f}" for name, points in other["parts"].items() if abs(points) >= 0.005]
         if parts:
             lines.append(f"  its difference: {', '.join(parts)}")
     if answer["rank"] == 1:
         lines.append("Nothing is above it.")
     return lines
+
+
+def _meeting(meets: dict[str, Any] | None) -> list[str]:
+    if meets is None:
+        return []
+    shown = [f"{row['queue']} shows {row['shows']}" for row in (meets["this"], meets["other"])]
+    return [f"  in {meets['queue']}, {shown[0]} of this job and {shown[1]} of the other"]
 
 
 def _decision(other: dict[str, Any], first: dict[str, Any]) -> str:

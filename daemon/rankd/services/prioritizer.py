@@ -110,6 +110,7 @@ class Prioritizer:
         self._shown: list[FactorColumn] = []
         self._last_event: RankingEvent | None = None
         self._last_good: dict[str, FactorValues] = {}
+        self._waiting: frozenset[int] | None = None
 
     async def healthy(self) -> str:
         """Ready once it has made a generation visible.
@@ -195,8 +196,7 @@ class Prioritizer:
             durations=durations,
             new_views=columns != self._shown,
         )
-        held = ranking.held_back
-        await self._database.write(lambda c: save_waiting_applications(c, record.number, held), role=ROLE)
+        await self._save_waiting(record.number, ranking.held_back)
         for stage in await asyncio.to_thread(lambda: list(stages(record))):
             await self._database.write(stage, role=ROLE)
         self._source.settle(record.settlement.associations)
@@ -208,6 +208,12 @@ class Prioritizer:
             jobs=len(ranking.ids),
         )
         self._number, self._shown, self._source.new_jobs = record.number, columns, 0
+
+    async def _save_waiting(self, number: int, waiting: frozenset[int]) -> None:
+        """Nothing to write where nothing waits, nor did at the last generation that this process made."""
+        if waiting or self._waiting != waiting:
+            await self._database.write(lambda c: save_waiting_applications(c, number, waiting), role=ROLE)
+        self._waiting = waiting
 
     def _columns(self, failed: set[str]) -> list[FactorColumn]:
         """What the views show; values that a failed factor kept from an earlier pass are no formula's."""

@@ -19,9 +19,6 @@ from rankd.core.model.application import (
     Life,
 )
 
-KEPT = 3
-"""So many generations' waiting applications are kept, for readers that began before the newest."""
-
 _LEFT = "SELECT 1 FROM jobs WHERE application_id = ? AND state IN ('pending', 'allocated', 'running') LIMIT 1"
 
 
@@ -113,10 +110,11 @@ def overdue_applications(connection: Connection, now: float) -> dict[int, Applic
 
 
 def save_waiting_applications(connection: Connection, generation: int, waiting: Iterable[int]) -> None:
-    """The applications whose jobs a generation that is about to be stored does not rank; the last ones are kept."""
+    """The applications whose jobs a generation that is about to be stored does not rank; the last ones stay."""
     connection.exec_driver_sql(
-        "DELETE FROM generation_waiting_applications WHERE generation >= ? OR generation <= ?",
-        (generation, generation - KEPT),
+        "DELETE FROM generation_waiting_applications WHERE generation >= ? OR generation <"
+        " (SELECT max(generation) FROM generation_waiting_applications WHERE generation < ?)",
+        (generation, generation),
     )
     rows = [(generation, id_) for id_ in sorted(waiting)]
     if rows:

@@ -6,9 +6,17 @@ are of one generation.
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 from rankd.core.errors import Refused
+from rankd.core.model.queue import QueueProperties
+from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.look import Reader, Row, fetch, priorities
 from rankd.wire.message import JobFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def why(connection: Reader, job_id: int) -> Row:
@@ -17,22 +25,46 @@ def why(connection: Reader, job_id: int) -> Row:
     Raises:
         Refused: ``unknown_job``.
     """
-    found = fetch(
-        connection, 'SELECT id, "user", state, queue, reason, reason_fact, nodelist FROM job WHERE id = ?', [job_id]
-    )
+    columns = 'id, "user", state, queue, partition, reason, reason_fact, nodelist'
+    found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
     if not found:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
-    answer = found[0] | {"rank": None, "of": None, "above": None, "below": None}
+    answer = found[0] | {"rank": None, "of": None, "above": None, "below": None, "path": []}
     rows = priorities(connection, JobFilter(id=job_id))
     if not rows:
         return answer
     own = rows[0]
     answer |= {name: own[name] for name in _PLACE}
+    answer["path"] = path = _path(connection, answer.pop("partition"), own["queue"], own["priority"])
     answer["of"] = fetch(connection, "SELECT jobs FROM generation WHERE number = ?", [own["generation"]])[0]["jobs"]
     if own["rank"] is not None:
         for side, rank in (("above", own["rank"] - 1), ("below", own["rank"] + 1)):
-            answer[side] = _neighbour(connection, own, rank)
+            answer[side] = _neighbour(connection, own, rank, path)
     return answer
+
+
+def _path(connection: Reader, partition: str, queue: str, priority: int) -> list[Row]:
+    """The queues from the job's leaf up to below root: what each shows of the job to the queue above it.
+
+    ``shows`` is what counts there, ``without`` what would without this queue's own fence or offset.
+    """
+    names = queue.split(".")
+    paths = [".".join(names[:depth]) for depth in range(len(names), 1, -1)]
+    sql = (
+        "SELECT path, policy, offset FROM queue_priority"
+        " WHERE partition = ? AND path IN (SELECT value FROM json_each(?))"
+    )
+    settings = {row["path"]: row for row in fetch(connection, sql, [partition, json.dumps(paths)])}
+    shown = []
+    for path in paths:
+        if path not in settings:  # removed from the configuration
+            return []
+        row = settings[path]
+        properties = QueueProperties(priority_policy=row["policy"], priority_offset=row["offset"])
+        lifted = lifted_priority(priority, properties)
+        shown.append({"queue": path, **{k: row[k] for k in ("policy", "offset")}, "shows": lifted, "without": priority})
+        priority = priority if lifted is None else lifted
+    return shown
 
 
 _PLACE = (
@@ -48,8 +80,11 @@ _PLACE = (
 )
 
 
-def _neighbour(connection: Reader, own: Row, rank: int) -> Row | None:
-    """The job at a rank, and by how many points it differs from ours, part by part (positive: it has more)."""
+def _neighbour(connection: Reader, own: Row, rank: int, path: Sequence[Row]) -> Row | None:
+    """The job at a rank, and by how many points it differs from ours, part by part (positive: it has more).
+
+    ``meets``: where jobs are of different queues, the queue in which theirs meet, and what each shows there.
+    """
     job_id = _at_rank(connection, own["generation"], rank)
     rows = priorities(connection, JobFilter(id=job_id)) if job_id is not None else []
     if not rows:
@@ -68,7 +103,17 @@ def _neighbour(connection: Reader, own: Row, rank: int) -> Row | None:
         "difference": other["priority"] - own["priority"],
         "parts": parts,
         "decided_by": _decided_by(own, other),
+        "meets": _meeting(connection, path, other),
     }
+
+
+def _meeting(connection: Reader, path: Sequence[Row], other: Row) -> Row | None:
+    theirs = _path(connection, other["partition"], other["queue"], other["priority"])
+    apart = {row["queue"] for row in path} ^ {row["queue"] for row in theirs}
+    mine, its = ([row for row in rows if row["queue"] in apart] for rows in (path, theirs))
+    if not mine or not its:
+        return None
+    return {"queue": mine[-1]["queue"].rpartition(".")[0], "this": mine[-1], "other": its[-1]}
 
 
 def _decided_by(own: Row, other: Row) -> str:

@@ -43,11 +43,23 @@ JOB_COLUMNS = frozenset(
 )
 """Columns of ``job_priority`` that a factor's name must not hide: such a factor's column gets ``_factor`` behind it."""
 
-_REASON = """CASE
+_LETS_OTHERS_IN_FIRST = """j.application_id IS NOT NULL AND EXISTS (
+            SELECT 1 FROM generation_waiting_applications h WHERE h.application_id = j.application_id AND h.generation
+                = (SELECT number FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1))"""
+
+_REASON = f"""CASE
         WHEN j.state <> 'pending' THEN NULL
         WHEN j.held OR j.urgency = 0 THEN 'held'
         WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
+        WHEN NOT q.configured THEN 'not eligible'
+        WHEN {_LETS_OTHERS_IN_FIRST} THEN 'application waiting'
         ELSE w.reason END"""
+
+_REASON_FACT = f"""CASE
+        WHEN j.state <> 'pending' OR j.held OR j.urgency = 0 OR j.blocked_by IS NOT NULL THEN NULL
+        WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
+        WHEN {_LETS_OTHERS_IN_FIRST} THEN 'one new application at a time is let into ' || q.path
+        ELSE w.fact END"""
 
 
 def _in_cores(column: str) -> str:
@@ -59,7 +71,7 @@ def _in_cores(column: str) -> str:
 _JOB = f"""CREATE VIEW job AS
 SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
     j.state, {_REASON} AS reason,
-    CASE WHEN j.state = 'pending' AND NOT j.held AND j.blocked_by IS NULL THEN w.fact END AS reason_fact,
+    {_REASON_FACT} AS reason_fact,
     j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
     j.nodes, j.min_nodes, j.nodes * j.vcore / 1000.0 AS cores,
     {_in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
@@ -107,11 +119,18 @@ _GENERATION = """CREATE VIEW generation AS
 SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures FROM generations"""
 
 _QUEUE_PRIORITY = f"""CREATE VIEW queue_priority AS
+WITH running AS (
+    SELECT l.partition, l.path, count(DISTINCT coalesce(-j.application_id, j.id)) AS applications
+    FROM allocations a JOIN jobs j ON j.allocation_id = a.id JOIN queues l ON l.id = j.queue_id
+    WHERE a.ended_at IS NULL GROUP BY l.id)
 SELECT q.path, q.partition, q.policy, q.offset,
     CASE WHEN q.sort_priority THEN 'enabled' ELSE 'disabled' END AS sort_priority, q.sort_policy,
     v.priority, coalesce(v.share, 0.0) AS share, coalesce(v.pending_jobs, 0) AS pending_jobs,
     coalesce(v.pending, '{{}}') AS pending, coalesce(v.allocated, '{{}}') AS allocated,
     {_in_cores("q.max")} AS max, {_in_cores("q.guaranteed")} AS guaranteed,
+    q.is_leaf, q.maxapplications, q.dynamic,
+    (SELECT coalesce(sum(r.applications), 0) FROM running r WHERE r.partition = q.partition
+        AND (r.path = q.path OR substr(r.path, 1, length(q.path) + 1) = q.path || '.')) AS applications,
     v.generation
 FROM queues q
 LEFT JOIN generation_queues v

@@ -267,8 +267,10 @@ def test_an_infinite_level_fair_share_is_inf_in_tables_and_json(tmp_path, rankd)
 
 def test_queues_are_a_tree_in_cores(rankd):
     lines = rankd("queues").splitlines()
-    assert [line[:6].rstrip() for line in lines] == ["QUEUE", "root", "  B", "  a"]
-    assert lines[3].split() == ["a", "5000", "default", "0", "fifo", "0.2500", "1", "vcore=3", "vcore=4"]
+    assert [line[:6].rstrip() for line in lines] == ["QUEUE", "root", "  a", "  B"]
+    assert lines[2].split() == [
+        "a", "5000", "default", "0", "fifo", "0.2500", "-", "1", "1", "vcore=3", "-", "vcore=4",
+    ]  # fmt: skip
 
 
 def test_the_database_is_asked_in_sql(rankd):
