@@ -74,6 +74,15 @@ def _add_agent(subparsers: Subparsers) -> None:
     parser.add_argument("--partition", default="default", help="the nodes' partition")
     parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
     parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
+    parser.add_argument(
+        "--run-as",
+        choices=["submitter", "agent"],
+        help="whose rights jobs have: their users' (usual, and possible, for root only), or the agent's",
+    )
+    parser.add_argument(
+        "--otherwise-as", metavar="USER", help="with --run-as submitter: who runs jobs of users unknown here"
+    )
+    parser.add_argument("--no-limits", action="store_true", help="don't hold jobs to their memory and cores by cgroups")
 
 
 def weight(text: str) -> tuple[str, float]:
@@ -135,6 +144,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
     """Run jobs until stopped."""
     _need(arguments, "nats")
     from rankd.services import agent
+    from rankd.services.agent_identity import RunAs, usual_mode
 
     options = agent.AgentOptions(
         nats=arguments.nats,
@@ -145,6 +155,8 @@ def run_agent(arguments: argparse.Namespace) -> int:
         partition=arguments.partition,
         resources=arguments.resources,
         labels=arguments.labels,
+        run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as),
+        limited=not arguments.no_limits,
     )
     return _serve(arguments, "agent", lambda stop: agent.run(options, stop))
 

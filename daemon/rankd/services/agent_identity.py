@@ -15,6 +15,11 @@ AGENT: Literal["agent"] = "agent"
 SUBMITTER: Literal["submitter"] = "submitter"
 
 
+def usual_mode() -> Literal["agent", "submitter"]:
+    """Of an agent that is not told otherwise: everybody has their own rights where that can be."""
+    return SUBMITTER if os.geteuid() == 0 else AGENT
+
+
 class RunAs(msgspec.Struct, frozen=True, kw_only=True):
     """The rule of an agent.
 

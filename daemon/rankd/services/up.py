@@ -101,7 +101,8 @@ class _Machine:
         place = ["--nats", self._url, "--db", str(self._db), "--config", str(self._options.config.absolute())]
         commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
         if self._options.local_agent:
-            commands.append(("agent", [*rankd, *self._agent(self._options.agent_name, "agent")]))
+            local = self._agent(self._options.agent_name, "agent")
+            commands.append(("agent", [*rankd, *local, "--run-as", "agent"]))
         if self._options.simulate:
             simulated = self._agent("sim", "agent-sim")
             more = ["--simulate", str(self._options.simulate), "--labels", "simulated=true"]
