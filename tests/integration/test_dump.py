@@ -22,7 +22,7 @@ from rankd.core.errors import Unavailable
 from rankd.core.model.association import Association
 from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
-from rankd.core.model.queue import QueueProperties
+from rankd.core.model.queue import Partition, QueueProperties
 from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.services.prioritizer import Prioritizer
 from rankd.services.ranking_source import RankingSource
@@ -55,33 +55,42 @@ QUEUES = {
                     ],
                 }
             ],
-        }
+        },
+        {"name": "big", "queues": [{"name": "root", "queues": [{"name": "a"}, {"name": "c"}]}]},
     ]
 }
-LEAVES = ("root.a", "root.b.x", "root.b.y")
+BILLING = {"vcore": 1.0, "memory": 2.0**-30}
+LEAVES = [*(("default", path) for path in ("root.a", "root.b.x", "root.b.y")), ("big", "root.a"), ("big", "root.c")]
+NODES = {"default": ("n0", "n1", "n2"), "big": ("b0", "b1")}
 ROOT = parent(
     "root",
     leaf("root.a", properties=QueueProperties(priority_offset=500, priority_factor=2.0)),
     parent("root.b", leaf("root.b.x"), leaf("root.b.y"), properties=QueueProperties(priority_policy="fence")),
 )
+BIG = parent("root", leaf("root.a"), leaf("root.c"))
 RANKD = [sys.executable, "-m", "rankd"]
 ADMIN = Submitter("admin", privileged=True)
 
 
-def settings(algorithm):
+def settings(algorithm, **given):
     weights = {"fairshare": 10000.5, "age": 1000.0, "size": 333.3, "qos": 777.7, "queue": -5.5, "user": 99.9}
-    fairshare = FairshareSettings(algorithm=algorithm, half_life_s=5000.0)
-    return PrioritySettings(weights=weights, max_age_s=9000.0, fairshare=fairshare)
+    weights |= {"association": 12.3, "resource.memory": 45.6}
+    fairshare = FairshareSettings(algorithm=algorithm, dampening=1.7, half_life_s=5000.0, billing=BILLING)
+    return PrioritySettings(weights=weights, max_age_s=9000.0, fairshare=fairshare, **given)
 
 
-def configured(algorithm):
+def configured(algorithm, **given):
     accounts = [Association(account="physics", shares=3.0), Association(account="lab", shares=2.0)]
     users = [
-        Association(account=account, user=user, shares=place + 1.0, usage=1e5 / 3 * place, usage_at=NOW - 777.7)
+        Association(
+            account=account, user=user, shares=place + 1.0, usage=1e5 / 3 * place, usage_at=NOW - 777.7, priority=place
+        )
         for place, (account, user) in enumerate(USERS)
     ]
     qos = [Qos(name="normal", priority=3), Qos(name="high", priority=10, usage_factor=1.7), Qos(name="odd", factor=0.3)]
-    return configuration(root=ROOT, associations=[*accounts, *users], priority=settings(algorithm), qos=qos)
+    partitions = (Partition(root=ROOT), Partition(name="big", root=BIG))
+    priority = settings(algorithm, **given)
+    return configuration(partitions=partitions, associations=[*accounts, *users], priority=priority, qos=qos)
 
 
 class Live:
@@ -102,11 +111,11 @@ class Live:
             await story(self)
 
     def _add_nodes(self, connection):
-        for place in range(3):
+        for place, (partition, name) in enumerate((p, name) for p, names in NODES.items() for name in names):
             given = NodeRegistration(
-                resources={"vcore": 6 + place, "memory": "8Gi"}, labels={"n": str(place)}, agent="a"
+                partition=partition, resources={"vcore": 6 + place, "memory": "8Gi"}, labels={"n": name}, agent="a"
             )
-            register_node(connection, f"n{place}", given, NOW)
+            register_node(connection, name, given, NOW)
         set_state(connection, "n2", NodeState.DRAINING, NOW, "test")
 
     async def submit(self, count):
@@ -117,18 +126,24 @@ class Live:
     def _insert(self, connection):
         draw = self.chance
         account, user = draw.choice(USERS)
+        partition, queue = draw.choice(LEAVES)
         job = accepted(
-            user, account=account, queue=draw.choice(LEAVES), qos=draw.choice(["normal", "high", "odd"]),
+            user, account=account, partition=partition, queue=queue, qos=draw.choice(["normal", "high", "odd"]),
             class_value=draw.choice([0, 0, 700]), urgency=draw.choice([16, 16, 3, 24, 31]),
             nodes=draw.choice([1, 1, 2]), held=draw.random() < 0.1,
             resources={"vcore": draw.choice([500, 1000, 2500]), "memory": 2**30},
             request={
+                "time_limit_s": draw.choice([None, 90.0, 3601.5]),
                 "application": draw.choice([None, None, "one", "two"]),
                 "begin_at": draw.choice([None, None, None, NOW + 1e6, self.now + 5]),
                 "depends_on": draw.choice([[], [], [], [{"type": "afterany", "job": 1}]]),
             },
         )  # fmt: skip
-        insert_jobs(connection, [NewJob(accepted=job, actor=user, at=self.now)], self.catalog)
+        [number] = insert_jobs(connection, [NewJob(accepted=job, actor=user, at=self.now)], self.catalog)
+        if draw.random() < 0.1:
+            columns = {"fixed_priority": draw.choice([-3, 5000]), "fixed_by": "admin"}
+            change = Change(job=number, state=State.PENDING, event=Event.UPDATE, actor="admin", columns=columns)
+            apply_changes(connection, [change], self.now)
 
     async def happen(self, count):
         for _ in range(count):
@@ -136,25 +151,32 @@ class Live:
             await self.database.write(self._change)
 
     def _change(self, connection):
-        kind = self.chance.choice(["start", "start", "end", "requeue", "hold", "release", "cancel"])
-        wanted = "j.state = 'pending'" if kind in ("start", "hold", "release", "cancel") else "j.state = 'allocated'"
+        kind = self.chance.choice(["start", "start", "begin", "end", "requeue", "hold", "release", "cancel"])
+        wanted = "j.state IN ('allocated', 'running')" if kind in ("end", "requeue") else "j.state = 'pending'"
+        if kind == "begin":
+            wanted = "j.state = 'allocated'"
         rows = connection.exec_driver_sql(
-            f"SELECT j.id, j.revision, j.allocation_id, j.nodes FROM jobs j WHERE {wanted} ORDER BY j.id"
+            "SELECT j.id, j.revision, j.allocation_id, j.nodes, q.partition FROM jobs j"
+            f" JOIN queues q ON q.id = j.queue_id WHERE {wanted} ORDER BY j.id"
         ).all()
         if not rows:
             return
-        job, revision, allocation, nodes = self.chance.choice(rows)
+        job, revision, allocation, nodes, partition = self.chance.choice(rows)
+        names = NODES[partition][:nodes]
         if kind == "start":
-            names = tuple(f"n{place}" for place in range(nodes))
             new = NewAllocation(
                 job=job, revision=revision, nodes=names, resources={"vcore": 500}, charge_rate=0.7, generation=1, rank=1
             )
             commit_allocations(connection, [new], 1, self.now)
+        elif kind == "begin":
+            for name in names:
+                report = Report(allocation=allocation, job=job, kind="started", at=self.now)
+                take_reports(connection, [(name, report)], 3, self.now)
         elif kind in ("end", "requeue"):
             cause = {"exit_status": 0} if kind == "end" else {"cause": "node_lost"}
-            for place in range(nodes):
+            for name in names:
                 report = Report(allocation=allocation, job=job, kind="ended", at=self.now, **cause)
-                take_reports(connection, [(f"n{place}", report)], 3, self.now)
+                take_reports(connection, [(name, report)], 3, self.now)
         else:
             act(connection, [job], ADMIN, self.now, {"hold": hold, "release": release, "cancel": cancel}[kind])
 
@@ -197,9 +219,10 @@ def assert_same_groups(result, shares, queues):
         same = found[row["account"], row["user"]]
         assert (same["usage"], same["shares_norm"]) == (row["usage"], row["shares_norm"])
         assert (same["usage_effective"], same["fairshare"]) == (row["usage_effective"], row["fairshare"])
-    by_path = {row["path"]: row for row in result["queues"]}
+        assert same["level_fairshare"] == row["level_fairshare"]
+    by_path = {(row.get("partition", "default"), row["path"]): row for row in result["queues"]}
     for row in queues:
-        same = by_path[row["path"]]
+        same = by_path[row["partition"], row["path"]]
         assert (same["priority"], same["share"]) == (row["priority"], row["share"])
         assert {k: v for k, v in same["pending"].items() if v} == {k: v for k, v in row["pending"].items() if v}
 
@@ -207,12 +230,14 @@ def assert_same_groups(result, shares, queues):
 @pytest.mark.parametrize("algorithm", ["fair_tree", "classic"])
 @pytest.mark.parametrize("seed", range(4))
 def test_evaluating_a_dump_gives_the_newest_generations_numbers(tmp_path, seed, algorithm):
-    path, config = new_database(tmp_path), configured(algorithm)
+    assert_dump_is_live(new_database(tmp_path), configured(algorithm), seed)
 
+
+def assert_dump_is_live(path, config, seed):
     async def story(live):
-        await live.submit(25)
+        await live.submit(30)
         await live.rank()
-        await live.happen(12)
+        await live.happen(20)
         await live.submit(5)
         await live.rank()
 
@@ -222,6 +247,20 @@ def test_evaluating_a_dump_gives_the_newest_generations_numbers(tmp_path, seed, 
     assert_same_jobs(result, rows, whole=True)
     assert_same_groups(result, shares, queues)
     assert found.generation == 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("policy", ["class", "fcfs"])
+def test_evaluating_a_dump_gives_the_numbers_of_other_policies(tmp_path, policy, seed):
+    path, config = new_database(tmp_path), configured("fair_tree", policy=policy)
+    assert_dump_is_live(path, config, seed)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("favor", "relative"), [("small", False), ("small", True), ("large", True)])
+def test_evaluating_a_dump_gives_the_numbers_of_size_variants(tmp_path, favor, relative, seed):
+    path, config = new_database(tmp_path), configured("classic", favor=favor, size_relative_to_time=relative)
+    assert_dump_is_live(path, config, seed)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -50,7 +50,8 @@ FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e
 _RANKED = "SELECT i.value AS job FROM ranking_chunks c, json_each(c.ids) i WHERE c.generation = ?"
 
 _APPLICATIONS = """
-SELECT p.name AS id, q.path AS queue, p.created_at, p.state FROM applications p JOIN queues q ON q.id = p.queue_id
+SELECT p.name AS id, q.path AS queue, q.partition, p.created_at, p.state
+FROM applications p JOIN queues q ON q.id = p.queue_id
 WHERE p.name IN (SELECT value FROM json_each(?)) ORDER BY p.id"""
 
 _ALLOCATIONS = """
@@ -176,8 +177,11 @@ def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int]]:
             jobs.append(row)
         elif before := _before(row, events[row["id"]], revision, is_ranked=row["id"] in ranked):
             jobs.append(before)
+    there = {job["id"] for job in jobs}
     updated = [
-        job for job, own in events.items() if any(e["event"] == Event.UPDATE and e["id"] > revision for e in own)
+        job
+        for job, own in events.items()
+        if job in there and any(e["event"] == Event.UPDATE and e["id"] > revision for e in own)
     ]
     return jobs, updated
 
@@ -241,9 +245,9 @@ def _depended_on(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
 
 def _applications(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
     """Those that any of the jobs belongs to."""
-    named = {(job["queue"], job["application"]) for job in jobs if job["application"] is not None}
-    rows = fetch(connection, _APPLICATIONS, [_list({name for _, name in named})])
-    return [row for row in rows if (row["queue"], row["id"]) in named]
+    named = {(job["partition"], job["queue"], job["application"]) for job in jobs if job["application"] is not None}
+    rows = fetch(connection, _APPLICATIONS, [_list({name for *_, name in named})])
+    return [row for row in rows if (row["partition"], row["queue"], row["id"]) in named]
 
 
 def _allocations(connection: Reader, jobs: Sequence[Row]) -> list[Row]:

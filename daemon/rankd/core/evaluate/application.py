@@ -107,10 +107,11 @@ def _first_submissions(jobs: Sequence[Job], now: float) -> dict[Key, float]:
 
 def _queue_of(entry: ApplicationEntry, place: int, forest: Forest, problems: list[Problem]) -> int:
     wanted = entry.queue or DEFAULT_QUEUE
-    queue = forest.find(wanted)
+    queue = forest.find(wanted, None if entry.partition is None else (entry.partition,))
     if queue is not None and queue.is_leaf:
         return forest.id_of(queue)
-    message = f"'{wanted}' is no leaf queue; name one that queues has"
+    where = "" if entry.partition is None else f" of the partition '{entry.partition}'"
+    message = f"'{wanted}' is no leaf queue{where}; name one that queues has"
     problems.append(Problem(path=f"$.applications[{place}].queue", message=message))
     return NO_GROUP
 

@@ -45,10 +45,14 @@ class NodeEntry(_Section, frozen=True, kw_only=True):
 
 
 class ApplicationEntry(_Section, frozen=True, kw_only=True):
-    """An application. ``created_at`` None: with its first job. ``used``, ``pending`` None: what its jobs say."""
+    """An application. ``created_at`` None: with its first job. ``used``, ``pending`` None: what its jobs say.
+
+    ``partition`` None: the first that has its queue.
+    """
 
     id: Id
     queue: str | None = None
+    partition: str | None = None
     created_at: float | None = None
     state: str = "running"
     used: Amounts | None = None

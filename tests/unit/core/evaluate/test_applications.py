@@ -84,6 +84,21 @@ def test_the_same_id_in_another_queue_is_another_application(decide, tree):
     assert decision["application_order"] == {"root.a": ["x"], "root.b": ["x"]}
 
 
+def test_the_same_queue_in_another_partition_has_applications_of_its_own(decide, refuse):
+    root = {"name": "root", "queues": [{"name": "a"}]}
+    queues = {"partitions": [{"name": "one", "queues": [root]}, {"name": "two", "queues": [root]}]}
+    jobs = [{"id": place, "queue": "root.a", "partition": place, "application": "x"} for place in ("one", "two")]
+    listed = [
+        {"id": "x", "queue": "root.a", "partition": "two", "created_at": NOW - 9},
+        {"id": "x", "queue": "root.a", "created_at": NOW},
+    ]
+    assert decide(jobs=jobs, queues=queues, applications=listed)["application_order"] == {
+        "root.a": ["x"], "two:root.a": ["x"],
+    }  # fmt: skip
+    listed[1]["partition"] = "three"
+    assert refuse(queues=queues, applications=listed) == ["$.applications[1].queue"]
+
+
 # --- fair ---------------------------------------------------------------------------------------------------
 
 
