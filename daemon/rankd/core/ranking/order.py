@@ -35,7 +35,7 @@ PACKED_BITS = 64
 _APART = 2**33
 """More than two priorities can differ by."""
 
-_NO_LEAF = -1
+NO_LEAF = -1
 
 
 class OrderQueue(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +63,10 @@ class Applications(msgspec.Struct, frozen=True, kw_only=True):
     fair_places: IntArray | None = None
 
 
-class _Subtree(NamedTuple):
+class Subtree(NamedTuple):
     """A queue and all below it: the leaves from ``first`` to before ``last``. ``above``: the parent's properties."""
 
+    queue_id: int
     queue: OrderQueue
     above: QueueProperties
     first: int
@@ -83,7 +84,7 @@ class _Subtree(NamedTuple):
         return self.queue.properties.sort_priority and (self.is_lifted or not self.above.sort_priority)
 
 
-class _Forest:
+class Forest:
     """The queues below some roots: the ``leaves``' indices in pre-order, which are ``disabled``; subtrees by depth.
 
     ``leaf_places`` int64 (n_queues,): each queue's place among the leaves.
@@ -91,11 +92,11 @@ class _Forest:
 
     def __init__(self, queues: Sequence[OrderQueue], roots: Sequence[int]) -> None:
         self.leaves: list[int] = []
-        self.subtrees: dict[int, list[_Subtree]] = {}
+        self.subtrees: dict[int, list[Subtree]] = {}
         for root in roots:
             self._visit(queues, root, QueueProperties(), 0)
         self.disabled = np.array([not queues[leaf].properties.sort_priority for leaf in self.leaves], dtype=bool)
-        self.leaf_places = np.full(len(queues), _NO_LEAF)
+        self.leaf_places = np.full(len(queues), NO_LEAF)
         self.leaf_places[self.leaves] = np.arange(len(self.leaves))
 
     def _visit(self, queues: Sequence[OrderQueue], index: int, above: QueueProperties, depth: int) -> None:
@@ -104,7 +105,7 @@ class _Forest:
             self._visit(queues, child, queue.properties, depth + 1)
         if not queue.children:
             self.leaves.append(index)
-        self.subtrees.setdefault(depth, []).append(_Subtree(queue, above, first, len(self.leaves)))
+        self.subtrees.setdefault(depth, []).append(Subtree(index, queue, above, first, len(self.leaves)))
 
 
 class _Layout(NamedTuple):
@@ -114,7 +115,7 @@ class _Layout(NamedTuple):
     shown: IntArray
     bounds: IntArray
 
-    def spans(self, subtrees: Sequence[_Subtree]) -> tuple[Places, IntArray]:
+    def spans(self, subtrees: Sequence[Subtree]) -> tuple[Places, IntArray]:
         """The positions of these queues' jobs, and beside each the index of its queue among these."""
         starts = self.bounds[[subtree.first for subtree in subtrees]]
         ends = self.bounds[[subtree.last for subtree in subtrees]]
@@ -135,20 +136,48 @@ def order_jobs(
     Several roots (partitions) are merged by the priority they show, then in the order given. O(n log n), once for
     the layout, once for the whole, and per depth once for what is below fences and offsets.
     """
-    forest = _Forest(queues, roots)
+    return sort_jobs(jobs, priorities, Forest(queues, roots), applications, waiting, keep_levels=False).places
+
+
+class JobOrder(NamedTuple):
+    """The order of :func:`order_jobs`, and what decided it.
+
+    ``levels`` int32 (n_depths, n_jobs): by depth from the root's 0 and job, what the queue at that depth on the
+    job's path shows its parent in the job's place; nothing of meaning for jobs that are not in the order, and
+    below a job's leaf.
+    """
+
+    places: Places
+    levels: NDArray[np.int32]
+    forest: Forest
+
+
+def sort_jobs(
+    jobs: JobColumns,
+    priorities: IntArray,
+    forest: Forest,
+    applications: Applications,
+    waiting: BoolArray | None = None,
+    *,
+    keep_levels: bool = True,
+) -> JobOrder:
+    """As :func:`order_jobs`; without ``keep_levels`` these are left empty."""
     ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
     layout = _lay_out(jobs, priorities, ranked, forest, applications)
+    levels = np.empty((len(forest.subtrees), len(jobs) if keep_levels else 0), dtype=np.int32)
     for depth in sorted(forest.subtrees, reverse=True):
         _settle(forest.subtrees[depth], layout)
-    return layout.places[stable_order([-layout.shown])]
+        if keep_levels:
+            levels[depth][layout.places] = layout.shown
+    return JobOrder(layout.places[stable_order([-layout.shown])], levels, forest)
 
 
 def _lay_out(
-    jobs: JobColumns, priorities: IntArray, ranked: BoolArray, forest: _Forest, applications: Applications
+    jobs: JobColumns, priorities: IntArray, ranked: BoolArray, forest: Forest, applications: Applications
 ) -> _Layout:
     """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all)."""
     leaves = forest.leaf_places[jobs.queues]
-    places = np.flatnonzero(ranked & (leaves != _NO_LEAF))
+    places = np.flatnonzero(ranked & (leaves != NO_LEAF))
     places = places[np.argsort(jobs.submitted_at[places], kind="stable")]
     keys: list[IntArray] = []
     of = jobs.applications[places]
@@ -183,7 +212,7 @@ def _entry_places(of: IntArray, submitted_at: FloatArray, applications: Applicat
     return places
 
 
-def _settle(subtrees: Sequence[_Subtree], layout: _Layout) -> None:
+def _settle(subtrees: Sequence[Subtree], layout: _Layout) -> None:
     """Bring queues of one depth into their order, where that is to be done here, and show what their parents see."""
     if needing := [subtree for subtree in subtrees if subtree.is_sorted]:
         spans, owners = layout.spans(needing)
@@ -191,13 +220,13 @@ def _settle(subtrees: Sequence[_Subtree], layout: _Layout) -> None:
         layout.places[spans], layout.shown[spans] = layout.places[order], layout.shown[order]
     if disabled := [subtree for subtree in subtrees if not subtree.queue.properties.sort_priority]:
         spans, owners = layout.spans(disabled)
-        layout.shown[spans] = _best_remaining(layout.shown[spans], owners)
+        layout.shown[spans] = best_remaining(layout.shown[spans], owners)
     if lifted := [subtree for subtree in subtrees if subtree.is_lifted]:
         spans, owners = layout.spans(lifted)
         layout.shown[spans] = _lifted(layout.shown[spans], [subtree.queue.properties for subtree in lifted], owners)
 
 
-def _best_remaining(shown: IntArray, owners: IntArray) -> IntArray:
+def best_remaining(shown: IntArray, owners: IntArray) -> IntArray:
     """The maximum of each position and all behind it of the same owner; owners ascend."""
     apart = owners * _APART
     return np.maximum.accumulate((shown - apart)[::-1])[::-1] + apart
@@ -207,6 +236,11 @@ def _lifted(shown: IntArray, properties: Sequence[QueueProperties], owners: IntA
     """What the parents see: the offset added, or a fence's constant."""
     offsets = np.array([own.priority_offset for own in properties])[owners]
     fenced = np.array([own.priority_policy == "fence" for own in properties])[owners]
+    return lift(shown, offsets, fenced)
+
+
+def lift(shown: IntArray, offsets: IntArray, fenced: BoolArray) -> IntArray:
+    """What the parent sees of a queue that shows so much: the offset added, or a fence's constant."""
     return np.where(fenced, offsets, np.clip(shown + offsets, INT32_MIN, INT32_MAX))
 
 

@@ -18,9 +18,10 @@ from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.application_order import fair_places, held_back, jobs_of, queues_by_id
+from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups
-from rankd.core.ranking.order import Applications, OrderQueue, order_jobs
+from rankd.core.ranking.order import Applications, Forest, JobOrder, OrderQueue, sort_jobs
 from rankd.core.ranking.priority import INT32_MIN, FactorValues, Priorities, compute_priorities
 from rankd.core.ranking.queue_forest import QueueView, roll_up
 from rankd.core.ranking.queue_key import fair_share, lifted_priority, pending_weight
@@ -109,6 +110,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """A generation's content. ``ids`` int64 (n_ranked,) first to run first; ``ranked_priorities`` beside it.
 
     ``held_back``: applications whose jobs are not ranked, since their ``stateaware`` leaf lets others in first.
+    ``groups`` are the values that jobs share; ``base`` is the order for deltas, where it was asked for.
     """
 
     now: float
@@ -117,7 +119,9 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     ranked_priorities: IntArray
     queues: tuple[QueueRow, ...]
     fairshare: FairshareResult
+    groups: Groups
     held_back: frozenset[int] = frozenset()
+    base: BaseOrder | None = None
 
 
 def rank(
@@ -127,8 +131,10 @@ def rank(
     now: float,
     last_good: Mapping[str, FactorValues] | None = None,
     outright: Outright | None = None,
+    *,
+    for_deltas: bool = False,
 ) -> Ranking:
-    """One full pass at ``now``."""
+    """One full pass at ``now``; ``for_deltas``: the result has a ``base``."""
     given = outright or Outright()
     usage = state.usage.at_instant(now, settings.fairshare.half_life_s)
     fairshare = compute(state.tree, usage, settings.fairshare)
@@ -136,15 +142,19 @@ def rank(
     priorities = compute_priorities(context, settings, factors, last_good, given.factors)
     queues = _queue_rows(state, priorities.priorities, given.pending)
     held = held_back(state.jobs, priorities.priorities, state.applications, queues_by_id(state.queues, state.totals))
-    places = _order(state, priorities.priorities, queues, held)
+    applications = _with_fair_places(state)
+    order = _order(state, priorities.priorities, queues, held, applications, keep_levels=for_deltas)
+    fair = np.empty(0, dtype=np.int64) if applications.fair_places is None else applications.fair_places
     return Ranking(
         now=now,
         priorities=priorities,
-        ids=state.jobs.ids[places],
-        ranked_priorities=priorities.priorities[places],
+        ids=state.jobs.ids[order.places],
+        ranked_priorities=priorities.priorities[order.places],
         queues=tuple(queues.values()),
         fairshare=fairshare,
+        groups=context.groups,
         held_back=held,
+        base=BaseOrder(state.jobs, priorities.priorities, order, fair) if for_deltas else None,
     )
 
 
@@ -271,17 +281,30 @@ def _summed_shapes(
     return pending
 
 
-def _order(state: RankingState, priorities: IntArray, rows: Mapping[int, QueueRow], held: frozenset[int]) -> np.ndarray:
+def _with_fair_places(state: RankingState) -> Applications:
+    """The applications, with their places by usage where any use something."""
+    if not state.applications.used:
+        return state.applications
+    places = fair_places(state.applications, queues_by_id(state.queues, state.totals))
+    return msgspec.structs.replace(state.applications, fair_places=places)
+
+
+def _order(
+    state: RankingState,
+    priorities: IntArray,
+    rows: Mapping[int, QueueRow],
+    held: frozenset[int],
+    applications: Applications,
+    *,
+    keep_levels: bool,
+) -> JobOrder:
     queues = [OrderQueue(properties=QueueProperties(), is_root=True)] * _n_queues(state)
     for views, total in zip(state.queues, state.totals, strict=True):
         for queue, view in _order_queues(views, rows, total):
             queues[view.id] = queue
-    roots = [views[0].id for views in state.queues]
-    applications = state.applications
-    if applications.used:
-        places = fair_places(applications, queues_by_id(state.queues, state.totals))
-        applications = msgspec.structs.replace(applications, fair_places=places)
-    return order_jobs(state.jobs, priorities, queues, roots, applications, jobs_of(held, state.jobs) if held else None)
+    forest = Forest(queues, [views[0].id for views in state.queues])
+    waiting = jobs_of(held, state.jobs) if held else None
+    return sort_jobs(state.jobs, priorities, forest, applications, waiting, keep_levels=keep_levels)
 
 
 def _order_queues(

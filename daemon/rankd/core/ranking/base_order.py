@@ -1,0 +1,164 @@
+"""The order of a full pass, kept so that single jobs can be placed in it without sorting it again.
+
+Queue keys stay those of the pass: the children's order, and what jobs of a disabled queue show above it. A job
+that is placed in a disabled queue shows there what it would in a full pass, but never more than the job before it
+nor less than the one behind it, which keep their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
+from rankd.core.ranking.order import NO_LEAF, Applications, JobOrder, best_remaining
+from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
+from rankd.core.ranking.standing import Hierarchy, Standing, earlier, leaf_keys, search, sorted_places
+
+
+class BaseOrder:
+    """``jobs`` and their ``priorities`` (n_jobs,) in the pass, and the ``order`` that it gave them.
+
+    ``fair_places`` are the applications' places by usage in the pass; the applications themselves may be newer ones
+    that hold those of the pass. Immutable but for caches.
+    """
+
+    def __init__(self, jobs: JobColumns, priorities: IntArray, order: JobOrder, fair_places: IntArray) -> None:
+        self.jobs = jobs
+        self.priorities = priorities
+        self.places = order.places
+        self.fair_places = fair_places
+        n_queues = len(order.forest.leaf_places)
+        self.forest = order.forest
+        self.hierarchy = Hierarchy(order.forest, n_queues)
+        self._levels = order.levels
+
+    def __len__(self) -> int:
+        """How many jobs are ranked."""
+        return len(self.places)
+
+    @cached_property
+    def ids(self) -> IntArray:
+        """The jobs' ids, first to run first."""
+        return self.jobs.ids[self.places]
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int32]:
+        """By a job's place in the columns its rank, from 1; 0 where it has none."""
+        ranks = np.zeros(len(self.jobs), dtype=np.int32)
+        ranks[self.places] = np.arange(1, len(self.places) + 1, dtype=np.int32)
+        return ranks
+
+    @cached_property
+    def _shown(self) -> NDArray[np.int32]:
+        """What the roots show for each rank; negative, so that it never falls."""
+        shown: NDArray[np.int32] = np.invert(self._levels[0][self.places])
+        return shown
+
+    @cached_property
+    def by_leaf(self) -> tuple[IntArray, IntArray]:
+        """The ranks less 1, leaf by leaf, and where each leaf's begin, (n_leaves + 1,)."""
+        n_leaves = len(self.hierarchy.above)
+        leaves = self.leaves(self.jobs.queues[self.places])
+        narrow = leaves.astype(np.uint16 if n_leaves < 2**16 else np.int64)  # few bits are sorted much faster
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(leaves, minlength=n_leaves))])
+        return np.argsort(narrow, kind="stable"), bounds
+
+    def leaves(self, queues: IntArray) -> IntArray:
+        """The leaves' places of these queues; NO_LEAF for those that the pass did not know."""
+        known = len(self.hierarchy.leaf_places)
+        return np.where(queues < known, self.hierarchy.leaf_places[np.minimum(queues, known - 1)], NO_LEAF)
+
+    def rank_of(self, ids: IntArray) -> IntArray:
+        """Their ranks, 0 for jobs that have none."""
+        if not len(self.jobs):
+            return np.zeros(len(ids), dtype=np.int64)
+        places = np.minimum(np.searchsorted(self.jobs.ids, ids), len(self.jobs) - 1)
+        return np.where(self.jobs.ids[places] == ids, self.ranks[places], 0).astype(np.int64)
+
+    def keys(self, jobs: JobColumns, priorities: IntArray, applications: Applications) -> FloatArray:
+        """What orders these jobs inside their leaves; ``applications`` hold at least those of the pass."""
+        disabled = self.hierarchy.disabled[jobs.queues]
+        return leaf_keys(jobs, priorities, disabled, applications, self.fair_places)
+
+    def standing(
+        self, leaves: IntArray, priorities: IntArray, keys: FloatArray, applications: Applications
+    ) -> Standing:
+        """Where jobs of these leaves stand.
+
+        In disabled queues they must be all that are placed there, since they count for each other.
+        """
+        chains = np.zeros((len(leaves), self.hierarchy.n_depths), dtype=np.int64)
+        standing, shown = Standing(leaves, chains, keys), priorities.copy()
+        for depth in range(self.hierarchy.n_depths - 1, -1, -1):
+            self._climb(standing, shown, depth, applications)
+            chains[:, depth] = shown
+        return standing
+
+    def _climb(self, standing: Standing, shown: IntArray, depth: int, applications: Applications) -> None:
+        """``shown`` from what the queues at ``depth`` see to what their parents see."""
+        queues = self.hierarchy.above[standing.leaves, depth]
+        is_frozen = (queues >= 0) & self.hierarchy.disabled[queues]
+        free, frozen = np.flatnonzero((queues >= 0) & ~is_frozen), np.flatnonzero(is_frozen)
+        shown[free] = self.hierarchy.lifted(shown[free], queues[free])
+        for queue in np.unique(queues[frozen]).tolist():
+            own = frozen[queues[frozen] == queue]
+            own = own[sorted_places(standing.take(own), self.hierarchy, depth)]
+            shown[own] = self._frozen(standing.take(own), shown[own], queue, depth, applications)
+
+    def _frozen(
+        self, standing: Standing, shown: IntArray, queue: int, depth: int, applications: Applications
+    ) -> IntArray:
+        """What a disabled queue shows for jobs of it that stand in this order, between its jobs of the pass."""
+        sequence = self._subsequence(queue)
+        zeros = np.zeros(len(shown), dtype=np.int64)
+        gaps = search(zeros, zeros + len(sequence), self._asking(sequence, standing, applications))
+        lifted = self.hierarchy.lifted(best_remaining(shown, gaps), np.full(len(shown), queue))
+        bounds = np.concatenate([[INT32_MAX], self._levels[depth][sequence], [INT32_MIN]])
+        return np.clip(lifted, bounds[gaps + 1], bounds[gaps])
+
+    def _subsequence(self, queue: int) -> IntArray:
+        """The places of the pass's jobs in a queue and below it, in their order."""
+        ranks, bounds = self.by_leaf
+        first, last = self.hierarchy.spans[queue]
+        own = ranks[bounds[first] : bounds[last]]
+        return self.places[own if last == first + 1 else np.sort(own)]
+
+    def positions(self, standing: Standing, applications: Applications) -> IntArray:
+        """The ranks of the pass before which these jobs go, from 1 to one more than there are."""
+        shown = np.invert(standing.chains[:, 0].astype(np.int32))
+        low = np.searchsorted(self._shown, shown, side="left")
+        high = np.searchsorted(self._shown, shown, side="right")
+        return search(low, high, self._asking(self.places, standing, applications)) + 1
+
+    def _asking(
+        self, sequence: IntArray, standing: Standing, applications: Applications
+    ) -> Callable[[IntArray, IntArray], BoolArray]:
+        """Whether the pass's jobs at places of ``sequence`` go before jobs of ``standing``."""
+
+        def goes_first(middle: IntArray, asking: IntArray) -> BoolArray:
+            places = sequence[middle]
+            queues, chains = self.jobs.queues[places], self._levels[:, places].T.astype(np.int64)
+            asked = _Asked(self, places, self.hierarchy.leaf_places[queues], chains, applications)
+            return earlier(asked, standing.take(asking), self.hierarchy)
+
+        return goes_first
+
+
+class _Asked(NamedTuple):
+    """Jobs of the pass, for comparison."""
+
+    base: BaseOrder
+    places: IntArray
+    leaves: IntArray
+    chains: IntArray
+    applications: Applications
+
+    def keys_at(self, places: IntArray) -> FloatArray:
+        """See :class:`.standing.Compared`."""
+        own = self.places[places]
+        return self.base.keys(self.base.jobs.take(own), self.base.priorities[own], self.applications)

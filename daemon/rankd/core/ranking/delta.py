@@ -1,0 +1,181 @@
+"""What has come and gone since a full pass: the order of a delta generation.
+
+    rank = rank in the pass + inserted before - removed before
+
+Inserted jobs are kept in order with the rank of the pass before which they stand; removed ones as their ranks of
+the pass. Together, in the order of what they change, they are the delta's entries. A change costs its own size
+and that of the delta, not the queue's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rankd.core.ranking.base_order import BaseOrder
+from rankd.core.ranking.columns import BoolArray, IntArray, JobColumns
+from rankd.core.ranking.order import Applications
+from rankd.core.ranking.standing import Standing, earlier, search, sorted_places
+
+
+class Inserted(NamedTuple):
+    """Jobs that the pass does not rank, or not so, in their order. ``positions``: the ranks before which they go."""
+
+    ids: IntArray
+    queues: IntArray
+    priorities: IntArray
+    positions: IntArray
+    standing: Standing
+
+    def __len__(self) -> int:
+        """How many jobs."""
+        return len(self.ids)
+
+    def take(self, places: IntArray) -> Inserted:
+        """Those at ``places``."""
+        ids, queues, priorities, positions = (column[places] for column in self[:4])
+        return Inserted(ids, queues, priorities, positions, self.standing.take(places))
+
+    def merged(self, other: Inserted, at: IntArray) -> Inserted:
+        """With those of ``other``, each before the place ``at`` of this one."""
+        if not len(other):
+            return self
+        order = np.insert(np.arange(len(self)), at, len(self) + np.arange(len(at)))
+        pairs = zip([*self[:4], *self.standing], [*other[:4], *other.standing], strict=True)
+        columns = [np.concatenate(pair)[order] for pair in pairs]
+        return Inserted(columns[0], columns[1], columns[2], columns[3], Standing(*columns[4:]))
+
+
+class Entries(NamedTuple):
+    """The delta in order, each int64 (n_entries,).
+
+    ``positions``: +p, a job inserted before rank p of the pass; -p, the job of rank p removed. ``ids``,
+    ``priorities``, ``queues`` of those inserted, 0 at the others.
+    """
+
+    positions: IntArray
+    ids: IntArray
+    priorities: IntArray
+    queues: IntArray
+
+
+class Edit(NamedTuple):
+    """How the entries changed.
+
+    ``deleted``: places among the old ones; ``added``: for each new entry, in order, the place among the old ones
+    before which it came.
+    """
+
+    deleted: IntArray
+    added: IntArray
+
+
+class Delta:
+    """Changes of one full pass's order, taken in batch by batch."""
+
+    def __init__(self, base: BaseOrder) -> None:
+        self.base = base
+        none = np.empty(0, dtype=np.int64)
+        standing = Standing(none, np.empty((0, base.hierarchy.n_depths), dtype=np.int64), np.empty((0, 7)))
+        self.removed: IntArray = none
+        self.inserted = Inserted(none, none, none, none, standing)
+        self._inserted_ids: set[int] = set()
+
+    def __len__(self) -> int:
+        """How many entries."""
+        return len(self.removed) + len(self.inserted)
+
+    @property
+    def n_ranked(self) -> int:
+        """How many jobs the order holds."""
+        return len(self.base) + len(self.inserted) - len(self.removed)
+
+    def change(self, gone: IntArray, jobs: JobColumns, priorities: IntArray, applications: Applications) -> Edit:
+        """Take out the jobs of ``gone``; place ``jobs``, anew where they were placed before.
+
+        ``jobs`` are eligible and of leaves that the pass knew. ``applications`` hold all that there are.
+        """
+        touched = np.concatenate([gone, jobs.ids])
+        removed = np.setdiff1d(self.base.rank_of(touched), np.append(self.removed, 0))
+        out, kept = self._leaving(touched, jobs)
+        again, staying = self.inserted.take(out), self.inserted if not len(out) else self.inserted.take(kept)
+        placed = self._placed(again.take(np.flatnonzero(~np.isin(again.ids, touched))), jobs, priorities, applications)
+        at = self._places_among(staying, placed)
+        edit = self._edit(out, kept, at, placed.positions, removed)
+        self.inserted = staying.merged(placed, at)
+        self.removed = np.insert(self.removed, np.searchsorted(self.removed, removed), removed)
+        self._inserted_ids.difference_update(again.ids.tolist())
+        self._inserted_ids.update(placed.ids.tolist())
+        return edit
+
+    def _leaving(self, touched: IntArray, jobs: JobColumns) -> tuple[IntArray, IntArray]:
+        """Places of the inserted jobs that go, at least until they are placed anew, and of those that stay.
+
+        Those that share a disabled queue with one that comes or goes are placed anew: they may show something else.
+        """
+        known = self._inserted_ids.intersection(touched.tolist())
+        is_out = np.isin(self.inserted.ids, list(known)) if known else np.zeros(len(self.inserted), dtype=bool)
+        hierarchy, own = self.base.hierarchy, self.inserted.standing.leaves
+        if hierarchy.disabled.any() and len(own):
+            near = np.unique(hierarchy.above[np.concatenate([own[is_out], self.base.leaves(jobs.queues)])])
+            frozen = near[hierarchy.disabled[near] & (near >= 0)]
+            if len(frozen):
+                is_out |= np.isin(hierarchy.above[own], frozen).any(axis=1)
+        return np.flatnonzero(is_out), np.flatnonzero(~is_out)
+
+    def _placed(self, again: Inserted, jobs: JobColumns, priorities: IntArray, applications: Applications) -> Inserted:
+        """The jobs, and those to be placed ``again``, in their order."""
+        keys = np.concatenate([again.standing.keys, self.base.keys(jobs, priorities, applications)])
+        leaves = np.concatenate([again.standing.leaves, self.base.leaves(jobs.queues)])
+        all_priorities = np.concatenate([again.priorities, priorities])
+        standing = self.base.standing(leaves, all_priorities, keys, applications)
+        order = sorted_places(standing, self.base.hierarchy)
+        standing = standing.take(order)
+        return Inserted(
+            np.concatenate([again.ids, jobs.ids])[order],
+            np.concatenate([again.queues, jobs.queues])[order],
+            all_priorities[order],
+            self.base.positions(standing, applications),
+            standing,
+        )
+
+    def _places_among(self, kept: Inserted, placed: Inserted) -> IntArray:
+        """Before which of the inserted jobs that stay the others go."""
+        low = np.searchsorted(kept.positions, placed.positions, side="left")
+        high = np.searchsorted(kept.positions, placed.positions, side="right")
+
+        def goes_first(middle: IntArray, asking: IntArray) -> BoolArray:
+            return earlier(kept.standing.take(middle), placed.standing.take(asking), self.base.hierarchy)
+
+        return search(low, high, goes_first)
+
+    def _edit(self, out: IntArray, kept: IntArray, at: IntArray, positions: IntArray, removed: IntArray) -> Edit:
+        old = self.inserted.positions
+        deleted = out + np.searchsorted(self.removed, old[out])
+        behind = np.minimum(np.append(kept, len(old))[at], np.searchsorted(old, positions, side="right"))
+        inserted_at = behind + np.searchsorted(self.removed, positions)
+        removed_at = np.searchsorted(old, removed, side="right") + np.searchsorted(self.removed, removed)
+        keys = np.concatenate([2 * positions, 2 * removed + 1])
+        added = np.concatenate([inserted_at, removed_at])[np.argsort(keys, kind="stable")]
+        return Edit(deleted, added)
+
+    def entries(self) -> Entries:
+        """All changes, in order."""
+        own = self.inserted
+        at = np.arange(len(own)) + np.searchsorted(self.removed, own.positions)
+        there = np.arange(len(self.removed)) + np.searchsorted(own.positions, self.removed, side="right")
+        columns = np.zeros((4, len(self)), dtype=np.int64)
+        columns[0, at], columns[0, there] = own.positions, -self.removed
+        columns[1, at], columns[2, at], columns[3, at] = own.ids, own.priorities, own.queues
+        return Entries(*columns)
+
+    def head(self, limit: int) -> IntArray:
+        """The ids of the first jobs, at most ``limit``, first to run first."""
+        of_base = self.base.ids[: limit + len(self.removed)]
+        out = self.removed[: np.searchsorted(self.removed, len(of_base), side="right")] - 1
+        n_in = np.searchsorted(self.inserted.positions, len(of_base) + 1, side="right")
+        gaps = self.inserted.positions[:n_in] - 1
+        kept = np.delete(of_base, out)
+        head: IntArray = np.insert(kept, gaps - np.searchsorted(out, gaps), self.inserted.ids[:n_in])
+        return head[:limit]

@@ -1,0 +1,164 @@
+"""Where single jobs stand among each other and in an order that is made already.
+
+Of two jobs, the nearest queue above both decides: by what its two children on their paths show, then by the
+children's order; alone by the latter where the queue is disabled. Inside a leaf the jobs' own keys decide.
+That is the order of :mod:`rankd.core.ranking.order`, taken pair by pair instead of by sorting everything, so that
+placing a job costs a binary search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray, JobColumns
+from rankd.core.ranking.order import Applications, Forest, OrderQueue, lift
+
+_NONE = -1
+
+
+class Hierarchy:
+    """The queues above each leaf, as arrays. ``above`` int64 (n_leaves, n_depths): by leaf's place and depth, -1 below.
+
+    ``disabled`` bool (n_queues,); ``spans`` (n_queues, 2): each queue's leaves, from and to before.
+    """
+
+    def __init__(self, forest: Forest, n_queues: int) -> None:
+        self.n_depths = len(forest.subtrees)
+        self.leaf_places = forest.leaf_places
+        self.above = np.full((len(forest.leaves), self.n_depths), _NONE)
+        self.disabled = np.zeros(n_queues, dtype=bool)
+        self.spans = np.zeros((n_queues, 2), dtype=np.int64)
+        self._fenced = np.zeros(n_queues, dtype=bool)
+        self._offsets = np.zeros(n_queues, dtype=np.int64)
+        for depth, subtrees in forest.subtrees.items():
+            for subtree in subtrees:
+                self.above[subtree.first : subtree.last, depth] = subtree.queue_id
+                self.spans[subtree.queue_id] = subtree.first, subtree.last
+                self._take(subtree.queue_id, subtree.queue)
+
+    def _take(self, index: int, queue: OrderQueue) -> None:
+        self.disabled[index] = not queue.properties.sort_priority
+        if not queue.is_root:
+            self._fenced[index] = queue.properties.priority_policy == "fence"
+            self._offsets[index] = queue.properties.priority_offset
+
+    def lifted(self, shown: IntArray, queues: IntArray) -> IntArray:
+        """What these queues show their parents, if their own children show so much."""
+        return lift(shown, self._offsets[queues], self._fenced[queues])
+
+
+class Standing(NamedTuple):
+    """What decides where jobs stand.
+
+    ``leaves`` (n_jobs,): their leaves' places. ``chains`` int64 (n_jobs, n_depths): what the queues on their paths
+    show for them. ``keys`` (n_jobs, 7): inside the leaf, smaller is earlier.
+    """
+
+    leaves: IntArray
+    chains: IntArray
+    keys: FloatArray
+
+    def take(self, places: IntArray) -> Standing:
+        """Those at ``places``."""
+        return Standing(self.leaves[places], self.chains[places], self.keys[places])
+
+    def keys_at(self, places: IntArray) -> FloatArray:
+        """The keys of those at ``places``."""
+        return self.keys[places]
+
+
+class Compared(Protocol):
+    """As a :class:`Standing`, with keys that are made where they are needed."""
+
+    @property
+    def leaves(self) -> IntArray:
+        """The leaves' places."""
+
+    @property
+    def chains(self) -> IntArray:
+        """What the queues on the paths show."""
+
+    def keys_at(self, places: IntArray) -> FloatArray:
+        """The keys inside the leaf of those at ``places``."""
+
+
+def leaf_keys(
+    jobs: JobColumns, priorities: IntArray, disabled: BoolArray, applications: Applications, fair: IntArray
+) -> FloatArray:
+    """The keys inside leaves, (n_jobs, 7): priority (where it counts), the application's, submission, id.
+
+    ``fair`` are the applications' places by usage; those that it does not reach have none. ``disabled`` (n_jobs,)
+    says whose leaf is. A job without an application is one that was created with its submission, before named ones.
+    """
+    named = np.flatnonzero(jobs.applications != NO_GROUP)
+    keys = np.zeros((len(jobs), 7))
+    keys[:, 0] = np.where(disabled, 0, -priorities)
+    keys[:, 2] = keys[:, 5] = jobs.submitted_at
+    keys[:, 6] = jobs.ids
+    if len(named):
+        of = jobs.applications[named]
+        keys[named, 1] = np.where(of < len(fair), fair[np.minimum(of, len(fair) - 1)], 0) if len(fair) else 0
+        keys[named, 2] = applications.created_at[of]
+        keys[named, 3] = 1 + applications.id_places[of]
+        keys[named, 4] = np.where(disabled[named], -priorities[named], 0)
+    return keys
+
+
+def earlier(one: Compared, other: Compared, hierarchy: Hierarchy) -> BoolArray:
+    """Of each pair, whether ``one`` goes first; not where both are the same job."""
+    is_first: BoolArray = one.leaves < other.leaves
+    apart = np.flatnonzero(one.leaves != other.leaves)
+    if len(apart) < len(is_first):
+        same = np.flatnonzero(one.leaves == other.leaves)
+        is_first[same] = _first_smaller(one.keys_at(same), other.keys_at(same))
+    if len(apart):
+        ours, theirs = hierarchy.above[one.leaves[apart]], hierarchy.above[other.leaves[apart]]
+        common = (ours != theirs).argmax(axis=1)
+        difference = one.chains[apart, common] - other.chains[apart, common]
+        difference[(common > 0) & hierarchy.disabled[ours[np.arange(len(apart)), common - 1]]] = 0
+        shown = np.flatnonzero(difference)
+        is_first[apart[shown]] = difference[shown] > 0
+    return is_first
+
+
+def _first_smaller(one: FloatArray, other: FloatArray) -> BoolArray:
+    """Whether the first key that differs is smaller, row by row."""
+    pairs, deciding = np.arange(len(one)), (one != other).argmax(axis=1)
+    smaller: BoolArray = one[pairs, deciding] < other[pairs, deciding]
+    return smaller
+
+
+def search(low: IntArray, high: IntArray, goes_first: Callable[[IntArray, IntArray], BoolArray]) -> IntArray:
+    """For each of several searches, how many at the front of a sequence go first.
+
+    That is known to lie from ``low`` to ``high``. ``goes_first`` takes places in the sequence, and beside them
+    which searches ask. O(log n) calls for all of them.
+    """
+    low, high = low.copy(), high.copy()
+    while len(searching := np.flatnonzero(low < high)):
+        middle = (low[searching] + high[searching]) // 2
+        is_first = goes_first(middle, searching)
+        low[searching] = np.where(is_first, middle + 1, low[searching])
+        high[searching] = np.where(is_first, high[searching], middle)
+    return low
+
+
+def sorted_places(standing: Standing, hierarchy: Hierarchy, from_depth: int = _NONE) -> IntArray:
+    """The places of these jobs in their order; with ``from_depth``, of those of one queue at that depth.
+
+    Leaf by leaf by their keys, then one stable sort per depth, by what the children show.
+    """
+    order = np.lexsort((*standing.keys.T[::-1], standing.leaves))
+    for depth in range(hierarchy.n_depths - 2, from_depth - 1, -1):
+        leaves = standing.leaves[order]
+        child = hierarchy.above[leaves, depth + 1]
+        parent = hierarchy.above[leaves, depth] if depth >= 0 else np.full(len(leaves), _NONE)
+        shown = np.where(
+            (child < 0) | ((parent >= 0) & hierarchy.disabled[parent]), 0, -standing.chains[order, depth + 1]
+        )
+        group = np.where(parent < 0, leaves if depth >= 0 else 0, hierarchy.spans[parent, 0])
+        order = order[np.lexsort((shown, group))]
+    return order
