@@ -200,11 +200,14 @@ def slow_classic(rows, dampening: float) -> dict[Key, float]:
     return {node.key: factor(node) for node in nodes}
 
 
-@given(tree_rows())
-@settings(max_examples=1000, deadline=None)
-def test_vectorised_fair_tree_is_the_slow_one_bit_for_bit(rows):
+LEVEL_BY_LEVEL, NODE_BY_NODE = 0, math.inf
+
+
+@given(tree_rows(), st.sampled_from([LEVEL_BY_LEVEL, NODE_BY_NODE]))
+@settings(max_examples=1500, deadline=None)
+def test_fair_tree_is_the_slow_one_bit_for_bit_whichever_way_it_is_walked(rows, few_per_level):
     tree = AccountTree.build(rows)
-    result = fair_tree(tree, usage_of(tree, rows))
+    result = fair_tree(tree, usage_of(tree, rows), few_per_level=few_per_level)
     ranks, levels = slow_fair_tree(rows)
     assert {key: value for key, value in by_key(tree, result.fairshare).items() if key[1]} == ranks
     assert {key: value for key, value in by_key(tree, result.level_fairshare).items() if key in levels} == levels
@@ -225,7 +228,20 @@ def test_chains_of_nearly_equal_values_are_cut_as_one_by_one(steps):
     # level fair shares a few units of the last place apart: runs drift away from their first
     usages = (2**20 + np.cumsum(steps) * 2.0**-33).tolist()
     rows = [Association(account="root", user=f"u{n}", usage=usage) for n, usage in enumerate(usages)]
-    assert fairshares(rows) == slow_fair_tree(rows)[0]
+    tree, expected = AccountTree.build(rows), slow_fair_tree(rows)[0]
+    for few_per_level in (LEVEL_BY_LEVEL, NODE_BY_NODE):
+        found = by_key(tree, fair_tree(tree, usage_of(tree, rows), few_per_level=few_per_level).fairshare)
+        assert {key: value for key, value in found.items() if key[1]} == expected
+
+
+@given(tree_rows(usages=st.floats(0, 1e300), max_accounts=12, max_users=40))
+@MANY
+def test_both_ways_of_walking_give_the_same_bits(rows):
+    tree = AccountTree.build(rows)
+    first, second = (
+        fair_tree(tree, usage_of(tree, rows), few_per_level=way).fairshare for way in (LEVEL_BY_LEVEL, NODE_BY_NODE)
+    )
+    assert np.array_equal(first, second, equal_nan=True)
 
 
 @given(tree_rows(usages=st.floats(0, 1e9)), st.randoms(use_true_random=False))

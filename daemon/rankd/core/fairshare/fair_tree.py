@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from rankd.core.fairshare.deep_tree import TIE_TOLERANCE, users_ahead_one_by_one
 from rankd.core.fairshare.layout import ROOT_NODE, BoolArray, FloatArray, IntArray, fraction
 from rankd.core.fairshare.result import FairshareResult, usage_by_node
 
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
 NO_USAGE = 1e-9
 """Raw usage below this is none at all."""
 
-TIE_TOLERANCE = 2.0**-52
+FEW_PER_LEVEL = 16
+"""Where levels hold fewer nodes on average, the walk is faster node by node."""
 
 
-def fair_tree(tree: AccountTree, usage_by_user: FloatArray) -> FairshareResult:
+def fair_tree(tree: AccountTree, usage_by_user: FloatArray, *, few_per_level: float = FEW_PER_LEVEL) -> FairshareResult:
     """Rank all users; the best has the fair share 1.0. Users that tie share a value.
 
     Args:
         tree: the account tree.
         usage_by_user: float64 (n_users,) by user index, finite, at least 0, decayed to one instant.
+        few_per_level: which way the tree is walked; the result is the same.
 
     Raises:
         ValueError: usage of the wrong shape or range.
@@ -44,7 +47,9 @@ def fair_tree(tree: AccountTree, usage_by_user: FloatArray) -> FairshareResult:
     usage_effective[ROOT_NODE] = 1.0
     level_fairshare = _level_fairshare(tree, usage, usage_effective)
     fairshare = np.full(len(usage), np.nan)
-    fairshare[tree.n_accounts :] = (tree.n_users - _users_ahead(tree, level_fairshare)) / max(tree.n_users, 1)
+    is_deep = len(tree.layout.ranked_levels) * few_per_level > len(tree.parents)
+    ahead = (users_ahead_one_by_one if is_deep else _users_ahead)(tree, level_fairshare)
+    fairshare[tree.n_accounts :] = (tree.n_users - ahead) / max(tree.n_users, 1)
     return FairshareResult(
         shares_norm=tree.layout.shares_norm,
         usage=usage,
