@@ -15,7 +15,7 @@ from rankd.core.ranking.order import Applications
 _NEW = "SELECT id, queue_id, name, created_at, revision FROM applications WHERE revision > ? ORDER BY id"
 
 _STATES = """
-SELECT id, state FROM json_each(?) w JOIN applications a ON a.queue_id = w.value
+SELECT a.id, a.state FROM json_each(?) w JOIN applications a ON a.queue_id = w.value
 WHERE a.state NOT IN ('running', 'completed', 'failed')"""
 
 

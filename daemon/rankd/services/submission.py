@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.admission.admit import AdmissionTables, Submitter, admit
+from rankd.core.admission.queue_entry import entries_with
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.store.job import check_size
@@ -44,13 +45,23 @@ def read_submission(
         try:
             check_size(len(memoryview(raw)))
             key = None if message_id is None else f"{message_id}/{place}"
-            submission.accepted.append(admit(_keyed(decode_job(raw), key), submitter, tables))
+            job = admit(_keyed(decode_job(raw), key), submitter, tables)
+            submission.accepted.append(job)
             submission.places.append(place)
+            tables = _after(job, tables)
         except Refused as error:
             submission.rejected.append(_rejected(place, error))
     if message.atomic and submission.rejected:
         return msgspec.structs.replace(submission, accepted=[], places=[])
     return submission
+
+
+def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
+    """What the next job of the message is held against: this one may make queues."""
+    if not job.made or (job.partition, job.queue.lower()) in tables.queues:
+        return tables
+    queues = entries_with(job.made, job.partition, tables.queues)
+    return msgspec.structs.replace(tables, queues=queues)
 
 
 def _keyed(job: JobRequest, key: str | None) -> JobRequest:

@@ -5,6 +5,7 @@ Made once per configuration, and again when first use has made a queue.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -111,8 +112,29 @@ def _made(above: QueueEntry, parent: Queue, names: Sequence[str]) -> QueueEntry:
         is_leaf=True,
         maximum=effective_max((made[-1].max,), above.maximum),
         below=None,
-        made=made,
+        made=(*above.made, *made),
     )
+
+
+def entries_with(made: Sequence[Queue], partition: str, entries: Mapping[Key, QueueEntry]) -> Mapping[Key, QueueEntry]:
+    """As if a job that makes these queues, parents first, was stored: for those that come with it in a message.
+
+    Each of them makes the queues as well, since nobody knows which is stored first.
+    """
+    added: dict[Key, QueueEntry] = {}
+    above = entries[partition, made[0].path.rpartition(".")[0].lower()]
+    for depth, queue in enumerate(made, start=1):
+        above = QueueEntry(
+            partition=partition,
+            path=queue.path,
+            is_leaf=not queue.parent,
+            maximum=effective_max((queue.max,), above.maximum),
+            access=above.access,
+            below=queue if allows_children(queue) else None,
+            made=tuple(made[:depth]),
+        )
+        added[partition, queue.path.lower()] = above
+    return ChainMap(added, *(entries.maps if isinstance(entries, ChainMap) else [dict(entries)]))
 
 
 def check_access(queue: QueueEntry, user: str, groups: Sequence[str]) -> None:

@@ -157,7 +157,9 @@ def with_made(partition: Partition, paths: Iterable[str]) -> Partition:
     A path is left out where the tree does not allow it (any more): there is no parent with a template, or a leaf
     stands in its way. One that is there already changes nothing.
     """
-    wanted = [names[1:] for names in (path.split(".") for path in paths) if names[0].lower() == ROOT_QUEUE]
+    wanted = [
+        names[1:] for names in (path.split(".") for path in paths) if names[0].lower() == ROOT_QUEUE and names[1:]
+    ]
     return msgspec.structs.replace(partition, root=_grown(partition.root, wanted)) if wanted else partition
 
 
