@@ -444,9 +444,9 @@ async def test_nodes_register_once_and_unknown_ones_are_told_to(broker, tmp_path
 async def test_a_draining_node_that_registers_again_goes_on_draining_without_an_event(broker, tmp_path):
     async with an_intake(broker, tmp_path) as stage:
         await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1"})
-        write(tmp_path, "UPDATE nodes SET state = 'draining'")
+        await stage.ask(DRAIN, {"node": "n1"})
         await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1"})
-        assert stage.rows("SELECT state, (SELECT count(*) FROM node_events) FROM nodes") == [("draining", 1)]
+        assert stage.rows("SELECT state, (SELECT count(*) FROM node_events) FROM nodes") == [("draining", 2)]
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b'{"resources": {"vcore": "many"}, "agent": "n1"}', b'{"nodes": 3}'])
@@ -574,6 +574,100 @@ async def test_a_gang_ends_when_its_last_node_says_so_and_fails_together(broker,
         await send(stage, "n2", report(allocation, job, "ended", cause="cancel", signal=15))
         await until_state(stage, job, "failed")
         assert stage.rows("SELECT exit_status FROM jobs") == [(5,)]
+
+
+# --- drained nodes ------------------------------------------------------------------------------------------
+
+DRAIN, RESUME = "rankd.v1.admin.root.node.drain", "rankd.v1.admin.root.node.resume"
+
+
+async def joined(stage, *nodes: str) -> None:
+    for node in nodes:
+        await stage.ask(f"rankd.v1.node.{node}.register", {"resources": {"vcore": 2}, "agent": node})
+
+
+async def test_a_drained_node_stays_so_through_silence_leaving_and_coming_back(broker, tmp_path):
+    async with an_intake(broker, tmp_path, lost_after_s="0.2") as stage:
+        await joined(stage, "n1")
+        reply = await stage.ask(DRAIN, {"node": "n1", "reason": "new disks"})
+        assert reply.body == {"done": ["n1"], "failed": []}
+        state = "SELECT state FROM nodes"
+        assert stage.rows(state) == [("draining",)]
+        await stage.ask("rankd.v1.node.n1.leave", {"nodes": ["n1"]})
+        assert stage.rows(state) == [("down",)]
+        await joined(stage, "n1")
+        assert stage.rows(state) == [("draining",)]
+        await stage.until(lambda: stage.rows(state) == [("lost",)])
+        await joined(stage, "n1")
+        shown = stage.rows("SELECT state, drained_by, drain_reason FROM node")
+        assert shown == [("draining", "root", "new disks")]
+        assert (await stage.ask(RESUME, {"nodes": ["n1"], "reason": "done"})).body["done"] == ["n1"]
+        assert stage.rows("SELECT state, drained_by, drain_reason FROM node") == [("up", None, None)]
+        told = stage.rows("SELECT event, actor, reason FROM node_event WHERE event IN ('drain', 'resume')")
+        assert told == [("drain", "root", "new disks"), ("resume", "root", "done")]
+
+
+async def test_a_node_that_is_resumed_while_it_is_away_comes_back_in_use(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await joined(stage, "n1")
+        await stage.ask("rankd.v1.node.n1.leave", {"nodes": ["n1"]})
+        await stage.ask(DRAIN, {"node": "n1"})
+        assert stage.rows("SELECT state FROM nodes") == [("down",)]
+        await stage.ask("rankd.v1.admin.root.node.undrain", {"node": "n1"})
+        await joined(stage, "n1")
+        assert stage.rows("SELECT state FROM nodes") == [("up",)]
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "status", "code"),
+    [
+        (DRAIN, {"node": "n9"}, 404, "unknown_node"),
+        (RESUME, {"node": "n1"}, 409, "not_draining"),
+        (DRAIN, {}, 400, "empty_selection"),
+        (DRAIN, {"node": "n1", "reason": "x" * 1001}, 400, "too_long"),
+        (DRAIN, {"node": "n1", "why": "x"}, 400, "unknown_field"),
+        ("rankd.v1.user.alice.node.drain", {"node": "n1"}, 403, "admins_only"),
+    ],
+)
+async def test_a_drain_that_can_not_be_says_why(broker, tmp_path, subject, body, status, code):
+    async with an_intake(broker, tmp_path) as stage:
+        await joined(stage, "n1")
+        reply = await stage.ask(subject, body)
+        assert (reply.status, reply.body["code"]) == (status, code)
+        assert stage.rows("SELECT state FROM nodes") == [("up",)]
+
+
+async def test_some_nodes_can_be_drained_and_others_not(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await joined(stage, "n1", "n2")
+        reply = await stage.ask(DRAIN, {"nodes": ["n1", "n9", "n2", "n1"]})
+        assert reply.body["done"] == ["n1", "n2"]
+        assert [(failed["node"], failed["code"]) for failed in reply.body["failed"]] == [("n9", "unknown_node")]
+
+
+async def test_events_of_nodes_are_published_once(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        events = await stage.connection.subscribe("rankd.v1.event.node.n1")
+        await joined(stage, "n1")
+        await stage.ask(DRAIN, {"node": "n1", "reason": "new disks"})
+        heard = []
+        while len(heard) < 2:
+            heard += json.loads((await events.next_msg(30)).data)["events"]
+        assert [(e["id"], e["node"], e["event"], e["actor"], e["reason"]) for e in heard] == [
+            (1, "n1", "joined", "n1", None),
+            (2, "n1", "drain", "root", "new disks"),
+        ]
+
+
+async def test_who_registers_hears_what_was_sent_to_it_and_has_not_ended(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        jobs = [await stage.submit() for _ in range(3)]
+        sent, ended, _unsent = [await allocate(tmp_path, job, "n1") for job in jobs]
+        write(tmp_path, f"UPDATE allocations SET published = 1 WHERE id IN ({sent}, {ended})")
+        await send(stage, "n1", report(ended, jobs[1], "ended", exit_status=0))
+        await until_state(stage, jobs[1], "completed")
+        reply = await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1"})
+        assert reply.body["open"] == [sent]
 
 
 # --- silent nodes -------------------------------------------------------------------------------------------

@@ -63,6 +63,13 @@ class Machine:
 
     def rankd(self, *words: str, status: int = 0) -> str:
         """Run a command; its output."""
+        return self._run(*words, status=status).stdout
+
+    def rankd_fails(self, *words: str, status: int = 1) -> str:
+        """Run a command that is refused; what it says of that."""
+        return self._run(*words, status=status).stderr
+
+    def _run(self, *words: str, status: int) -> subprocess.CompletedProcess[str]:
         place = {"RANKD_DIR": str(self.directory)}
         done = subprocess.run(
             [*RANKD, *words],
@@ -73,7 +80,7 @@ class Machine:
             cwd=self.directory.parent,
         )
         assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout
+        return done
 
     def end(self) -> None:
         """Whatever the test left."""

@@ -62,6 +62,55 @@ async def test_a_job_that_may_not_be_requeued_is_lost_with_its_node(machine, has
         os.kill(agent, signal.SIGCONT)
 
 
+async def test_a_drained_node_finishes_what_it_has_and_takes_nothing_over_a_restart_until_it_is_resumed(machine):
+    machine.start("--no-local-agent", "--simulate", "1")
+    async with connected(machine.up["nats"]) as client:
+        events = await client.connection.subscribe("rankd.v1.event.job.alice")
+        [first] = await client.submit("alice", {"command": ["sleep", "1"]})
+        await until(events, "start")
+        machine.rankd("node", "drain", "sim-[1]", "-r", "new disks", "--as", "root")
+        [second] = await client.submit("alice", {"command": ["true"]})
+        assert await client.until_ended(1) == {first: "completed"}
+    reasons = machine.rankd("nodes", "-R")
+    assert "new disks" in reasons
+    assert "root" in reasons
+    assert machine.stop() == 0
+    machine.start("--no-local-agent", "--simulate", "1")
+    assert machine.rows("SELECT state FROM node") == [{"state": "draining"}]
+    assert machine.rows("SELECT state FROM job WHERE id = ?", second) == [{"state": "pending"}]
+    async with connected(machine.up["nats"]) as client:
+        machine.rankd("node", "resume", "sim-1")
+        assert (await client.until_ended(2))[second] == "completed"
+    assert "is not draining" in machine.rankd_fails("node", "undrain", "sim-1")
+
+
+async def test_a_killed_agents_job_runs_on_and_is_not_started_again(machine):
+    machine.start("--name", "here")
+    starts, go = machine.directory.parent / "starts", machine.directory.parent / "go"
+    script = f"echo $RANKD_ALLOCATION_ID >> {starts}; while ! [ -e {go} ]; do sleep 0.05; done; exit 7"
+    async with connected(machine.up["nats"]) as client:
+        events = await client.connection.subscribe("rankd.v1.event.job.alice")
+        [job] = await client.submit("alice", {"command": ["sh", "-c", script]})
+        await until(events, "start")
+        machine.kill("agent")
+        go.touch()
+        assert (await client.until_ended(1))[job] == "failed"
+    assert machine.rows("SELECT exit_status, requeues FROM job") == [{"exit_status": 7, "requeues": 0}]
+    assert len(starts.read_text().splitlines()) == 1
+
+
+async def test_what_ran_on_a_killed_agents_simulated_nodes_is_requeued(machine):
+    machine.start("--no-local-agent", "--simulate", "2")
+    async with connected(machine.up["nats"]) as client:
+        events = await client.connection.subscribe("rankd.v1.event.job.alice")
+        [job] = await client.submit("alice", {"command": ["sleep", "3"]})
+        await until(events, "start")
+        machine.kill("agent-sim")
+        assert (await until(events, "requeue"))["cause"] == "lost"
+        assert (await client.until_ended(1))[job] == "completed"
+    assert machine.rows("SELECT requeues FROM job") == [{"requeues": 1}]
+
+
 async def test_nodes_of_a_stopped_agent_get_no_jobs(machine):
     machine.start("--no-local-agent", "--simulate", "2")
     assert machine.stop() == 0

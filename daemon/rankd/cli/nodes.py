@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(rows)
         return 0
-    lines = _per_node(rows) if arguments.node else _grouped(rows, by_state=not arguments.summarize)
+    one_each = arguments.node or arguments.list_reasons
+    lines = _per_node(rows) if one_each else _grouped(rows, by_state=not arguments.summarize)
     known = fields()
     if arguments.format:
         print("\n".join(formatted(arguments.format, known, lines, header=not arguments.noheader)))
@@ -79,6 +80,8 @@ def _wanted(node: Row, arguments: argparse.Namespace) -> bool:
 
 
 def _letters(arguments: argparse.Namespace) -> str:
+    if arguments.list_reasons and not arguments.node:
+        return "EuHtN"
     if arguments.summarize:
         return "PalFN"
     if arguments.node:
@@ -119,6 +122,8 @@ def fields() -> dict[str, Field]:
             "LABELS",
             lambda row: ",".join(sorted({f"{k}={v}" for n in row["nodes"] for k, v in n["labels"].items()})),
         ),
+        "E": Field("REASON", lambda row: row["nodes"][0]["drain_reason"] or "none"),
+        "u": Field("USER", lambda row: row["nodes"][0]["drained_by"] or ""),
         "H": Field("HEARTBEAT", lambda row: shown_time(min(node["heartbeat_at"] for node in row["nodes"]))),
     }
 

@@ -13,6 +13,7 @@ from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from rankd.cli.option import Subparsers
     from rankd.store.look import Row
@@ -94,6 +95,17 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.7f}"
 
 
+def _detail(name: str) -> Callable[[Row], Any]:
+    """What is known of an event beside its columns; where it was placed: generation, rank, allocation, nodes."""
+    return lambda row: (row["detail"] or {}).get(name, "")
+
+
+def _nodes(row: Row) -> str:
+    from rankd.core.model.nodelist import fold
+
+    return fold((row["detail"] or {}).get("nodes", ()))
+
+
 def run_history(arguments: argparse.Namespace) -> int:
     """Print the events."""
     rows = open_source(arguments).history(arguments.job)
@@ -108,6 +120,8 @@ def run_history(arguments: argparse.Namespace) -> int:
         column_of("state", "STATE"),
         column_of("actor", "BY"),
         column_of("cause", "CAUSE"),
+        *(Field(name.upper(), _detail(name), numeric=True) for name in ("generation", "rank", "allocation")),
+        Field("NODES", _nodes),
     ]
     print_table([field.column() for field in fields], table_rows(fields, rows), header=not arguments.noheader)
     return 0

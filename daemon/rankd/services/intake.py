@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,18 +19,19 @@ from sqlalchemy import Connection
 
 import rankd
 from rankd.bus.connection import Bus
-from rankd.bus.endpoint import Endpoints, IdempotentVerb, NodeHandler, Reply, UserHandler, Verb
+from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, UserHandler, Verb
 from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
-from rankd.core.model.node import NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.enqueued import EnqueuedSubmissions
 from rankd.services.looking import looking_verbs
+from rankd.services.node_verbs import node_verbs
+from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
 from rankd.services.submission import Submission, read_submission, reply_of
@@ -41,24 +41,11 @@ from rankd.store.database import Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_update import check_update, update_jobs
-from rankd.store.node import (
-    end_strays,
-    note_heartbeat,
-    open_allocations_of,
-    register_node,
-    sent_allocations_of,
-    set_state,
-    silent_nodes,
-    take_down,
-)
 from rankd.store.report import take_reports
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import (
-    Heartbeat,
     JobSelection,
     JobUpdate,
-    NodeRegistered,
-    NodeRegistration,
     Report,
     ReportMessage,
     SelectionReply,
@@ -71,9 +58,6 @@ log = logging.getLogger("rankd.intake")
 
 ROLE = "intake"
 CHECKPOINT_EVERY_S = 1.0
-WATCH_NODES_EVERY_S = 1.0
-ABSENT_S = 3.0
-"""More than this between two looks: we were not there."""
 
 _ACTIONS = {"job.cancel": job_action.cancel, "job.hold": job_action.hold, "job.release": job_action.release}
 
@@ -116,13 +100,14 @@ class Intake:
         self.bus = bus
         self.relay = Relay(database, bus, ROLE)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
+        self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group)
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Answer requests and take reports until ``stop``."""
         consumer = PullConsumer(self.bus, STREAM_REPORTS, ROLE, [node_pattern("report")])
         async with asyncio.TaskGroup() as requests:
             endpoints = Endpoints(self.bus, requests, rankd.__version__)
-            await endpoints.serve(self._verbs(), self._node_verbs())
+            await endpoints.serve(self._verbs(), self.nodes.verbs())
             await answer_health(self.bus, ROLE, lambda: probe(self.database, self.bus))
             log.info("ready")
             await run_until(
@@ -132,7 +117,7 @@ class Intake:
                 EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
                 self.relay.run(),
                 self._checkpoints(),
-                self._watch_nodes(),
+                self.nodes.run(),
                 drain=endpoints.drain,
             )
 
@@ -141,14 +126,7 @@ class Intake:
         classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
         letters = DeadLetterVerbs(self.database, self.group, self.take).verbs()
         own: list[Verb | IdempotentVerb] = [IdempotentVerb("job.submit", self.submit), Verb("job.update", self.update)]
-        return [*own, *actions, *looking_verbs(self.database), *classes, *letters]
-
-    def _node_verbs(self) -> dict[str, tuple[str, NodeHandler]]:
-        return {
-            "node_register": (node_pattern("register"), self.register),
-            "node_heartbeat": (node_pattern("heartbeat"), self.heartbeat),
-            "node_leave": (node_pattern("leave"), self.leave),
-        }
+        return [*own, *actions, *looking_verbs(self.database), *classes, *letters, *node_verbs(self.group)]
 
     async def _after_commit(self) -> None:
         self.relay.wake.set()
@@ -228,58 +206,6 @@ class Intake:
 
         return handle
 
-    async def register(self, node: str, payload: bytes) -> Reply:
-        """A node says what it has."""
-        registration = msgspec.json.decode(payload, type=NodeRegistration)
-
-        def work(connection: Connection) -> list[int]:
-            register_node(connection, node, registration, time.time())
-            return sent_allocations_of(connection, node)
-
-        return self._registered(await self.group.do(work))
-
-    async def heartbeat(self, node: str, payload: bytes) -> Reply:
-        """An agent's sign of life for its nodes; unknown ones are told to register."""
-        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
-        work = partial(note_heartbeat, nodes=nodes, now=time.time())
-        unknown = await self.group.do(work, quiet=True)
-        if unknown:
-            message = f"not registered: {', '.join(unknown[:10])}; register again"
-            raise Refused("unknown_node", message, "nodes", status=404)
-        return self._registered()
-
-    async def leave(self, node: str, payload: bytes) -> Reply:
-        """An agent stops: its nodes take nothing more."""
-        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
-        await self.group.do(lambda connection: take_down(connection, nodes, time.time()))
-        return self._registered()
-
-    async def _watch_nodes(self) -> None:
-        """Give up nodes that have been silent for too long.
-
-        Silence counts only while the broker could be heard and we were listening: not after this process was
-        suspended, nor after the clock was set.
-        """
-        limit = self.configuration.settings.node.lost_after_s
-        requeues = self.configuration.settings.node.max_requeues
-        looked = since = time.time()
-        while True:
-            await asyncio.sleep(WATCH_NODES_EVERY_S)
-            now = time.time()
-            since = since if 0 <= now - looked < ABSENT_S else now
-            looked = now
-            if min(self.bus.connected_for_s(), now - since) < limit:
-                continue
-            try:
-                if await self.database.read(lambda c, now=now: silent_nodes(c, now - limit)):  # type: ignore[misc]
-                    await self.group.do(lambda c, now=now: _lose_nodes(c, now, limit, requeues))  # type: ignore[misc]
-            except Unavailable as error:
-                log.warning("silent nodes are not given up yet: %s", error.message)
-
-    def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
-        node = self.configuration.settings.node
-        return NodeRegistered(heartbeat_s=node.heartbeat_s, grace_s=node.grace_s, open=list(allocations))
-
     async def _take_reports(self, consumer: PullConsumer) -> None:
         async with aclosing(consumer.batches()) as batches:
             async for messages in batches:
@@ -334,19 +260,6 @@ def _reports_of(subject: str, payload: bytes) -> list[tuple[str, Report]]:
     except (ValueError, RecursionError) as error:
         log.error("a report on %s can't be read and is dropped: %s", subject, error)  # noqa: TRY400
         return []
-
-
-def _lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
-    """What runs on silent nodes is lost with them, and requeued where it may be."""
-    for node in silent_nodes(connection, now - limit_s):
-        log.warning("node %s has been silent for %.0f s: lost", node, limit_s)
-        set_state(connection, node, NodeState.LOST, now, ROLE)
-        reports = [
-            (node, Report(allocation=allocation, job=job, kind="ended", at=now, cause="node_lost"))
-            for allocation, job in open_allocations_of(connection, node)
-        ]
-        take_reports(connection, reports, max_requeues, now)
-        end_strays(connection, [report.allocation for _, report in reports])
 
 
 def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:

@@ -1,4 +1,4 @@
-"""The relay: publishes job events from the records, after their commit, in order.
+"""The relay: publishes events of jobs and nodes from the records, after their commit, in order.
 
 The records are the outbox; a watermark says how far they are published. A crash in between publishes some
 again under the same message id, which the stream stores once.
@@ -15,12 +15,13 @@ from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
 from rankd.store.database import Database
 from rankd.store.dead_letter import mark_published, unpublished
-from rankd.wire.message import JobEvents, Transition
-from rankd.wire.subject import WAKE, dead_letter_subject, job_event
+from rankd.wire.message import JobEvents, NodeChange, NodeEvents, Transition
+from rankd.wire.subject import WAKE, dead_letter_subject, job_event, node_event
 
 log = logging.getLogger("rankd.relay")
 
 MARK = "job_events"
+NODE_MARK = "node_events"
 BATCH = 2_000
 LETTERS = 100
 PER_MESSAGE = 500
@@ -31,6 +32,10 @@ _EVENTS = """
 SELECT e.id, j."user", e.job_id, e.event, e.state, e.at, e.actor, e.cause
 FROM job_events e JOIN jobs j ON j.id = e.job_id
 WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY e.id LIMIT ?"""
+
+_NODE_EVENTS = """
+SELECT id, node, event, at, actor, reason FROM node_events
+WHERE id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY id LIMIT ?"""
 
 
 class Relay:
@@ -52,7 +57,8 @@ class Relay:
     async def run_once(self) -> bool:
         """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
         letters = await self._publish_letters()
-        return await self._publish_events() or letters
+        nodes = await self._publish_node_events()
+        return await self._publish_events() or letters or nodes
 
     async def _publish_letters(self) -> bool:
         """To the user's events, and to the stream of dead letters."""
@@ -84,9 +90,30 @@ class Relay:
                 for start in range(0, len(events), PER_MESSAGE):
                     await self._publish(user, events[start : start + PER_MESSAGE])
             last = int(rows[-1][0])
-            await self._database.write(lambda connection: _mark(connection, last), role=self._role)
+            await self._database.write(lambda connection: _mark(connection, MARK, last), role=self._role)
         except Unavailable as error:  # a broker that is away, a disk that is full
             log.info("events wait: %s", error)
+            return False
+        return True
+
+    async def _publish_node_events(self) -> bool:
+        rows = await self._database.read(lambda c: c.exec_driver_sql(_NODE_EVENTS, (NODE_MARK, BATCH)).all())
+        if not rows:
+            return False
+        by_node: dict[str, list[NodeChange]] = {}
+        for id_, node, event, at, actor, reason in rows:
+            change = NodeChange(id=id_, node=node, event=event, at=at, actor=actor, reason=reason)
+            by_node.setdefault(node, []).append(change)
+        try:
+            for node, changes in by_node.items():
+                for start in range(0, len(changes), PER_MESSAGE):
+                    part = changes[start : start + PER_MESSAGE]
+                    message_id = f"node-events-{part[0].id}-{part[-1].id}"
+                    await self._bus.publish_durably(node_event(node), NodeEvents(events=part), message_id)
+            last = int(rows[-1][0])
+            await self._database.write(lambda connection: _mark(connection, NODE_MARK, last), role=self._role)
+        except Unavailable as error:
+            log.info("events of nodes wait: %s", error)
             return False
         return True
 
@@ -95,9 +122,9 @@ class Relay:
         await self._bus.publish_durably(job_event(user), JobEvents(events=events), message_id)
 
 
-def _mark(connection: Connection, event_id: int) -> None:
+def _mark(connection: Connection, name: str, event_id: int) -> None:
     connection.exec_driver_sql(
         "INSERT INTO relay_marks (name, event_id) VALUES (?, ?)"
         " ON CONFLICT (name) DO UPDATE SET event_id = excluded.event_id",
-        (MARK, event_id),
+        (name, event_id),
     )

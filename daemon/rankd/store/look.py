@@ -292,8 +292,8 @@ def nodes(connection: Reader) -> list[Row]:
     """Nodes by partition and name, with ``allocated`` amounts and the number of ``allocations`` on each."""
     rows = fetch(
         connection,
-        "SELECT name, partition, state, capacity, labels, agent, registered_at, heartbeat_at FROM node"
-        " ORDER BY partition, name",
+        "SELECT name, partition, state, capacity, labels, agent, registered_at, heartbeat_at, drained_by, drained_at,"
+        " drain_reason FROM node ORDER BY partition, name",
     )
     used = _allocated(connection)
     for row in rows:

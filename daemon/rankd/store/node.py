@@ -22,9 +22,9 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
     capacity = json.dumps(parse_resources(registration.resources), sort_keys=True)
     labels = json.dumps(registration.labels, sort_keys=True)
     present = connection.exec_driver_sql(
-        "SELECT partition, state, capacity, labels FROM nodes WHERE name = ?", (name,)
+        "SELECT partition, state, capacity, labels, drained_by FROM nodes WHERE name = ?", (name,)
     ).first()
-    state = present[1] if present and present[1] == NodeState.DRAINING else NodeState.UP.value
+    state = NodeState.DRAINING.value if present and present[4] else NodeState.UP.value
     wanted = (registration.partition, state, capacity, labels)
     connection.exec_driver_sql(
         "INSERT INTO nodes (name, partition, state, capacity, labels, agent, registered_at, heartbeat_at)"
@@ -35,7 +35,7 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
     )
     if registration.running:
         end_strays(connection, registration.running)
-    if present is None or tuple(present) != wanted:
+    if present is None or tuple(present)[:4] != wanted:
         record_node_event(connection, name, "joined" if present is None else "changed", now, registration.agent)
 
 
@@ -48,10 +48,13 @@ def end_strays(connection: Connection, running: Sequence[int]) -> None:
     )
 
 
-def record_node_event(connection: Connection, node: str, event: str, now: float, actor: str) -> None:
+def record_node_event(
+    connection: Connection, node: str, event: str, now: float, actor: str, reason: str | None = None
+) -> None:
     """A change of the nodes, which is a trigger for the scheduler."""
     connection.exec_driver_sql(
-        "INSERT INTO node_events (node, event, at, actor) VALUES (?, ?, ?, ?)", (node, event, now, actor)
+        "INSERT INTO node_events (node, event, at, actor, reason) VALUES (?, ?, ?, ?, ?)",
+        (node, event, now, actor, reason),
     )
 
 
@@ -70,11 +73,12 @@ def take_down(connection: Connection, nodes: Sequence[str], now: float) -> None:
         set_state(connection, name, NodeState.DOWN, now, name)
 
 
-def silent_nodes(connection: Connection, since: float) -> list[str]:
-    """Nodes that are counted on and have not been heard of since then."""
+def silent_nodes(connection: Connection, now: float, limit_s: float) -> list[str]:
+    """Nodes that are counted on and have not been heard of for so long, or not since the clock was set back."""
     rows = connection.exec_driver_sql(
-        f"SELECT name FROM nodes WHERE state IN ('{NodeState.UP}', '{NodeState.DRAINING}') AND heartbeat_at < ?",
-        (since,),
+        f"SELECT name FROM nodes WHERE state IN ('{NodeState.UP}', '{NodeState.DRAINING}')"
+        " AND (heartbeat_at < ? OR heartbeat_at > ?)",
+        (now - limit_s, now + limit_s),
     )
     return [row[0] for row in rows]
 

@@ -180,6 +180,9 @@ nodes = Table(
     Column("agent", Text, nullable=False),
     Column("registered_at", Float, nullable=False),
     Column("heartbeat_at", Float, nullable=False),
+    Column("drained_by", Text, comment="an administrator; null: in use"),
+    Column("drained_at", Float),
+    Column("drain_reason", Text),
 )
 
 node_events = Table(
@@ -190,6 +193,7 @@ node_events = Table(
     Column("event", Text, nullable=False),
     Column("at", Float, nullable=False),
     Column("actor", Text, nullable=False),
+    Column("reason", Text),
     sqlite_autoincrement=True,
 )
 

@@ -98,7 +98,7 @@ FROM allocations l JOIN jobs j ON j.id = l.job_id"""
 
 _NODE = f"""CREATE VIEW node AS
 SELECT n.name, n.partition, n.state, {_in_cores("n.capacity")} AS capacity, n.labels,
-    n.agent, n.registered_at, n.heartbeat_at,
+    n.agent, n.registered_at, n.heartbeat_at, n.drained_by, n.drained_at, n.drain_reason,
     (SELECT count(*) FROM allocations l, json_each(l.nodes) e
      WHERE l.ended_at IS NULL AND e.value = n.name) AS allocations,
     (SELECT json_group_object(k, total) FROM (
@@ -106,6 +106,9 @@ SELECT n.name, n.partition, n.state, {_in_cores("n.capacity")} AS capacity, n.la
         FROM allocations l, json_each(l.nodes) e, json_each(l.resources) r
         WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key)) AS allocated
 FROM nodes n"""
+
+_NODE_EVENT = """CREATE VIEW node_event AS
+SELECT id, node, event, at, actor, reason FROM node_events"""
 
 _PRIORITY_CLASS = """CREATE VIEW priority_class AS
 SELECT name, value, global_default, description, preemption_policy FROM priority_classes"""
@@ -163,6 +166,7 @@ def fixed_views() -> dict[str, str]:
         "job_event": _JOB_EVENT,
         "allocation": _ALLOCATION,
         "node": _NODE,
+        "node_event": _NODE_EVENT,
         "priority_class": _PRIORITY_CLASS,
         "dead_letter": _DEAD_LETTER,
         "generation": _GENERATION,

@@ -90,6 +90,29 @@ class JobShow(_FromUser, frozen=True, kw_only=True):
     id: int
 
 
+class NodeSelection(_FromUser, frozen=True, kw_only=True):
+    """Nodes to act upon, and why."""
+
+    node: str | None = None
+    nodes: list[str] | None = None
+    reason: str | None = None
+
+
+class NodeFailed(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that could not be acted upon."""
+
+    node: str
+    code: str
+    message: str
+
+
+class NodeReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Which nodes were changed, and which not and why."""
+
+    done: list[str]
+    failed: list[NodeFailed]
+
+
 class ClassName(_FromUser, frozen=True, kw_only=True):
     """A priority class, by name."""
 
@@ -279,6 +302,23 @@ class JobEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     events: list[Transition]
     refused: list[DeadLetter] = []
+
+
+class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one node, as published."""
+
+    id: int
+    node: str
+    event: str
+    at: float
+    actor: str
+    reason: str | None = None
+
+
+class NodeEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one node in one publication, oldest first."""
+
+    events: list[NodeChange]
 
 
 class Health(_Internal, frozen=True, kw_only=True):

@@ -80,6 +80,11 @@ def job_event(user: str) -> str:
     return f"{PREFIX}.event.job.{encode_name(user)}"
 
 
+def node_event(node: str) -> str:
+    """Where what happens to a node is published."""
+    return f"{PREFIX}.event.node.{encode_name(node)}"
+
+
 def enqueue_subject(user: str) -> str:
     """Where a user publishes what is to be submitted as soon as somebody can take it."""
     return f"{PREFIX}.enqueue.{encode_name(user)}"

@@ -1,0 +1,50 @@
+"""Requests of administrators about nodes: ``node.drain``, ``node.resume`` and its other name ``node.undrain``."""
+
+from __future__ import annotations
+
+import time
+
+from rankd.bus.endpoint import Reply, UserHandler, Verb
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import Refused
+from rankd.store import node_action
+from rankd.store.group_commit import GroupCommit
+from rankd.wire.codec import decode_strict
+from rankd.wire.message import NodeReply, NodeSelection
+
+LONGEST_REASON = 1000
+_STATUS = {"unknown_node": 404, "not_draining": 409}
+
+
+def node_verbs(group: GroupCommit) -> list[Verb]:
+    """All of them; each answers once it is durable."""
+
+    def handler(decide: node_action.Decide) -> UserHandler:
+        async def handle(asker: Submitter, payload: bytes) -> Reply:
+            selection = _read(payload)
+            names = [selection.node] if selection.node is not None else list(selection.nodes or ())
+            wish = node_action.NodeWish(nodes=names, actor=asker.user, reason=selection.reason, at=time.time())
+            reply = await group.do(lambda connection: node_action.act(connection, wish, decide))
+            return _answer(selection, reply)
+
+        return handle
+
+    decisions = {"node.drain": node_action.drain, "node.resume": node_action.resume, "node.undrain": node_action.resume}
+    return [Verb(name, handler(decide), admin_only=True) for name, decide in decisions.items()]
+
+
+def _read(payload: bytes) -> NodeSelection:
+    selection = decode_strict(payload, NodeSelection)
+    if selection.node is None and not selection.nodes:
+        raise Refused("empty_selection", "name the nodes: node, or nodes", "nodes")
+    if selection.reason is not None and len(selection.reason) > LONGEST_REASON:
+        raise Refused("too_long", f"a reason has at most {LONGEST_REASON} characters", "reason")
+    return selection
+
+
+def _answer(selection: NodeSelection, reply: NodeReply) -> NodeReply:
+    """A single node that could not be acted upon is an error, not a part of an answer."""
+    if selection.node is not None and reply.failed:
+        failed = reply.failed[0]
+        raise Refused(failed.code, failed.message, "node", _STATUS[failed.code])
+    return reply

@@ -1,0 +1,125 @@
+"""What nodes ask of the intake, and the watch over those that fall silent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.bus.connection import Bus
+from rankd.bus.endpoint import NodeHandler, Reply
+from rankd.core.errors import Refused, Unavailable
+from rankd.core.model.node import NodeState
+from rankd.core.model.setting import NodeSettings
+from rankd.store.database import Database
+from rankd.store.group_commit import GroupCommit
+from rankd.store.node import (
+    end_strays,
+    note_heartbeat,
+    open_allocations_of,
+    register_node,
+    sent_allocations_of,
+    set_state,
+    silent_nodes,
+    take_down,
+)
+from rankd.store.report import take_reports
+from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration, Report
+from rankd.wire.subject import node_pattern
+
+log = logging.getLogger("rankd.intake")
+
+ACTOR = "intake"
+LOOK_EVERY_S = 1.0
+ABSENT_S = 3.0
+"""More than this between two looks: we were not there."""
+
+
+class NodeWatch:
+    """Registrations, signs of life, and their absence."""
+
+    def __init__(self, settings: NodeSettings, database: Database, bus: Bus, group: GroupCommit) -> None:
+        self._settings = settings
+        self._database = database
+        self._bus = bus
+        self._group = group
+
+    def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
+        """Where nodes ask, and who answers."""
+        return {
+            "node_register": (node_pattern("register"), self.register),
+            "node_heartbeat": (node_pattern("heartbeat"), self.heartbeat),
+            "node_leave": (node_pattern("leave"), self.leave),
+        }
+
+    async def register(self, node: str, payload: bytes) -> Reply:
+        """A node says what it has; it hears what is counted on to run there."""
+        registration = msgspec.json.decode(payload, type=NodeRegistration)
+
+        def work(connection: Connection) -> list[int]:
+            register_node(connection, node, registration, time.time())
+            return sent_allocations_of(connection, node)
+
+        return self._registered(await self._group.do(work))
+
+    async def heartbeat(self, node: str, payload: bytes) -> Reply:
+        """An agent's sign of life for its nodes; unknown ones are told to register."""
+        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
+        work = partial(note_heartbeat, nodes=nodes, now=time.time())
+        unknown = await self._group.do(work, quiet=True)
+        if unknown:
+            message = f"not registered: {', '.join(unknown[:10])}; register again"
+            raise Refused("unknown_node", message, "nodes", status=404)
+        return self._registered()
+
+    async def leave(self, node: str, payload: bytes) -> Reply:
+        """An agent stops: its nodes take nothing more."""
+        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
+        await self._group.do(lambda connection: take_down(connection, nodes, time.time()))
+        return self._registered()
+
+    def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
+        return NodeRegistered(
+            heartbeat_s=self._settings.heartbeat_s, grace_s=self._settings.grace_s, open=list(allocations)
+        )
+
+    async def run(self) -> None:
+        """Give up nodes that have been silent for too long.
+
+        Silence counts only while the broker could be heard and we were listening: not after this process was
+        suspended, nor after the clock was set.
+        """
+        looked = since = time.time()
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            now = time.time()
+            since = since if 0 <= now - looked < ABSENT_S else now
+            looked = now
+            if min(self._bus.connected_for_s(), now - since) >= self._settings.lost_after_s:
+                await self._give_up(now)
+
+    async def _give_up(self, now: float) -> None:
+        limit_s, requeues = self._settings.lost_after_s, self._settings.max_requeues
+        try:
+            if await self._database.read(lambda connection: silent_nodes(connection, now, limit_s)):
+                await self._group.do(lambda connection: lose_nodes(connection, now, limit_s, requeues))
+        except Unavailable as error:
+            log.warning("silent nodes are not given up yet: %s", error.message)
+
+
+def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
+    """What runs on silent nodes is lost with them, and requeued where it may be."""
+    for node in silent_nodes(connection, now, limit_s):
+        log.warning("node %s has been silent for %.0f s: lost", node, limit_s)
+        set_state(connection, node, NodeState.LOST, now, ACTOR)
+        reports = [
+            (node, Report(allocation=allocation, job=job, kind="ended", at=now, cause="node_lost"))
+            for allocation, job in open_allocations_of(connection, node)
+        ]
+        take_reports(connection, reports, max_requeues, now)
+        end_strays(connection, [report.allocation for _, report in reports])
