@@ -1,0 +1,114 @@
+"""Submissions per second to the durable answer: single jobs with 64 in flight, and batches of 1,000 jobs.
+
+Everything real: nats-server with sync always, the intake with durable group commits, prioritizer, scheduler and relay
+running on the same cores. The jobs ask for a label that no node has, so that they stay pending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import statistics
+import time
+from pathlib import Path
+
+import nats
+import uvloop
+from measure import machine, percentile, report
+
+SINGLES = 10_000
+IN_FLIGHT = 64
+BATCHES = 30
+BATCH = 1_000
+ROUNDS = 5
+JOB = {"command": ["true"], "resources": {"vcore": 1}, "constraints": "never"}
+
+
+async def singles(client: nats.NATS, count: int) -> tuple[float, list[float]]:
+    """Seconds for all, and each one's latency."""
+    latencies: list[float] = []
+    payload = json.dumps(JOB).encode()
+    left = iter(range(count))
+
+    async def one_after_the_other(user: int) -> None:
+        for _ in left:
+            begin = time.perf_counter()
+            reply = await client.request(f"rankd.v1.user.user{user}.job.submit", payload, timeout=60)
+            if b'"id"' not in reply.data:
+                raise RuntimeError(reply.data)
+            latencies.append(time.perf_counter() - begin)
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(one_after_the_other(user % 20) for user in range(IN_FLIGHT)))
+    return time.perf_counter() - begin, latencies
+
+
+async def batches(client: nats.NATS, count: int, at_once: int = 4) -> float:
+    """Seconds for all."""
+    payload = json.dumps({"jobs": [JOB] * BATCH}).encode()
+    left = iter(range(count))
+
+    async def one_after_the_other(user: int) -> None:
+        for _ in left:
+            reply = await client.request(f"rankd.v1.user.user{user}.job.submit", payload, timeout=120)
+            if len(json.loads(reply.data)["accepted"]) != BATCH:
+                raise RuntimeError(reply.data[:500])
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(one_after_the_other(user) for user in range(at_once)))
+    return time.perf_counter() - begin
+
+
+async def event_lag(client: nats.NATS, database: Path) -> float:
+    """Seconds until the last event so far is in the stream."""
+    with sqlite3.connect(database) as connection:
+        newest = connection.execute("SELECT max(id) FROM job_event").fetchone()[0]
+    begin = time.perf_counter()
+    while True:
+        with sqlite3.connect(database) as connection:
+            mark = connection.execute("SELECT max(event_id) FROM relay_marks").fetchone()[0] or 0
+        if mark >= newest:
+            return time.perf_counter() - begin
+        await asyncio.sleep(0.01)
+
+
+async def main() -> None:
+    """Measure and report."""
+    rows = []
+    with machine("--simulate", "1") as up:
+        client = await nats.connect(up["nats"])
+        await singles(client, 500)
+        measured = []
+        for _ in range(ROUNDS):
+            took, latencies = await singles(client, SINGLES // ROUNDS)
+            measured.append((SINGLES / ROUNDS / took, latencies))
+        lag = await event_lag(client, Path(up["db"]))
+        everyone = [latency * 1000 for _, latencies in measured for latency in latencies]
+        rows.append(
+            {
+                "what": f"single jobs, {IN_FLIGHT} in flight",
+                "jobs/s": statistics.median(rate for rate, _ in measured),
+                "worst": min(rate for rate, _ in measured),
+                "p50 ms": percentile(everyone, 0.5),
+                "p99 ms": percentile(everyone, 0.99),
+                "event lag s": lag,
+            }
+        )
+        rates = [BATCHES / ROUNDS * BATCH / await batches(client, BATCHES // ROUNDS) for _ in range(ROUNDS)]
+        rows.append(
+            {
+                "what": f"batches of {BATCH}",
+                "jobs/s": statistics.median(rates),
+                "worst": min(rates),
+                "p50 ms": 0.0,
+                "p99 ms": 0.0,
+                "event lag s": await event_lag(client, Path(up["db"])),
+            }
+        )
+        await client.close()
+    report("submission", f"{ROUNDS} rounds, durable commits, all services running", rows)
+
+
+if __name__ == "__main__":
+    uvloop.run(main())

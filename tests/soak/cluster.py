@@ -1,0 +1,187 @@
+"""Every process of a rankd under fault: the broker, three services and real agents, each on a link of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from soak.link import Link
+
+BIN = Path(sys.executable).parent
+NODES = {"n1": 4, "n2": 4, "n3": 2}
+"""Cores of each node."""
+
+SERVICES = ("intake", "prioritizer", "scheduler")
+STOP_PATIENCE_S = 20
+
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ |+-].*\n)*(?:\S.*)?")
+
+SETTINGS = """
+default_qos = "normal"
+[priority]
+period_s = 1
+[priority.weights]
+age = 1000
+fairshare = 10000
+qos = 5000
+[priority.fairshare]
+half_life_s = 600
+[admission]
+unknown_association = "default"
+[scheduling]
+stale_after_s = 10
+[node]
+heartbeat_s = 0.5
+lost_after_s = 4
+grace_s = 1
+max_requeues = 20
+[[qos]]
+name = "normal"
+priority = 10
+"""
+
+
+class Child:
+    """A process that is started again whenever it ends, unless a fault keeps it down."""
+
+    def __init__(self, name: str, command: list[str], log: Path) -> None:
+        self.name = name
+        self.wanted = True
+        self.surprises: list[str] = []
+        self._command = command
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log)
+
+    async def keep(self) -> None:
+        """Start it again if it ended by itself."""
+        process = self._process
+        if process is not None and process.returncode is not None and self.wanted:
+            self.surprises.append(f"{self.name} ended with {process.returncode}")
+            await self.start()
+
+    def signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        self.wanted = False
+        self.signal(signal.SIGKILL)
+        await self._process.wait()
+
+    async def stop(self) -> bool:
+        """As an administrator does; whether it obeyed in time."""
+        self.wanted = False
+        self.signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_PATIENCE_S)
+        except TimeoutError:
+            self.surprises.append(f"{self.name} did not stop within {STOP_PATIENCE_S} s")
+            await self.kill()
+            return False
+        return True
+
+    async def again(self) -> None:
+        await self.start()
+        self.wanted = True
+
+
+class Cluster:
+    """All of them, in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.database = directory / "rankd.db"
+        self.starts = directory / "starts.log"
+        self.children: dict[str, Child] = {}
+        self.links: dict[str, Link] = {}
+        self.port = 0
+
+    async def start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = self.directory / "config"
+        config.mkdir()
+        (config / "rankd.toml").write_text(SETTINGS)
+        subprocess.run([BIN / "rankd", "db", "upgrade", "--db", self.database], check=True)
+        await self._start_broker()
+        for service in SERVICES:
+            options = ["--db", str(self.database), "--config", str(config)]
+            await self._start_child(service, [service, *options])
+        for node, cores in NODES.items():
+            options = ["--name", node, "--state", str(self.directory / node), "--no-limits", "--run-as", "agent"]
+            await self._start_child(node, ["agent", *options, "--resources", f"vcore={cores},memory=4Gi"])
+        await self._link("client")
+
+    async def _start_broker(self) -> None:
+        """The first start finds a port, which it keeps."""
+        path, log = self.directory / "nats.conf", self.directory / "nats.log"
+        store = self.directory / "jetstream"
+
+        def configure(port: int) -> None:
+            stream = f'jetstream {{ store_dir: "{store}", sync_interval: always }}'
+            path.write_text(f"host: 127.0.0.1\nport: {port}\n{stream}\n")
+
+        configure(-1)
+        child = self.children["nats"] = Child("nats", [str(BIN / "nats-server"), "-c", str(path)], log)
+        await child.start()
+        while not (found := re.search(r"client connections on \S+:(\d+)", log.read_text())):
+            await asyncio.sleep(0.02)
+        self.port = int(found.group(1))
+        configure(self.port)
+
+    async def _link(self, name: str) -> Link:
+        link = self.links[name] = Link(self.port)
+        await link.start()
+        return link
+
+    async def _start_child(self, name: str, words: list[str]) -> None:
+        link = await self._link(name)
+        command = [str(BIN / "rankd"), *words, "--nats", link.url]
+        child = self.children[name] = Child(name, command, self.directory / f"{name}.log")
+        await child.start()
+
+    def keepers(self) -> list[int]:
+        """Processes that hold the nodes' jobs."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdecimal() and self._is_keeper((entry / "cmdline").read_bytes()):
+                    found.append(int(entry.name))
+        return sorted(found)
+
+    def _is_keeper(self, command: bytes) -> bool:
+        return b"rankd.services.keeper" in command and str(self.directory).encode() in command
+
+    async def keep_up(self) -> None:
+        """For ever: what ends by itself is started again."""
+        while True:
+            for child in self.children.values():
+                await child.keep()
+            await asyncio.sleep(0.1)
+
+    async def stop(self) -> None:
+        for name in (*NODES, "scheduler", "prioritizer", "intake", "nats"):
+            if name in self.children:
+                await self.children[name].stop()
+        for keeper in self.keepers():
+            with suppress(ProcessLookupError):
+                os.kill(keeper, signal.SIGKILL)
+        for link in self.links.values():
+            await link.stop()
+
+    def tracebacks(self) -> list[str]:
+        """First and last lines of what the processes did not expect."""
+        return [
+            f"{path.name}: {text.strip().splitlines()[-1]}"
+            for path in sorted(self.directory.glob("*.log"))
+            for text in _TRACEBACK.findall(path.read_text())
+        ]

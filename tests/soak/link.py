@@ -1,0 +1,73 @@
+"""A wire between a process and the broker that can be cut and stalled."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+CHUNK = 65536
+
+
+class Link:
+    """Relays one local port to the broker's. ``cut()`` drops and refuses, ``stall()`` lets nothing through."""
+
+    def __init__(self, broker_port: int) -> None:
+        self._broker_port = broker_port
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._is_cut = False
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self.cut()
+        self._server.close()
+
+    def cut(self) -> None:
+        self._is_cut = True
+        self._flowing.set()
+        for writer in self._open:
+            writer.transport.abort()
+
+    def stall(self) -> None:
+        self._flowing.clear()
+
+    def mend(self) -> None:
+        self._is_cut = False
+        self._flowing.set()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        try:
+            if self._is_cut:
+                return
+            broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", self._broker_port)
+            self._open.add(broker_writer)
+            try:
+                await asyncio.gather(self._pump(reader, broker_writer), self._pump(broker_reader, writer))
+            finally:
+                self._open.discard(broker_writer)
+                broker_writer.transport.abort()
+        except OSError:
+            pass  # the broker is away, too
+        finally:
+            self._open.discard(writer)
+            writer.transport.abort()
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        """Until one side closes; then both."""
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while data := await source.read(CHUNK):
+                await self._flowing.wait()
+                sink.write(data)
+                await sink.drain()
+        sink.transport.abort()

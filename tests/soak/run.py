@@ -1,0 +1,110 @@
+"""The soak: a workload under faults, then the verdict.
+
+``python tests/soak/run.py SECONDS SEED [DIRECTORY]`` prints a JSON report; its exit status says whether all held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from soak import verdict
+from soak.cluster import NODES, Cluster
+from soak.fault import Faults
+from soak.workload import Workload
+
+SETTLE_S = 120
+"""So long after the last fault every job has ended."""
+
+
+async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
+    """The report; ``wrong`` is empty if all held."""
+    cluster = Cluster(directory)
+    await cluster.start()
+    faults, workload = Faults(cluster, seed), Workload(cluster, seed)
+    begin = time.monotonic()
+    try:
+        async with asyncio.TaskGroup() as keeping:
+            keeper = keeping.create_task(cluster.keep_up())
+            async with asyncio.TaskGroup() as group:
+                group.create_task(workload.run(seconds))
+                group.create_task(faults.run(seconds))
+            quiet_at = time.monotonic()
+            unsettled = await settle(cluster)
+            settled_s = time.monotonic() - quiet_at
+            keeper.cancel()
+        wrong = unsettled + await judge(cluster, workload)
+    finally:
+        await cluster.stop()
+    wrong += [f"{surprise} by itself" for child in cluster.children.values() for surprise in child.surprises]
+    return report(
+        cluster, workload, faults, {"ran_s": round(quiet_at - begin, 1), "settled_s": round(settled_s, 1)}
+    ) | {
+        "wrong": wrong,
+        "tracebacks": collections.Counter(cluster.tracebacks()),
+    }
+
+
+async def settle(cluster: Cluster) -> list[str]:
+    """Until every job has ended, every event is published and every allocation charged."""
+    end = time.monotonic() + SETTLE_S
+    marks = (
+        "SELECT (SELECT max(id) FROM job_events) IS (SELECT event_id FROM relay_marks WHERE name = 'job_events') AS n"
+    )
+    uncharged = "SELECT NOT EXISTS (SELECT 1 FROM allocations WHERE NOT charged) AS n"
+    while time.monotonic() < end:
+        done = not verdict.open_jobs(cluster.database)
+        if done and all(verdict.rows(cluster.database, query)[0]["n"] for query in (marks, uncharged)):
+            return []
+        await asyncio.sleep(0.2)
+    return [f"not settled {SETTLE_S} s after the last fault: {verdict.open_jobs(cluster.database)} jobs have not ended"]
+
+
+async def judge(cluster: Cluster, workload: Workload) -> list[str]:
+    database = cluster.database
+    return [
+        *workload.refused,
+        *verdict.lost_submissions(database, workload.accepted, workload.enqueued),
+        *verdict.wrong_ends(database),
+        *verdict.double_starts(cluster.starts),
+        *verdict.over_allocations(database),
+        *verdict.wrong_usage(database),
+        *verdict.open_allocations(database),
+        *await verdict.wrong_events(database, f"nats://127.0.0.1:{cluster.port}"),
+    ]
+
+
+def report(cluster: Cluster, workload: Workload, faults: Faults, times: dict[str, float]) -> dict[str, object]:
+    counted = verdict.rows(cluster.database, "SELECT state, count(*) AS n FROM jobs GROUP BY state")
+    events = verdict.rows(cluster.database, "SELECT event, count(*) AS n FROM job_events GROUP BY event")
+    return times | {
+        "faults": sum(faults.count.values()),
+        "by_kind": dict(sorted(faults.count.items())),
+        "nodes": NODES,
+        "submitted": len(workload.accepted),
+        "enqueued": len(workload.enqueued),
+        "jobs": {row["state"]: row["n"] for row in counted},
+        "events": {row["event"]: row["n"] for row in events},
+    }
+
+
+def main() -> int:
+    """From the command line."""
+    seconds, seed = float(sys.argv[1]), int(sys.argv[2])
+    with tempfile.TemporaryDirectory(prefix="rankd-soak-") as temporary:
+        directory = Path(sys.argv[3]) if len(sys.argv) > 3 else Path(temporary) / "soak"
+        outcome = asyncio.run(soak(directory, seconds, seed))
+    print(json.dumps(outcome, indent=1))
+    return 1 if outcome["wrong"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,132 @@
+"""What must hold after everything: read from the records, the jobs' own notes and the stream of events."""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+import sqlite3
+from pathlib import Path
+
+import nats
+from soak.cluster import NODES
+
+HALF_LIFE_S = 600.0
+FINAL = ("completed", "failed", "timeout", "cancelled", "node_lost")
+
+
+def rows(database: Path, query: str, *values: object) -> list[sqlite3.Row]:
+    connection = sqlite3.connect(database, timeout=30)
+    connection.row_factory = sqlite3.Row
+    try:
+        return connection.execute(query, values).fetchall()
+    finally:
+        connection.close()
+
+
+def open_jobs(database: Path) -> int:
+    return rows(database, "SELECT count(*) AS n FROM jobs WHERE state IN ('pending', 'allocated', 'running')")[0]["n"]
+
+
+def lost_submissions(database: Path, accepted: dict[tuple[str, str], int], enqueued: set[tuple[str, str]]) -> list[str]:
+    """Every answered and every acknowledged submission is one job."""
+    known = {(row["user"], row["key"]): row["id"] for row in rows(database, 'SELECT "user", "key", id FROM jobs')}
+    wrong = [f"{who} was answered {id_}, is {known.get(who)}" for who, id_ in accepted.items() if known.get(who) != id_]
+    return wrong + [f"{who} was enqueued and is no job" for who in enqueued if who not in known]
+
+
+def wrong_ends(database: Path) -> list[str]:
+    """Every job reached exactly one final state, and nothing happened to it afterwards."""
+    wrong = []
+    states = {row["id"]: row["state"] for row in rows(database, "SELECT id, state FROM jobs")}
+    ends: collections.Counter[int] = collections.Counter()
+    for row in rows(database, "SELECT job_id, event, state FROM job_events ORDER BY id"):
+        if ends[row["job_id"]]:
+            wrong.append(f"job {row['job_id']}: {row['event']} after its end")
+        ends[row["job_id"]] += row["state"] in FINAL
+    wrong += [f"job {job} is {state}" for job, state in states.items() if state not in FINAL]
+    return wrong + [f"job {job} ended {ends[job]} times" for job in states if ends[job] != 1]
+
+
+def double_starts(starts: Path) -> list[str]:
+    """No allocation started twice on a node."""
+    seen = collections.Counter(tuple(line.split()[:2]) for line in starts.read_text().splitlines())
+    return [f"allocation {allocation} rank {rank}: {n} starts" for (allocation, rank), n in seen.items() if n > 1]
+
+
+def over_allocations(database: Path) -> list[str]:
+    """Replays the events: at no instant do jobs hold more of a node than it has."""
+    wrong = []
+    allocations: dict[int, list[sqlite3.Row]] = collections.defaultdict(list)
+    for row in rows(database, "SELECT job_id, nodes, resources FROM allocations ORDER BY id"):
+        allocations[row["job_id"]].append(row)
+    used: collections.Counter[str] = collections.Counter()
+    held: dict[int, tuple[list[str], int]] = {}
+    for row in rows(database, "SELECT id, job_id, event, state FROM job_events ORDER BY id"):
+        job = row["job_id"]
+        if row["event"] == "allocate":
+            given = allocations[job].pop(0)
+            held[job] = (json.loads(given["nodes"]), json.loads(given["resources"])["vcore"])
+            for node in held[job][0]:
+                used[node] += held[job][1]
+                if used[node] > NODES[node] * 1000:
+                    wrong.append(f"event {row['id']}: {node} holds {used[node] / 1000:g} cores")
+        elif row["state"] not in ("allocated", "running") and job in held:
+            nodes, vcore = held.pop(job)
+            for node in nodes:
+                used[node] -= vcore
+    return wrong
+
+
+def wrong_usage(database: Path) -> list[str]:
+    """The accumulators equal what the recorded allocations say, to 1e-9."""
+    wrong = []
+    sums: collections.Counter[int] = collections.Counter()
+    accounts = rows(database, 'SELECT id, "user", usage, usage_at FROM associations')
+    now = max((row["usage_at"] for row in accounts), default=0.0)
+    charged = rows(
+        database,
+        "SELECT j.association_id AS association, l.charge_rate AS rate, l.allocated_at AS a, l.ended_at AS b"
+        " FROM allocations l JOIN jobs j ON j.id = l.job_id WHERE l.charged",
+    )
+    for row in charged:
+        decayed = math.exp2((row["b"] - now) / HALF_LIFE_S) - math.exp2((row["a"] - now) / HALF_LIFE_S)
+        sums[row["association"]] += row["rate"] * HALF_LIFE_S / math.log(2) * decayed
+    for row in accounts:
+        usage = row["usage"] * math.exp2((row["usage_at"] - now) / HALF_LIFE_S)
+        if not math.isclose(usage, sums[row["id"]], rel_tol=1e-9, abs_tol=1e-9):
+            wrong.append(f"association {row['id']}: {usage!r} accumulated, {sums[row['id']]!r} by the records")
+    uncharged = rows(database, "SELECT id FROM allocations WHERE NOT charged")
+    return wrong + [f"allocation {row['id']} is not charged" for row in uncharged]
+
+
+def open_allocations(database: Path) -> list[str]:
+    found = rows(database, "SELECT id FROM allocations WHERE ended_at IS NULL")
+    return [f"allocation {row['id']} is open" for row in found]
+
+
+async def wrong_events(database: Path, url: str) -> list[str]:
+    """The stream, each id once, is what the records say, in order per job."""
+    client = await nats.connect(url)
+    jetstream = client.jetstream()
+    state = (await jetstream.stream_info("RANKD_EVENTS")).state
+    heard: dict[int, tuple[int, str]] = {}
+    wrong: list[str] = []
+    last: dict[int, int] = {}
+    for number in range(state.first_seq, state.last_seq + 1):
+        message = await jetstream.get_msg("RANKD_EVENTS", number)
+        if not message.subject.startswith("rankd.v1.event.job."):
+            continue
+        for event in json.loads(message.data)["events"]:
+            if event["id"] in heard:
+                continue
+            heard[event["id"]] = (event["job"], event["event"])
+            if event["id"] < last.get(event["job"], 0):
+                wrong.append(f"job {event['job']}: event {event['id']} came after {last[event['job']]}")
+            last[event["job"]] = event["id"]
+    await client.close()
+    recorded = {row["id"]: (row["job_id"], row["event"]) for row in rows(database, "SELECT * FROM job_events")}
+    if heard != recorded:
+        missing, more = recorded.keys() - heard.keys(), heard.keys() - recorded.keys()
+        wrong.append(f"events: {len(missing)} missing {sorted(missing)[:10]}, {len(more)} unknown {sorted(more)[:10]}")
+    return wrong

@@ -1,0 +1,117 @@
+"""Users who submit by request and by the enqueue subject, cancel, hold and release, and ask again until they know."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import nats
+import nats.errors
+import nats.js.errors
+from soak.cluster import Cluster
+
+USERS = ("ann", "bea", "cid", "dan")
+PER_SECOND = 6.0
+ASK_PATIENCE_S = 3.0
+
+LOST = (nats.errors.Error, nats.js.errors.Error, TimeoutError, OSError)
+
+
+async def quiet(_error: Exception) -> None:
+    """The broker is killed on purpose."""
+
+
+class Workload:
+    """``accepted`` are ids by (user, key) as the intake said; ``enqueued`` what the broker acknowledged."""
+
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.accepted: dict[tuple[str, str], int] = {}
+        self.enqueued: set[tuple[str, str]] = set()
+        self.refused: list[str] = []
+        self._cluster = cluster
+        self._random = random.Random(seed)
+        self._client: nats.NATS | None = None
+
+    async def run(self, seconds: float) -> None:
+        """Everything that was begun is known when this returns."""
+        self._client = await nats.connect(
+            self._cluster.links["client"].url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet
+        )
+        end = asyncio.get_running_loop().time() + seconds
+        number = 0
+        async with asyncio.TaskGroup() as group:
+            while asyncio.get_running_loop().time() < end:
+                group.create_task(self._one(f"job-{number}"))
+                number += 1
+                await asyncio.sleep(self._random.expovariate(PER_SECOND))
+        await self._client.close()
+
+    async def _one(self, key: str) -> None:
+        user, job = self._random.choice(USERS), self._job(key)
+        kind, delay = self._random.random(), self._random.uniform(0, 2)
+        if kind < 0.2:
+            await self._enqueue(user, job)
+            return
+        if kind < 0.25:
+            job["urgency"] = 0  # held
+        answer = await self._ask(user, "job.submit", job)
+        if "id" not in answer:
+            self.refused.append(f"{key}: {answer}")
+            return
+        self.accepted[user, key] = answer["id"]
+        if kind < 0.25:
+            await self._ask(user, "job.release", {"id": answer["id"]})
+        elif kind < 0.32:
+            await asyncio.sleep(delay)
+            await self._ask(user, "job.cancel", {"id": answer["id"]})
+
+    def _job(self, key: str) -> dict[str, Any]:
+        """Each start writes a line before anything else."""
+        kind, duration = self._random.random(), self._random.uniform(0, 1.5)
+        note = f'echo "$RANKD_ALLOCATION_ID $RANKD_NODE_RANK $RANKD_JOB_ID" >> {self._cluster.starts}'
+        ending = "exit 3" if kind < 0.05 else "exit 0"
+        job: dict[str, Any] = {
+            "command": ["sh", "-c", f"{note}; sleep {duration:.2f}; {ending}"],
+            "key": key,
+            "resources": {"vcore": self._random.choice([1, 1, 1, 2])},
+            "cwd": str(self._cluster.directory),
+            "stdout": "/dev/null",
+            "stderr": "/dev/null",
+        }
+        if 0.05 <= kind < 0.12:
+            job["nodes"] = 2
+        elif 0.12 <= kind < 0.17:
+            job |= {"time_limit_s": 0.5, "command": ["sh", "-c", f"{note}; exec sleep 30"]}
+        return job
+
+    async def _ask(self, user: str, verb: str, body: object) -> dict[str, Any]:
+        """Again and again until somebody answers: a submission has a key."""
+        subject, payload = f"rankd.v1.user.{user}.{verb}", json.dumps(body).encode()
+        while True:
+            try:
+                reply = await self._client.request(subject, payload, timeout=ASK_PATIENCE_S)
+            except LOST:
+                await asyncio.sleep(0.1)
+                continue
+            if (reply.headers or {}).get("Nats-Service-Error-Code") in ("503", "500"):
+                await asyncio.sleep(0.1)
+                continue
+            return json.loads(reply.data)
+
+    async def _enqueue(self, user: str, job: dict[str, Any]) -> None:
+        key = job.pop("key")
+        while True:
+            try:
+                await self._client.jetstream().publish(
+                    f"rankd.v1.enqueue.{user}",
+                    json.dumps(job).encode(),
+                    timeout=ASK_PATIENCE_S,
+                    headers={"Nats-Msg-Id": key},
+                )
+            except LOST:
+                await asyncio.sleep(0.1)
+                continue
+            self.enqueued.add((user, key))
+            return
