@@ -60,7 +60,7 @@ async def batches(client: nats.NATS, count: int, at_once: int = 4) -> float:
     return time.perf_counter() - begin
 
 
-async def event_lag(client: nats.NATS, database: Path) -> float:
+async def event_lag(database: Path) -> float:
     """Seconds until the last event so far is in the stream."""
     with sqlite3.connect(database) as connection:
         newest = connection.execute("SELECT max(id) FROM job_event").fetchone()[0]
@@ -83,7 +83,7 @@ async def main() -> None:
         for _ in range(ROUNDS):
             took, latencies = await singles(client, SINGLES // ROUNDS)
             measured.append((SINGLES / ROUNDS / took, latencies))
-        lag = await event_lag(client, Path(up["db"]))
+        lag = await event_lag(Path(up["db"]))
         everyone = [latency * 1000 for _, latencies in measured for latency in latencies]
         rows.append(
             {
@@ -103,7 +103,7 @@ async def main() -> None:
                 "worst": min(rates),
                 "p50 ms": 0.0,
                 "p99 ms": 0.0,
-                "event lag s": await event_lag(client, Path(up["db"])),
+                "event lag s": await event_lag(Path(up["db"])),
             }
         )
         await client.close()
