@@ -20,6 +20,7 @@ from rankd.core.ranking.order import Applications, sort_jobs
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 from rankd.core.ranking.queue_key import lifted_priority, pending_weight
 from rankd.core.ranking.ranking import rank
+from rankd.core.ranking.tally import Tally
 
 BY_CLASS = PrioritySettings(policy="class", weights={})
 N_APPLICATIONS = 4
@@ -34,6 +35,7 @@ def rows_of(draw, leaves, ids):
             class_value=draw(PRIORITIES),
             application=draw(st.sampled_from([NO_GROUP, NO_GROUP, *range(N_APPLICATIONS)])),
             submitted_at=draw(st.sampled_from([NOW - 2, NOW - 1, NOW])),
+            shape=draw(st.integers(0, 1)),
         )
         for id in ids
     ]
@@ -51,6 +53,7 @@ def stories(draw):
         *draw(rows_of(leaves, draw(ids))),
         queues=[],
         used={leaf: draw(AMOUNTS) for leaf in leaves},
+        shapes=[{"vcore": 1}, {"vcore": 2, "gpu": 1}],
         totals=[draw(st.sampled_from([{}, {"vcore": 10}, {"vcore": 8, "gpu": 4}])) for _ in forest],
         applications=Applications(created_at=np.array(created), id_places=np.array(places, dtype=np.int64)),
     )
@@ -217,3 +220,20 @@ def test_without_disabled_queues_a_delta_is_the_full_pass_with_its_keys(story):
         jobs = jobs.merge(leaving, changed)
     again = sort_jobs(jobs, jobs.class_values, ranking.base.forest, given_state.applications)
     assert merged_ids(delta) == jobs.ids[again.places].tolist()
+
+
+@given(stories())
+@settings(max_examples=200)
+def test_queues_show_and_count_what_a_full_pass_would_find(story):
+    given_state, batches = story
+    ranking = rank(given_state, BY_CLASS, [], NOW, for_deltas=True)
+    tally, jobs = Tally(ranking.base, ranking.queues, given_state.queues, given_state.shapes, {}), given_state.jobs
+    shown = {row.id: row for row in ranking.queues}
+    for gone, rows in batches:
+        changed = list({row.id: row for row in rows}.values())
+        leaving = np.array([id for id in gone if id not in {row.id for row in changed}], dtype=np.int64)
+        new = columns(*changed)
+        shown |= {row.id: row for row in tally.change(leaving, new, new.class_values)}
+        jobs = jobs.merge(leaving, changed)
+        anew = rank(replace(given_state, jobs=jobs), BY_CLASS, [], NOW)
+        assert shown == {row.id: row for row in anew.queues}

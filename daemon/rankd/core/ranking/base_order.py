@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,15 +24,17 @@ from rankd.core.ranking.standing import Hierarchy, Standing, earlier, leaf_keys,
 class BaseOrder:
     """``jobs`` and their ``priorities`` (n_jobs,) in the pass, and the ``order`` that it gave them.
 
-    ``fair_places`` are the applications' places by usage in the pass; the applications themselves may be newer ones
-    that hold those of the pass. Immutable but for caches.
+    ``applications`` are the pass's, with their places by usage. Where others are given later, these are newer ones
+    that hold those of the pass, perhaps begun again since. Immutable but for caches.
     """
 
-    def __init__(self, jobs: JobColumns, priorities: IntArray, order: JobOrder, fair_places: IntArray) -> None:
+    def __init__(self, jobs: JobColumns, priorities: IntArray, order: JobOrder, applications: Applications) -> None:
         self.jobs = jobs
         self.priorities = priorities
         self.places = order.places
-        self.fair_places = fair_places
+        fair = applications.fair_places
+        self._fair_places = np.empty(0, dtype=np.int64) if fair is None else fair
+        self._applications = applications
         n_queues = len(order.forest.leaf_places)
         self.forest = order.forest
         self.hierarchy = Hierarchy(order.forest, n_queues)
@@ -83,7 +86,7 @@ class BaseOrder:
     def keys(self, jobs: JobColumns, priorities: IntArray, applications: Applications) -> FloatArray:
         """What orders these jobs inside their leaves; ``applications`` hold at least those of the pass."""
         disabled = self.hierarchy.disabled[jobs.queues]
-        return leaf_keys(jobs, priorities, disabled, applications, self.fair_places)
+        return leaf_keys(jobs, priorities, disabled, applications, self._fair_places)
 
     def standing(
         self, leaves: IntArray, priorities: IntArray, keys: FloatArray, applications: Applications
@@ -139,11 +142,12 @@ class BaseOrder:
         self, sequence: IntArray, standing: Standing, applications: Applications
     ) -> Callable[[IntArray, IntArray], BoolArray]:
         """Whether the pass's jobs at places of ``sequence`` go before jobs of ``standing``."""
+        as_in_the_pass = msgspec.structs.replace(applications, created_at=self._applications.created_at)
 
         def goes_first(middle: IntArray, asking: IntArray) -> BoolArray:
             places = sequence[middle]
             queues, chains = self.jobs.queues[places], self._levels[:, places].T.astype(np.int64)
-            asked = _Asked(self, places, self.hierarchy.leaf_places[queues], chains, applications)
+            asked = _Asked(self, places, self.hierarchy.leaf_places[queues], chains, as_in_the_pass)
             return earlier(asked, standing.take(asking), self.hierarchy)
 
         return goes_first

@@ -50,8 +50,8 @@ class Inserted(NamedTuple):
 class Entries(NamedTuple):
     """The delta in order, each int64 (n_entries,).
 
-    ``positions``: +p, a job inserted before rank p of the pass; -p, the job of rank p removed. ``ids``,
-    ``priorities``, ``queues`` of those inserted, 0 at the others.
+    ``positions``: +p, a job inserted before rank p of the pass; -p, the job of rank p removed. ``queues`` are the
+    jobs'; ``ids`` and ``priorities`` those of inserted ones, 0 at the others.
     """
 
     positions: IntArray
@@ -168,6 +168,7 @@ class Delta:
         columns = np.zeros((4, len(self)), dtype=np.int64)
         columns[0, at], columns[0, there] = own.positions, -self.removed
         columns[1, at], columns[2, at], columns[3, at] = own.ids, own.priorities, own.queues
+        columns[3, there] = self.base.jobs.queues[self.base.places[self.removed - 1]]
         return Entries(*columns)
 
     def head(self, limit: int) -> IntArray:

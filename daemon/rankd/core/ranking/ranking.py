@@ -144,7 +144,6 @@ def rank(
     held = held_back(state.jobs, priorities.priorities, state.applications, queues_by_id(state.queues, state.totals))
     applications = _with_fair_places(state)
     order = _order(state, priorities.priorities, queues, held, applications, keep_levels=for_deltas)
-    fair = np.empty(0, dtype=np.int64) if applications.fair_places is None else applications.fair_places
     return Ranking(
         now=now,
         priorities=priorities,
@@ -154,7 +153,7 @@ def rank(
         fairshare=fairshare,
         groups=context.groups,
         held_back=held,
-        base=BaseOrder(state.jobs, priorities.priorities, order, fair) if for_deltas else None,
+        base=BaseOrder(state.jobs, priorities.priorities, order, applications) if for_deltas else None,
     )
 
 

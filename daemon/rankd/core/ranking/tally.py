@@ -1,0 +1,135 @@
+"""What queues have pending and show, kept up between full passes: only paths of changed leaves are looked at.
+
+Fair shares and what is used stay those of the pass, like all keys of a delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from rankd.core.model.quantity import Resources
+from rankd.core.ranking.base_order import BaseOrder
+from rankd.core.ranking.columns import IntArray, JobColumns
+from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_key import lifted_priority
+from rankd.core.ranking.ranking import QueueRow
+
+
+class _Counted(NamedTuple):
+    """An eligible job as its leaf counts it."""
+
+    queue: int
+    shape: int
+    priority: int
+
+
+class Tally:
+    """The queues of a full pass, by its ``rows``, and what has changed since.
+
+    ``shapes`` are those of the pass, to which others may be added. ``unranked``: by leaf the highest priority of
+    jobs that count as pending without being ranked (those of applications that are held back).
+    """
+
+    def __init__(
+        self,
+        base: BaseOrder,
+        rows: Sequence[QueueRow],
+        queues: Sequence[Sequence[QueueView]],
+        shapes: Sequence[Resources],
+        unranked: Mapping[int, int],
+    ) -> None:
+        self._base = base
+        self._rows = {row.id: row for row in rows}
+        self._views = {view.id: view for views in queues for view in views}
+        self._children: dict[int, list[int]] = {}
+        for view in self._views.values():
+            if view.parent is not None:
+                self._children.setdefault(view.parent, []).append(view.id)
+        self._shapes = shapes
+        self._unranked = unranked
+        self._gone: set[int] = set()
+        self._jobs: dict[int, _Counted] = {}
+        self._by_leaf: dict[int, dict[int, int]] = {}
+        self._firsts: dict[int, int] = {}
+
+    def change(self, gone: IntArray, jobs: JobColumns, priorities: IntArray) -> list[QueueRow]:
+        """Take out jobs, and count ``jobs``, all eligible, as they are now; the rows that became others."""
+        before = [self._forget(job) for job in [*gone.tolist(), *jobs.ids.tolist()]]
+        columns = zip(jobs.queues.tolist(), jobs.shapes.tolist(), priorities.tolist(), strict=True)
+        after = [_Counted(*column) for column in columns]
+        for job, counted in zip(jobs.ids.tolist(), after, strict=True):
+            self._remember(job, counted)
+        touched: dict[int, None] = {}
+        changes = [(counted, -1) for counted in before if counted is not None] + [(counted, 1) for counted in after]
+        for counted, sign in changes:
+            if counted.queue in self._views:
+                self._count(counted, sign, touched)
+        for queue in sorted(touched, key=self._depth, reverse=True):
+            self._show(queue)
+        return [self._rows[queue] for queue in touched]
+
+    def _remember(self, job: int, counted: _Counted) -> None:
+        self._jobs[job] = counted
+        self._by_leaf.setdefault(counted.queue, {})[job] = counted.priority
+
+    def _forget(self, job: int) -> _Counted | None:
+        """The job as it was counted, if it was."""
+        known = self._jobs.pop(job, None)
+        if known is not None:
+            del self._by_leaf[known.queue][job]
+            return known
+        jobs = self._base.jobs
+        place = int(np.searchsorted(jobs.ids, job))
+        if job in self._gone or place == len(jobs) or jobs.ids[place] != job or np.isnan(jobs.eligible_at[place]):
+            return None
+        self._gone.add(job)
+        return _Counted(int(jobs.queues[place]), int(jobs.shapes[place]), int(self._base.priorities[place]))
+
+    def _count(self, counted: _Counted, sign: int, touched: dict[int, None]) -> None:
+        """Add or subtract a job along its path."""
+        queue: int | None = counted.queue
+        while queue is not None:
+            touched[queue] = None
+            row = self._rows[queue]
+            pending = dict(row.pending)
+            for kind, amount in self._shapes[counted.shape].items():
+                pending[kind] = pending.get(kind, 0) + sign * amount
+            self._rows[queue] = msgspec.structs.replace(row, pending=pending, pending_jobs=row.pending_jobs + sign)
+            queue = self._views[queue].parent
+
+    def _depth(self, queue: int) -> int:
+        return self._views[queue].path.count(".")
+
+    def _show(self, queue: int) -> None:
+        """What the queue shows now; its children are settled."""
+        view, row = self._views[queue], self._rows[queue]
+        shown = (self._rows[child].priority for child in self._children.get(queue, ()))
+        of_children = max((priority for priority in shown if priority is not None), default=None)
+        best = of_children if queue in self._children else self._best(queue)
+        priority = best if view.parent is None else lifted_priority(best, view.properties)
+        pending = {} if not row.pending_jobs else {kind: value for kind, value in row.pending.items() if value}
+        self._rows[queue] = msgspec.structs.replace(row, priority=priority, pending=pending)
+
+    def _best(self, leaf: int) -> int | None:
+        """The highest priority of the leaf's pending jobs."""
+        found = [*self._by_leaf.get(leaf, {}).values()]
+        found += [priority for priority in (self._best_of_pass(leaf), self._unranked.get(leaf)) if priority is not None]
+        return max(found, default=None)
+
+    def _best_of_pass(self, leaf: int) -> int | None:
+        """Of its ranked jobs of the pass that are left: where priority counts, the first of them."""
+        ranks, bounds = self._base.by_leaf
+        place = int(self._base.leaves(np.array([leaf]))[0])
+        own = self._base.places[ranks[bounds[place] : bounds[place + 1]]]
+        if self._views[leaf].properties.sort_priority:
+            first = self._firsts.get(leaf, 0)
+            while first < len(own) and int(self._base.jobs.ids[own[first]]) in self._gone:
+                first += 1
+            self._firsts[leaf] = first
+            return int(self._base.priorities[own[first]]) if first < len(own) else None
+        left = own[~np.isin(self._base.jobs.ids[own], list(self._gone))]
+        return int(self._base.priorities[left].max()) if len(left) else None
