@@ -28,6 +28,7 @@ from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.model.job import Event, State
 from rankd.core.ranking.factor import Per
 from rankd.core.ranking.priority import FactorValues
+from rankd.core.ranking.queue_priority import QueuePriorities
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.services.ranking_source import RankingSource
 from rankd.services.runtime import Wake, probe, run_until, unless
@@ -111,6 +112,7 @@ class Prioritizer:
         self._last_event: RankingEvent | None = None
         self._last_good: dict[str, FactorValues] = {}
         self._waiting: frozenset[int] | None = None
+        self._queue_priorities = QueuePriorities()
 
     async def healthy(self) -> str:
         """Ready once it has made a generation visible.
@@ -150,7 +152,9 @@ class Prioritizer:
         if await self._release(now):
             state = await self._database.read(self._source.refresh)
         clock.append(time.perf_counter())
-        ranking = await asyncio.to_thread(rank, state, self._settings, self._factors, now, self._last_good)
+        ranking = await asyncio.to_thread(
+            rank, state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities
+        )
         self._keep_good(ranking)
         clock.append(time.perf_counter())
         durations = {"read": clock[1] - clock[0], "rank": clock[2] - clock[1]}

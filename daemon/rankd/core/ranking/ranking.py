@@ -24,7 +24,8 @@ from rankd.core.ranking.factor import Factor, FactorContext, Groups
 from rankd.core.ranking.order import Applications, Forest, JobOrder, OrderQueue, sort_jobs
 from rankd.core.ranking.priority import INT32_MIN, FactorValues, Priorities, compute_priorities
 from rankd.core.ranking.queue_forest import QueueView, roll_up
-from rankd.core.ranking.queue_key import fair_share, lifted_priority, pending_weight
+from rankd.core.ranking.queue_key import fair_share, pending_weight
+from rankd.core.ranking.queue_priority import QueuePriorities
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,14 +134,18 @@ def rank(
     outright: Outright | None = None,
     *,
     for_deltas: bool = False,
+    shown: QueuePriorities | None = None,
 ) -> Ranking:
-    """One full pass at ``now``; ``for_deltas``: the result has a ``base``."""
+    """One full pass at ``now``.
+
+    ``for_deltas``: the result has a ``base``. ``shown``: what queues showed in the pass before, brought up to date.
+    """
     given = outright or Outright()
     usage = state.usage.at_instant(now, settings.fairshare.half_life_s)
     fairshare = compute(state.tree, usage, settings.fairshare)
     context = FactorContext(now=now, jobs=state.jobs, groups=_groups(state, fairshare))
     priorities = compute_priorities(context, settings, factors, last_good, given.factors)
-    queues = _queue_rows(state, priorities.priorities, given.pending)
+    queues = _queue_rows(state, priorities.priorities, given.pending, shown or QueuePriorities())
     held = held_back(state.jobs, priorities.priorities, state.applications, queues_by_id(state.queues, state.totals))
     applications = _with_fair_places(state)
     order = _order(state, priorities.priorities, queues, held, applications, keep_levels=for_deltas)
@@ -192,20 +197,21 @@ def _n_queues(state: RankingState) -> int:
 
 
 def _queue_rows(
-    state: RankingState, priorities: IntArray, given_pending: Mapping[int, Resources]
+    state: RankingState, priorities: IntArray, given_pending: Mapping[int, Resources], shown: QueuePriorities
 ) -> dict[int, QueueRow]:
     """Every queue's priority, share and pending, children before parents."""
     best, counts, summed = _leaf_sums(state, priorities)
     pending = summed | dict(given_pending)
+    priorities_shown = shown.update([view for views in state.queues for view in views], best)
     rows: dict[int, QueueRow] = {}
     for views in state.queues:
-        rows |= _partition_rows(views, best, counts, pending, state.used)
+        rows |= _partition_rows(views, priorities_shown, counts, pending, state.used)
     return rows
 
 
 def _partition_rows(
     views: Sequence[QueueView],
-    best: dict[int, int],
+    shown: Mapping[int, int | None],
     counts: dict[int, int],
     pending: Mapping[int, Resources],
     used: Mapping[int, Resources],
@@ -214,15 +220,11 @@ def _partition_rows(
     rows = {}
     for view in reversed(views):
         count = counts.get(view.id, 0)
-        priority = lifted_priority(best.get(view.id), view.properties)
-        if view.parent is None:
-            priority = best.get(view.id)
-        elif priority is not None:
-            best[view.parent] = max(priority, best.get(view.parent, priority))
+        if view.parent is not None and count:
             counts[view.parent] = counts.get(view.parent, 0) + count
         rows[view.id] = QueueRow(
             id=view.id,
-            priority=priority,
+            priority=shown[view.id],
             share=fair_share(all_used[view.id], view.guaranteed, view.effective_max),
             pending_jobs=count,
             pending=all_pending[view.id],
