@@ -20,10 +20,9 @@ from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.node import Node
 from rankd.core.model.queue import NodeSort, Partition, Queue, QueueProperties
 from rankd.core.model.setting import Settings
-from rankd.core.placement.cycle import PartitionProblem
 from rankd.core.placement.node_table import NodeTable
-from rankd.core.placement.request import Shape
-from rankd.core.placement.traversal import Candidate
+from rankd.core.placement.problem import PartitionProblem, WaitingJobs
+from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.columns import NO_GROUP, JobColumns, JobRow
 from rankd.core.ranking.factor import FactorContext, Groups
 from rankd.core.ranking.order import Applications
@@ -89,7 +88,18 @@ def context(*rows, now=NOW, **arrays):
     return FactorContext(now=now, jobs=columns(*rows), groups=groups(**arrays))
 
 
-def view(id, path, parent=None, *, guaranteed=None, effective_max=None, maximum=None, **properties):
+def view(
+    id,
+    path,
+    parent=None,
+    *,
+    guaranteed=None,
+    effective_max=None,
+    maximum=None,
+    maxapplications=0,
+    limits=(),
+    **properties,
+):
     """A queue as a pass and a cycle see it."""
     return QueueView(
         id=id,
@@ -99,6 +109,8 @@ def view(id, path, parent=None, *, guaranteed=None, effective_max=None, maximum=
         guaranteed=guaranteed or {},
         effective_max=effective_max or {},
         maximum=maximum or {},
+        maxapplications=maxapplications,
+        limits=tuple(limits),
     )
 
 
@@ -210,22 +222,38 @@ def table(*nodes, policy="fair", weights=None):
     return NodeTable(nodes, policies[policy](), weights or NodeSort().resourceweights)
 
 
-def candidate(job, asked, priority=0):
-    """A job with the whole amount that its shape asks for."""
-    return Candidate(job, priority, {kind: amount * asked.nodes for kind, amount in asked.resources.items()})
+def kind(asked, **fields):
+    """Jobs of this shape without a time limit, by nobody in particular."""
+    return Kind(shape=asked, **fields)
 
 
-def problem(queues, waiting, nodes, *, used=None, node_sort=None):
-    """A cycle's input; ``waiting`` maps a queue's id to (job, shape, priority) in the leaf's order."""
+def waiting_jobs(jobs, kinds):
+    """Jobs (job, kind or shape, priority) in a leaf's order; ``kinds`` lists the kinds, and grows."""
+    places = []
+    for _, asked, _ in jobs:
+        own = asked if isinstance(asked, Kind) else kind(asked)
+        if own not in kinds:
+            kinds.append(own)
+        places.append(kinds.index(own))
+    return WaitingJobs(
+        jobs=np.array([job for job, _, _ in jobs], dtype=np.int64),
+        priorities=np.array([priority for _, _, priority in jobs], dtype=np.int64),
+        kinds=np.array(places, dtype=np.int64),
+    )
+
+
+def problem(queues, waiting, nodes, *, used=None, node_sort=None, **fields):
+    """A cycle's input, without backfill; ``waiting``: by queue its (job, shape or kind, priority) in its order."""
+    kinds = []
+    usual = {"now": NOW, "backfill": "none"}
     return PartitionProblem(
         queues=queues,
-        candidates={
-            queue: [candidate(job, asked, prio) for job, asked, prio in jobs] for queue, jobs in waiting.items()
-        },
-        shapes={job: asked for jobs in waiting.values() for job, asked, _ in jobs},
+        waiting={queue: waiting_jobs(jobs, kinds) for queue, jobs in waiting.items()},
+        kinds=kinds,
         used=used or {},
         nodes=nodes,
         node_sort=node_sort or NodeSort(),
+        **{**usual, **fields},
     )
 
 

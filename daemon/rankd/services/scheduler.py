@@ -22,7 +22,8 @@ from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import load_node_sort
 from rankd.core.errors import Unavailable
-from rankd.core.placement.cycle import CycleOutcome, WaitReason, run_cycle
+from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.problem import CycleOutcome, WaitReason
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import SchedulingSource
 from rankd.store.allocation import (
@@ -108,7 +109,11 @@ class Scheduler:
     def _decide(self) -> tuple[list[NewAllocation], frozenset[WaitReason]]:
         """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""
         outcomes = [run_cycle(problem, self._policies[problem.node_sort.type]) for problem in self._source.problems()]
-        reasons = frozenset(reason for outcome in outcomes for reason in outcome.reasons)
+        reasons = frozenset(
+            WaitReason(reason.queue, self._source.shape_key(reason.kind), reason.reason, reason.fact)
+            for outcome in outcomes
+            for reason in outcome.reasons
+        )
         return self._allocations(outcomes), reasons
 
     async def _commit(self, new: list[NewAllocation], reasons: frozenset[WaitReason], now: float) -> bool:

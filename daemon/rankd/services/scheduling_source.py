@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
 from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.job import State
-from rankd.core.model.node import Node, NodeState
+from rankd.core.model.node import Node
 from rankd.core.model.quantity import Resources
-from rankd.core.placement.cycle import PartitionProblem
-from rankd.core.placement.request import Shape
-from rankd.core.placement.traversal import Candidate
+from rankd.core.placement.node_table import totals
+from rankd.core.placement.problem import PartitionProblem, WaitingJobs
+from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.queue_forest import queue_views, roll_up
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
@@ -64,7 +65,8 @@ class SchedulingSource:
         self._queues = LiveQueues(configuration, catalog)
         self._usage_factors = {catalog.qos[qos.name]: qos.usage_factor for qos in configuration.settings.qos}
         self._shapes: dict[int, Shape] = {}
-        self._amounts: dict[int, Resources] = {}
+        self._kinds: list[Kind] = []
+        self._kind_places: dict[int, int] = {}
         self._revision = -1
         self._node_event = -1
         self._nodes: list[Node] = []
@@ -158,14 +160,12 @@ class SchedulingSource:
         problems = []
         for partition in self._queues.partitions:
             nodes = [node for node in self._nodes if node.partition == partition.name]
-            queues = queue_views(partition, self._queues.ids, _total(nodes))
-            own = {view.id for view in queues}
-            candidates = {queue: jobs for queue, jobs in ranked.items() if queue in own}
+            queues = queue_views(partition, self._queues.ids, totals(nodes))
             problems.append(
                 PartitionProblem(
                     queues=queues,
-                    candidates=candidates,
-                    shapes={c.job: self.jobs[c.job].shape for jobs in candidates.values() for c in jobs},
+                    waiting={view.id: ranked[view.id] for view in queues if view.id in ranked},
+                    kinds=self._kinds,
                     used=roll_up(self._used, queues),
                     nodes=nodes,
                     node_sort=partition.nodesort,
@@ -173,34 +173,30 @@ class SchedulingSource:
             )
         return problems
 
-    def _ranked(self) -> dict[int, list[Candidate]]:
-        ranked: dict[int, list[Candidate]] = {}
+    def _ranked(self) -> dict[int, WaitingJobs]:
+        ranked: dict[int, list[tuple[int, int, int]]] = {}
         for job, priority in zip(self.order.ids, self.order.priorities, strict=True):
             waiting = self.jobs.get(job)
             if waiting is not None and waiting.revision <= self.order.revision:
-                amount = self._whole_amount(waiting.shape)
-                ranked.setdefault(waiting.queue, []).append(Candidate(job, priority, amount))
-        return ranked
+                ranked.setdefault(waiting.queue, []).append((job, priority, self._kind(waiting.shape)))
+        return {
+            queue: WaitingJobs(jobs=rows[:, 0], priorities=rows[:, 1], kinds=rows[:, 2])
+            for queue, listed in ranked.items()
+            for rows in [np.array(listed, dtype=np.int64)]
+        }
 
-    def _whole_amount(self, shape: Shape) -> Resources:
-        """What all nodes of a job need together."""
-        amount = self._amounts.get(id(shape))
-        if amount is None:
-            amount = {kind: value * shape.nodes for kind, value in shape.resources.items()}
-            self._amounts[id(shape)] = amount
-        return amount
+    def _kind(self, shape: Shape) -> int:
+        if id(shape) not in self._kind_places:
+            self._kind_places[id(shape)] = len(self._kinds)
+            self._kinds.append(Kind(shape=shape))
+        return self._kind_places[id(shape)]
+
+    def shape_key(self, kind: int) -> int:
+        """The shape of a kind, as the records have it."""
+        return self._kinds[kind].shape.key()
 
     def charge_rate(self, job: int, n_nodes: int) -> float:
         """Billing units per second that the job costs on so many nodes."""
         waiting = self.jobs[job]
         billing = self._configuration.settings.priority.fairshare.billing
         return billing_rate(waiting.shape.resources, n_nodes, billing, self._usage_factors.get(waiting.qos, 1.0))
-
-
-def _total(nodes: list[Node]) -> Resources:
-    total: Resources = {}
-    for node in nodes:
-        if node.state in (NodeState.UP, NodeState.DRAINING):
-            for kind, amount in node.capacity.items():
-                total[kind] = total.get(kind, 0) + amount
-    return total

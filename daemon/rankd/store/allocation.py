@@ -13,7 +13,7 @@ from rankd.core.model.job import Event, JobRequest, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
-from rankd.core.placement.cycle import WaitReason
+from rankd.core.placement.problem import WaitReason
 from rankd.store.job import MAX_JOB_BYTES, Change, apply_changes, last_id, read_states
 from rankd.wire.message import AllocationMessage, StartJob
 
@@ -114,7 +114,7 @@ def save_reasons(connection: Connection, reasons: Collection[WaitReason]) -> Non
     if reasons:
         connection.exec_driver_sql(
             "INSERT INTO wait_reasons (queue_id, shape, reason, fact) VALUES (?, ?, ?, ?)",
-            [(reason.queue, reason.shape, reason.reason, reason.fact) for reason in reasons],
+            [(reason.queue, reason.kind, reason.reason, reason.fact) for reason in reasons],
         )
 
 

@@ -17,6 +17,7 @@ from rankd.core.evaluate.result import (
     JobResult,
     NodeScore,
     QueueResult,
+    ReservationResult,
     Result,
     Warned,
 )
@@ -55,7 +56,9 @@ def answer(
         associations=_associations(situation, ranking),
         ranking=[ids[number] for number in ranking.ids.tolist()],
         allocations=[AllocationResult(job=ids[p.job], nodes=list(p.nodes)) for p in placed.placements],
-        reservations=[],
+        reservations=[
+            ReservationResult(job=ids[r.job], nodes=list(r.nodes), starts_at=r.starts_at) for r in placed.reservations
+        ],
         warnings=[*warnings, *_warnings(situation, ranking)],
     )
 

@@ -25,6 +25,16 @@ class Held(msgspec.Struct, frozen=True):
     since: float
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What any job, taken or not, has of a node; ``time_limit_s`` as it states it."""
+
+    node: str
+    resources: Resources
+    exclusive: bool
+    since: float
+    time_limit_s: float | None
+
+
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes with what is in use of them, by whom; and by partition, how much and how many there are in all.
 
@@ -33,6 +43,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: list[Node]
     held: list[Held]
+    parts: list[Part]
     totals: list[Resources]
     counts: list[int]
 
@@ -47,7 +58,8 @@ def read_inventory(document: Document, forest: Forest, active: Sequence[Job], pr
     An exclusive job holds its nodes whole. What a node states as used stands instead of the sum of allocations.
     """
     nodes = {node.name: node for node in _nodes(document, forest, problems)}
-    held, used = _held(document, nodes, active, problems)
+    parts = _parts(document, nodes, problems)
+    held, used = _held(document, parts, active)
     stated = {entry.name for entry in document.nodes if entry.used is not None}
     for name in used.keys() - stated:
         nodes[name] = msgspec.structs.replace(nodes[name], used=used[name])
@@ -57,7 +69,13 @@ def read_inventory(document: Document, forest: Forest, active: Sequence[Job], pr
         if node.state in COUNTED and node.partition in totals:
             add(totals[node.partition], node.capacity)
             counts[node.partition] += 1
-    return Inventory(nodes=list(nodes.values()), held=held, totals=list(totals.values()), counts=list(counts.values()))
+    return Inventory(
+        nodes=list(nodes.values()),
+        held=held,
+        parts=parts,
+        totals=list(totals.values()),
+        counts=list(counts.values()),
+    )
 
 
 def _nodes(document: Document, forest: Forest, problems: list[Problem]) -> list[Node]:
@@ -75,22 +93,33 @@ def _nodes(document: Document, forest: Forest, problems: list[Problem]) -> list[
     ]
 
 
-def _held(
-    document: Document, nodes: dict[str, Node], active: Sequence[Job], problems: list[Problem]
-) -> tuple[list[Held], dict[str, Resources]]:
-    """What jobs hold, and its sum by node; also of jobs that were not taken: their nodes are busy all the same."""
-    if not document.allocations:
-        return [], {}
-    jobs, entries = {job.entry.id: job for job in active}, {entry.id: entry for entry in document.jobs}
-    held: list[Held] = []
-    used: dict[str, Resources] = {}
+def _parts(document: Document, nodes: dict[str, Node], problems: list[Problem]) -> list[Part]:
+    """What jobs have of nodes, in the allocations' order."""
+    entries = {entry.id: entry for entry in document.jobs} if document.allocations else {}
+    parts: list[Part] = []
     for place, allocation in enumerate(document.allocations):
         entry = entries[allocation.job]
         given = entry.resources if allocation.resources is None else allocation.resources
         amounts = read_amounts(given, f"$.allocations[{place}].resources", problems)
-        amounts = nodes[allocation.node].capacity if entry.exclusive else amounts
-        add(used.setdefault(allocation.node, {}), amounts)
+        parts.append(
+            Part(
+                node=allocation.node,
+                resources=nodes[allocation.node].capacity if entry.exclusive else amounts,
+                exclusive=entry.exclusive,
+                since=document.now if allocation.started_at is None else allocation.started_at,
+                time_limit_s=entry.time_limit_s,
+            )
+        )
+    return parts
+
+
+def _held(document: Document, parts: Sequence[Part], active: Sequence[Job]) -> tuple[list[Held], dict[str, Resources]]:
+    """What jobs hold, and its sum by node; also of jobs that were not taken: their nodes are busy all the same."""
+    jobs = {job.entry.id: job for job in active}
+    held: list[Held] = []
+    used: dict[str, Resources] = {}
+    for allocation, part in zip(document.allocations, parts, strict=True):
+        add(used.setdefault(part.node, {}), part.resources)
         if job := jobs.get(allocation.job):
-            since = document.now if allocation.started_at is None else allocation.started_at
-            held.append(Held(job, amounts, since))
+            held.append(Held(job, part.resources, part.since))
     return held, used

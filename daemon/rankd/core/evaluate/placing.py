@@ -2,66 +2,151 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import msgspec
+import numpy as np
 
-from rankd.core.evaluate.amount import scaled
+from rankd.core.evaluate.admission import Job
+from rankd.core.evaluate.amount import add
 from rankd.core.evaluate.state import Situation
-from rankd.core.placement.cycle import PartitionProblem, Placement, run_cycle
+from rankd.core.model.quantity import Resources
+from rankd.core.model.setting import SchedulingSettings
+from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
-from rankd.core.placement.traversal import Candidate
+from rankd.core.placement.problem import Hold, PartitionProblem, Placement, Reservation, Tenant, WaitingJobs
+from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.queue_forest import roll_up
 from rankd.core.ranking.ranking import Ranking
 
 NodeSorts = Mapping[str, NodeSortPolicy]
 
+_DEFAULTS = SchedulingSettings()
+
 
 class Placed(msgspec.Struct, frozen=True):
-    """What starts now, in the order decided, and why the others do not, by job number."""
+    """What starts now and what is promised, in the order decided; why jobs do not start, by job number."""
 
     placements: list[Placement]
+    reservations: list[Reservation]
     reasons: dict[int, str]
 
 
 def place(situation: Situation, ranking: Ranking, sorts: NodeSorts) -> Placed:
     """Run a cycle in each partition on what was ranked."""
-    candidates = _candidates(situation, ranking)
-    placed = Placed([], {})
+    placed = Placed([], [], {})
+    cycles = _Cycles(situation, ranking)
     for at, partition in enumerate(situation.forest.partitions):
-        views = situation.state.queues[at]
-        own = {view.id: candidates[view.id] for view in views if view.id in candidates}
-        shapes = dict(zip((job.number for job in situation.pending), situation.shapes, strict=True))
-        problem = PartitionProblem(
-            queues=views,
-            candidates=own,
-            shapes=shapes,
-            used=roll_up(situation.state.used, views),
-            nodes=situation.inventory.of(partition.name),
-            node_sort=partition.nodesort,
-        )
-        outcome = run_cycle(problem, sorts[partition.nodesort.type])
+        outcome = run_cycle(cycles.problem(at), sorts[partition.nodesort.type])
         placed.placements.extend(outcome.placements)
-        started = {placement.job for placement in outcome.placements}
-        reasons = {(reason.queue, reason.shape): reason.reason for reason in outcome.reasons}
-        placed.reasons.update(
-            (candidate.job, reason)
-            for queue, waiting in own.items()
-            for candidate in waiting
-            if candidate.job not in started and (reason := reasons.get((queue, shapes[candidate.job].key())))
-        )
+        placed.reservations.extend(outcome.reservations)
+        placed.reasons.update((job, reason.reason) for job, reason in outcome.by_job.items())
     return placed
 
 
-def _candidates(situation: Situation, ranking: Ranking) -> dict[int, list[Candidate]]:
-    """By leaf its ranked jobs, in the ranking's order."""
-    jobs = {job.number: job for job in situation.pending}
-    candidates: dict[int, list[Candidate]] = {}
-    for number, priority in zip(ranking.ids.tolist(), ranking.ranked_priorities.tolist(), strict=True):
-        job = jobs[number]
-        amount = scaled(job.resources, job.entry.nodes)
-        candidates.setdefault(job.queue, []).append(Candidate(number, priority, amount))
-    return candidates
+class _Cycles:
+    """What the cycles of all partitions are made of."""
+
+    def __init__(self, situation: Situation, ranking: Ranking) -> None:
+        self._situation = situation
+        self._scheduling = situation.document.scheduling or _DEFAULTS
+        self._kinds: dict[object, int] = {}
+        self._listed: list[Kind] = []
+        self._waiting = self._waiting_jobs(ranking)
+        self._holds = [
+            Hold(
+                node=part.node,
+                resources=part.resources,
+                exclusive=part.exclusive,
+                ends_at=part.since + self._limit(part.time_limit_s, math.inf),
+            )
+            for part in situation.inventory.parts
+        ]
+        self._tenants = self._running()
+        self._pending = {row.id: row.pending for row in ranking.queues}
+
+    def problem(self, at: int) -> PartitionProblem:
+        """The cycle of a partition by its place."""
+        situation = self._situation
+        partition, views = situation.forest.partitions[at], situation.state.queues[at]
+        return PartitionProblem(
+            now=situation.document.now,
+            queues=views,
+            waiting={view.id: self._waiting[view.id] for view in views if view.id in self._waiting},
+            kinds=self._listed,
+            used=roll_up(situation.state.used, views),
+            pending=self._pending,
+            nodes=situation.inventory.of(partition.name),
+            holds=self._holds,
+            tenants=self._tenants,
+            applications=situation.state.applications,
+            node_sort=partition.nodesort,
+            backfill=self._scheduling.backfill,
+            reserve_depth=self._scheduling.reserve_depth,
+            each=True,
+        )
+
+    def _limit(self, stated: float | None, none: float) -> float:
+        limit = self._scheduling.default_time_limit_s if stated is None else stated
+        return none if limit is None else limit
+
+    def _waiting_jobs(self, ranking: Ranking) -> dict[int, WaitingJobs]:
+        """By leaf its ranked jobs, in the ranking's order."""
+        situation = self._situation
+        jobs = {job.number: place for place, job in enumerate(situation.pending)}
+        places = np.array([jobs[number] for number in ranking.ids.tolist()], dtype=np.int64)
+        kinds = np.array(
+            [self._kind(situation.pending[place], situation.shapes[place]) for place in places.tolist()],
+            dtype=np.int64,
+        )
+        columns = situation.state.jobs
+        queues = columns.queues[places]
+        waiting = {}
+        for queue in np.unique(queues).tolist():
+            own = np.flatnonzero(queues == queue)
+            waiting[queue] = WaitingJobs(
+                jobs=ranking.ids[own],
+                priorities=ranking.ranked_priorities[own],
+                kinds=kinds[own],
+                applications=columns.applications[places[own]],
+                submitted_at=columns.submitted_at[places[own]],
+            )
+        return waiting
+
+    def _kind(self, job: Job, shape: Shape) -> int:
+        entry = job.entry
+        application = self._situation.book.place_of(job)
+        key = (id(shape), entry.time_limit_s, entry.user, tuple(entry.groups), application)
+        if key not in self._kinds:
+            self._kinds[key] = len(self._listed)
+            limit = self._limit(entry.time_limit_s, math.inf)
+            self._listed.append(
+                Kind(
+                    shape=shape,
+                    time_limit_s=None if limit == math.inf else limit,
+                    user=entry.user or "",
+                    groups=tuple(entry.groups),
+                    application=application,
+                )
+            )
+        return self._kinds[key]
+
+    def _running(self) -> list[Tenant]:
+        """Jobs that run, with what their allocations hold."""
+        amounts: dict[int, Resources] = {}
+        for held in self._situation.inventory.held:
+            add(amounts.setdefault(held.job.number, {}), held.resources)
+        return [
+            Tenant(
+                queue=job.queue,
+                amount=amounts.get(job.number, {}),
+                user=job.entry.user or "",
+                groups=tuple(job.entry.groups),
+                application=self._situation.book.place_of(job),
+            )
+            for job in self._situation.active
+        ]
 
 
 def node_order(situation: Situation, sorts: NodeSorts) -> dict[str, list[tuple[str, float]]]:

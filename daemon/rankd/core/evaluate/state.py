@@ -40,6 +40,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     forest: Forest
     accounts: Accounts
     pending: list[Job]
+    active: list[Job]
     verdicts: list[Verdict]
     shapes: list[Shape]
     book: ApplicationBook
@@ -66,6 +67,7 @@ class _Builder:
         self.document, self.forest, self.qos = document, forest, qos
         self.settings = document.priority or PrioritySettings()
         self.pending = admitted.pending
+        self.active = admitted.active
         self.inventory = read_inventory(document, forest, admitted.active, problems)
         self.book = read_applications(document, forest, taken, problems)
         self.stated = read_stated(document, forest, problems)
@@ -82,6 +84,7 @@ class _Builder:
             forest=self.forest,
             accounts=self.accounts,
             pending=self.pending,
+            active=self.active,
             verdicts=self.verdicts,
             shapes=[self.shapes[place] for place in self.shape_places],
             book=self.book,

@@ -1,130 +1,259 @@
-"""A scheduling cycle: snapshot + nodes + now -> allocations and, for what was looked at, why it waits.
+"""A scheduling cycle: snapshot + nodes + now -> allocations, reservations, and for the other jobs why they wait.
 
-Pure and deterministic: the same input gives the same output. Jobs that fit start, in the order of the
-traversal; a shape that found no room is not tried again in the cycle, since room only shrinks in it.
+Pure and deterministic: the same input gives the same output, in whatever order its rows stand. Jobs are looked at in
+the order of the traversal; each starts, or is blocked: by a quota, by a user limit, because no node could ever
+hold it, for want of free nodes, or because it would take room that is reserved. The first jobs that only lack nodes
+get reservations (``backfill``); later jobs may start before them where that delays none of these.
+
+What blocked one job blocks all of its queue and kind behind it, since room and quotas only shrink in a cycle.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
-import msgspec
+import numpy as np
 
-from rankd.core.model.node import Node
-from rankd.core.model.quantity import Resources, shown
-from rankd.core.model.queue import NodeSort
-from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
-from rankd.core.placement.request import Shape
-from rankd.core.placement.traversal import Candidate, Traversal
-from rankd.core.ranking.queue_forest import QueueView
-
-QUEUE_QUOTA = "queue quota"
-NO_NODE_FITS = "no node fits"
-RESOURCES = "resources"
-
-
-class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition at the instant of a cycle.
-
-    ``queues`` has the root first; ``candidates`` holds each leaf's jobs in its order; ``used`` what each queue
-    uses (children included); ``shapes`` each candidate's shape by job.
-    """
-
-    queues: Sequence[QueueView]
-    candidates: Mapping[int, Sequence[Candidate]]
-    shapes: Mapping[int, Shape]
-    used: Mapping[int, Resources]
-    nodes: Sequence[Node]
-    node_sort: NodeSort
-
-
-class Placement(msgspec.Struct, frozen=True):
-    """A job and the nodes that it gets, in the order chosen."""
-
-    job: int
-    nodes: tuple[str, ...]
-
-
-class WaitReason(msgspec.Struct, frozen=True):
-    """Why the jobs of a queue with a shape wait: a stable code and the blocking fact."""
-
-    queue: int
-    shape: int
-    reason: str
-    fact: str
-
-
-class CycleOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Allocations in the order decided, and reasons per queue and shape."""
-
-    placements: tuple[Placement, ...]
-    reasons: tuple[WaitReason, ...]
+from rankd.core.model.quantity import Resources
+from rankd.core.placement.node_index import Finder, NodeIndex
+from rankd.core.placement.node_table import Demand, NodeSortPolicy, NodeTable
+from rankd.core.placement.problem import (
+    RESERVED,
+    RESOURCES,
+    CycleOutcome,
+    PartitionProblem,
+    Placement,
+    Reservation,
+    WaitReason,
+)
+from rankd.core.placement.quota import Account, Application, QuotaBook, application_of, charge, most_within, over
+from rankd.core.placement.reason import Reason, lacking, not_able, over_quota, over_whole, reserved
+from rankd.core.placement.request import Kind
+from rankd.core.placement.timeline import Timeline
+from rankd.core.placement.traversal import Traversal, Turn
+from rankd.core.ranking.columns import BoolArray
 
 
 def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy) -> CycleOutcome:
-    """Place what fits."""
+    """Place what fits, reserve for what does not, and say why the rest waits."""
     return _Cycle(problem, policy).run()
+
+
+class _Case:
+    """What is known of a kind in a leaf: its demand, the least it takes, the accounts that it is charged to."""
+
+    __slots__ = ("accounts", "application", "demand", "finder", "finds_reserved", "least", "limit_s", "shape")
+
+    def __init__(
+        self, kind: Kind, demand: Demand, accounts: Sequence[Account], application: Application | None
+    ) -> None:
+        self.shape = kind.shape
+        self.limit_s = math.inf if kind.time_limit_s is None else kind.time_limit_s
+        self.demand = demand
+        self.least = scaled(kind.shape.resources, kind.shape.min_nodes)
+        self.accounts = accounts
+        self.application = application
+        self.finder: Finder | None = None
+        self.finds_reserved = False
 
 
 class _Cycle:
     def __init__(self, problem: PartitionProblem, policy: NodeSortPolicy) -> None:
         self.problem = problem
-        self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights)
-        self.walk = Traversal(problem.queues, problem.candidates, problem.used, self.table.totals())
+        self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds)
+        self.amounts = [scaled(kind.shape.resources, kind.shape.nodes) for kind in problem.kinds]
+        self.walk = Traversal(
+            problem.queues,
+            problem.waiting,
+            self.amounts,
+            problem.used,
+            self.table.totals(),
+            pending=problem.pending,
+            applications=problem.applications,
+        )
+        self.quotas = QuotaBook(problem.queues, problem.used, problem.tenants)
+        self.timeline = Timeline(self.table, problem.now)
+        self.cases: dict[tuple[int, int], _Case] = {}
+        self.finders: dict[tuple[int, float | None], Finder] = {}
+        self.index: NodeIndex | None = None
         self.placements: list[Placement] = []
+        self.reservations: list[Reservation] = []
         self.reasons: dict[tuple[int, int], WaitReason] = {}
-        self.keys: dict[int, int] = {}
-        self.full: dict[int, tuple[str, str]] = {}
+        self.by_job: dict[int, WaitReason] = {}
+        self.blocked: set[tuple[int, int]] = set()
+        self.largest = self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min)
 
     def run(self) -> CycleOutcome:
-        for queue, candidate in self.walk:
-            shape = self.problem.shapes[candidate.job]
-            key = self._key(shape)
-            if (queue, key) in self.reasons:
-                continue  # what blocked the first of them has not become less
-            blocked = self._try(queue, candidate, shape, key)
-            if blocked:
-                self.reasons[queue, key] = WaitReason(queue, key, *blocked)
-        return CycleOutcome(placements=tuple(self.placements), reasons=tuple(self.reasons.values()))
+        while (turn := self.walk.next()) is not None:
+            case = self._case(turn)
+            blocked = self._look(turn, case)
+            if blocked is not None:
+                self._wait(turn, case, blocked)
+        return CycleOutcome(
+            placements=tuple(self.placements),
+            reservations=tuple(self.reservations),
+            reasons=tuple(self.reasons.values()),
+            by_job=self.by_job,
+        )
 
-    def _key(self, shape: Shape) -> int:
-        if id(shape) not in self.keys:
-            self.keys[id(shape)] = shape.key()
-        return self.keys[id(shape)]
+    def _case(self, turn: Turn) -> _Case:
+        key = (turn.queue, turn.kind)
+        case = self.cases.get(key)
+        if case is None:
+            kind = self.problem.kinds[turn.kind]
+            accounts = self.quotas.of(turn.queue, kind)
+            case = _Case(kind, self.table.demand(kind.shape), accounts, application_of(turn.queue, kind))
+            self.cases[key] = case
+        return case
 
-    def _try(self, queue: int, candidate: Candidate, shape: Shape, key: int) -> tuple[str, str] | None:
+    def _look(self, turn: Turn, case: _Case) -> Reason | None:
         """Start the job, or say why not."""
-        if over := self.walk.over_quota(queue, _scaled(shape.resources, shape.min_nodes)):
-            return QUEUE_QUOTA, f"{over[0]} is at its maximum of {over[1]}"
-        if key in self.full:
-            return self.full[key]
-        places = self.table.choose(shape, self.walk.room(queue))
-        if not places and shape.exclusive and self.table.choose(shape):
-            return QUEUE_QUOTA, "the maximum of its queue, or of one above, is too small for whole nodes"
-        if not places:
-            self.full[key] = self._why_none(shape)
-            return self.full[key]
-        self.walk.started(queue, candidate.amount, self.table.amounts(places, shape))
-        self.table.take(places, shape)
-        names = tuple(self.table.nodes[place].name for place in places)
-        self.placements.append(Placement(candidate.job, names))
+        found = over(case.accounts, case.least, case.application)
+        if found is not None:
+            return over_quota(found)
+        if (turn.queue, turn.kind) not in self.blocked:
+            rows = self._choose(case)
+            if rows:
+                self._start(turn, case, rows)
+                return None
+        return self._over_whole(case) or self._why_none(case)
+
+    def _choose(self, case: _Case) -> list[int]:
+        """Rows of the nodes that the job gets now, best first; none if fewer than ``min_nodes`` fit."""
+        if (case.demand.least > self.largest).any():
+            return []
+        if case.shape.nodes == 1 and not case.shape.exclusive:
+            row = self._finder(case).best()
+            return [] if row is None else [row]
+        return self._pick(case, self._free_now(case))
+
+    def _finder(self, case: _Case) -> Finder:
+        """The finder of the case's demand; one that knows its time limit once anything is reserved."""
+        if case.finder is not None and case.finds_reserved == self.timeline.has_reservations:
+            return case.finder
+        case.finds_reserved = self.timeline.has_reservations
+        key = (id(case.demand), case.limit_s if case.finds_reserved else None)
+        finder = self.finders.get(key)
+        if finder is None:
+            self.index = self.index or NodeIndex(self.table)
+            demand, limit_s = case.demand, case.limit_s
+
+            def refused(row: int) -> bool:
+                return row in self.timeline.refused(demand, limit_s)
+
+            finder = self.finders[key] = Finder(self.index, demand, refused if case.finds_reserved else None)
+        case.finder = finder
+        return finder
+
+    def _free_now(self, case: _Case) -> list[int]:
+        """Rows with room that is not reserved, in the nodes' order; no more than can be used."""
+        fits = self._not_reserved(case, self.table.fitting(case.demand))
+        if int(np.count_nonzero(fits)) < case.shape.min_nodes:
+            return []
+        return self.table.best(fits, len(fits) if case.shape.exclusive else case.shape.nodes)
+
+    def _not_reserved(self, case: _Case, fits: BoolArray) -> BoolArray:
+        refused = self.timeline.refused(case.demand, case.limit_s)
+        if refused:
+            fits[list(refused)] = False
+        return fits
+
+    def _pick(self, case: _Case, rows: list[int]) -> list[int]:
+        """The first rows that stay within the quotas, up to ``nodes`` of them; none if these are too few."""
+        shape = case.shape
+        if shape.exclusive:
+            chosen = self._whole_within(case, rows, shape.nodes)
+        else:
+            chosen = rows[: most_within(case.accounts, shape.resources, shape.nodes)]
+        return chosen if len(chosen) >= shape.min_nodes else []
+
+    def _whole_within(self, case: _Case, rows: Sequence[int], most: int, n_accounts: int | None = None) -> list[int]:
+        """The first rows that together stay within the quotas though they count whole, up to ``most`` of them."""
+        room: dict[str, int] = {}
+        for account in case.accounts[:n_accounts]:
+            for kind, left in account.room.items():
+                room[kind] = min(left, room.get(kind, left))
+        chosen: list[int] = []
+        for row in rows:
+            whole = self.table.amounts([row], case.shape)
+            if all(whole.get(kind, 0) <= max(left, 0) for kind, left in room.items()):
+                room = {kind: left - whole.get(kind, 0) for kind, left in room.items()}
+                chosen.append(row)
+            if len(chosen) == most:
+                break
+        return chosen
+
+    def _start(self, turn: Turn, case: _Case, rows: Sequence[int]) -> None:
+        take = self.table.take if self.index is None else self.index.take
+        for row in rows:
+            take(row, case.demand)
+        self.timeline.start(rows, case.demand, case.limit_s)
+        given = self.table.amounts(rows, case.shape)
+        charge(case.accounts, given, case.application)
+        self.walk.started(turn.kind, given)
+        self.placements.append(Placement(turn.job, self.table.names(rows)))
+
+    def _over_whole(self, case: _Case) -> Reason | None:
+        """Whether whole nodes are more than the quotas leave, whichever nodes they would be."""
+        shape = case.shape
+        if not shape.exclusive or case.demand.n_able < shape.min_nodes:
+            return None
+        able = self.table.best(case.demand.able, len(self.table.nodes))
+        for n_accounts, account in enumerate(case.accounts, start=1):  # the first that makes a difference is named
+            if len(self._whole_within(case, able, shape.min_nodes, n_accounts)) < shape.min_nodes:
+                return over_whole(account)
         return None
 
-    def _why_none(self, shape: Shape) -> tuple[str, str]:
-        able = int(self.table.could_hold(shape).sum())
-        asked = f"{shape.min_nodes} node(s) with {_described(shape)}"
-        if able < shape.min_nodes:
-            return NO_NODE_FITS, f"{asked} asked; {able} of {len(self.table.nodes)} could hold it"
-        free = int(self.table.fitting(shape).sum())
-        return RESOURCES, f"{asked} free asked; {free} have room now, {able} could hold it"
+    def _why_none(self, case: _Case) -> Reason:
+        if case.demand.n_able < case.shape.min_nodes:
+            return not_able(case.shape, case.demand.n_able, self.table)
+        fits = self.table.fitting(case.demand)
+        n_free = int(np.count_nonzero(fits))
+        if n_free >= case.shape.min_nodes:
+            refused = sorted(self.timeline.refused(case.demand, case.limit_s))
+            first = next((row for row in refused if fits[row]), None)
+            if first is not None:
+                return reserved(self.timeline.promised_to(first), self.table.nodes[first].name)
+        return lacking(case.shape, n_free, case.demand, self.table, self.problem.backfill)
+
+    def _wait(self, turn: Turn, case: _Case, blocked: Reason) -> None:
+        """Note why the job waits, reserve for it if it is its turn, and pass what is blocked for the same reason."""
+        reason = WaitReason(turn.queue, turn.kind, *blocked)
+        if self.problem.each:
+            self.by_job[turn.job] = reason
+        else:
+            self.reasons.setdefault((turn.queue, turn.kind), reason)
+        self.blocked.add((turn.queue, turn.kind))
+        is_reserved = blocked.code in (RESOURCES, RESERVED) and self._may_reserve() and self._reserve(turn, case)
+        if not self.problem.each and not (is_reserved and self._may_reserve()):
+            self.walk.block(turn.queue, turn.kind)
+
+    def _may_reserve(self) -> bool:
+        match self.problem.backfill:
+            case "none":
+                return False
+            case "conservative":
+                return True
+            case _:
+                return len(self.reservations) < self.problem.reserve_depth
+
+    def _reserve(self, turn: Turn, case: _Case) -> bool:
+        """Promise the job nodes from the earliest instant on; False if there is none."""
+        windows = self.timeline.windows(case.demand, case.limit_s)
+        for instant in windows.instants(case.shape.min_nodes).tolist():
+            rows = windows.at(instant, self.table.keys)
+            if case.shape.exclusive:
+                rows = self._whole_within(case, rows, case.shape.min_nodes)
+            rows = rows[: case.shape.min_nodes]
+            if len(rows) == case.shape.min_nodes:
+                self.timeline.reserve(turn.job, rows, case.demand, instant, case.limit_s)
+                charge(case.accounts, self.table.amounts(rows, case.shape), case.application)
+                self.reservations.append(Reservation(turn.job, self.table.names(rows), instant))
+                return True
+        return False
 
 
-def _described(shape: Shape) -> str:
-    """``vcore 4, memory 1073741824, gpu=a100, exclusive``."""
-    parts = [f"{kind} {shown(kind, amount):g}" for kind, amount in sorted(shape.resources.items())]
-    parts += [shape.constraints] if shape.constraints else []
-    return ", ".join(parts + (["exclusive"] if shape.exclusive else []))
-
-
-def _scaled(resources: Resources, times: int) -> Resources:
-    return {kind: amount * times for kind, amount in resources.items()}
+def scaled(resources: Mapping[str, int], times: int) -> Resources:
+    """The amounts of so many nodes."""
+    return dict(resources) if times == 1 else {kind: amount * times for kind, amount in resources.items()}

@@ -1,74 +1,171 @@
 """The nodes of one partition as columns: what is free, what fits, which is chosen.
 
-Resource types are columns of integer matrices (n_nodes, n_types). Order among nodes that fit: the policy's
-key ascending, then name; utilisation is rounded to 12 decimals, so that equal nodes tie.
+Resource types are columns of integer matrices (n_nodes, n_types + 1). The last column counts jobs: a node has
+:data:`SLOTS` of them, a job takes one and an exclusive job all, so that "nobody else on the node" is a comparison
+like any other. Rows are in the order of the nodes' names. Order among nodes that fit: the policy's key ascending,
+then name; utilisation is rounded to 12 decimals, so that equal nodes tie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from rankd.core.model.node import Node, NodeState
+from rankd.core.model.quantity import LARGEST, Resources
 from rankd.core.placement.constraint import parse_constraints, satisfied
+from rankd.core.placement.problem import Hold
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
-DECIMALS = 12
+SLOTS = 2**40
+"""More jobs than any node holds."""
+
+_SCALE = 1e12
+"""Utilisation is rounded to 12 decimals."""
 
 
 class NodeSortPolicy(Protocol):
-    """A plugin of the entry-point group ``rankd.node_sort``."""
+    """A plugin of the entry-point group ``rankd.node_sort``: ``name``, and the key that nodes are sorted by.
+
+    It is built without arguments, once per service.
+    """
 
     name: str
 
     def key(self, utilisation: FloatArray) -> FloatArray:
-        """Sort keys of nodes, ascending, from their utilisation in [0, 1]. Shape (n,) in and out."""
+        """Sort keys of nodes, ascending, from their utilisation: 0 for empty nodes, 1 for full ones.
+
+        Shape (n,) in and out, no NaN out. Element by element: a node's key is asked for again, alone, whenever
+        something starts there. Over 1 where a node has shrunk below what is allocated on it.
+        """
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What running jobs have: rows of nodes (n,), int64 (n, n_types + 1), and until when, float64 (n,)."""
+
+    rows: IntArray
+    vectors: IntArray
+    ends_at: FloatArray
+
+
+class Demand:
+    """A shape in a table's columns: what it takes of each node, and which nodes could hold it when empty.
+
+    ``vector`` int64 (n_types + 1,); ``pairs`` its positive entries (column, amount). ``least`` is what a node must
+    have free: the same, and anything at all of types that are not asked for, of which a node that has shrunk may
+    have less than nothing.
+    """
+
+    __slots__ = ("able", "least", "n_able", "pairs", "shape", "vector")
+
+    def __init__(self, shape: Shape, vector: IntArray, able: BoolArray) -> None:
+        self.shape = shape
+        self.vector = vector
+        self.least = np.where(vector > 0, vector, np.iinfo(np.int64).min)
+        self.pairs = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0)
+        self.able = able
+        self.n_able = int(np.count_nonzero(able))
 
 
 class NodeTable:
-    """The nodes of a partition during one cycle; :meth:`take` uses them up."""
+    """The nodes of a partition during one cycle; :meth:`take` uses them up. ``free`` may be below 0."""
 
-    def __init__(self, nodes: Sequence[Node], policy: NodeSortPolicy, weights: Mapping[str, float]) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], policy: NodeSortPolicy, weights: Mapping[str, float], holds: Iterable[Hold] = ()
+    ) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.name)
         self.types = sorted({kind for node in nodes for kind in (*node.capacity, *node.used)})
         self.capacity = self._matrix([node.capacity for node in self.nodes])
-        self.used = self._matrix([node.used for node in self.nodes])
+        self.capacity[:, -1] = SLOTS
+        self.free = self.capacity - self._matrix([node.used for node in self.nodes])
         self.up = np.array([node.state is NodeState.UP for node in self.nodes], dtype=bool)
+        self.rows = {node.name: row for row, node in enumerate(self.nodes)}
         self._policy = policy
-        self._weights = np.array([weights.get(kind, 0.0) for kind in self.types])
+        self._weighed = [(column, w) for column, kind in enumerate(self.types) if (w := weights.get(kind, 0.0)) > 0]
         self._labelled: dict[str | None, BoolArray] = {}
-        self._keys = self._sort_keys(slice(None)) if self.nodes else np.empty(0)
+        self._demands: dict[tuple[object, ...], Demand] = {}
+        self.held = self._held(holds)
+        self._fill_slots()
+        self.keys = policy.key(self.utilisation()) if self.nodes else np.empty(0)
 
     def _matrix(self, rows: Sequence[Mapping[str, int]]) -> IntArray:
-        matrix = [[row.get(kind, 0) for kind in self.types] for row in rows]
-        return np.array(matrix, dtype=np.int64).reshape(len(rows), len(self.types))
+        matrix = [[*(min(row.get(kind, 0), LARGEST) for kind in self.types), 0] for row in rows]
+        return np.array(matrix, dtype=np.int64).reshape(len(rows), len(self.types) + 1)
 
-    def utilisation(self, which: slice | NDArray[np.intp] = slice(None)) -> FloatArray:
-        """Weighted mean of used over total, over the node's own types with a weight; none: 0."""
-        capacity, used = self.capacity[which], self.used[which]
-        weights = np.where(capacity > 0, self._weights, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            available = np.where(capacity > 0, (capacity - used) / capacity, 0.0)
-        total = weights.sum(axis=1)
-        weighted = (weights * (1.0 - available)).sum(axis=1)
-        rounded: FloatArray = np.round(np.divide(weighted, total, out=np.zeros_like(total), where=total > 0), DECIMALS)
+    def _held(self, holds: Iterable[Hold]) -> Held:
+        known = [(row, hold) for hold in holds if (row := self.rows.get(hold.node)) is not None]
+        vectors = self._matrix([hold.resources for _, hold in known])
+        vectors[:, -1] = [SLOTS if hold.exclusive else 1 for _, hold in known]
+        ends_at = np.array([hold.ends_at for _, hold in known], dtype=np.float64)
+        return Held(np.array([row for row, _ in known], dtype=np.int64), vectors, ends_at)
+
+    def _fill_slots(self) -> None:
+        """A slot per job; one for use that no job accounts for."""
+        rows, vectors = self.held.rows, self.held.vectors
+        unexplained = self.capacity - self.free
+        np.subtract.at(unexplained, rows, vectors)
+        slots = np.zeros(len(self.nodes), dtype=np.int64)
+        np.add.at(slots, rows, vectors[:, -1])
+        slots += (unexplained[:, :-1] > 0).any(axis=1)
+        self.free[:, -1] = SLOTS - slots
+        if (unexplained[:, :-1] < 0).any():
+            self._give_back_no_more_than_is_used()
+
+    def _give_back_no_more_than_is_used(self) -> None:
+        """Less may be stated to be used than the jobs have: then the last of them to end have less."""
+        held, left = self.held, self.capacity - self.free
+        for place in np.argsort(held.ends_at, kind="stable").tolist():
+            row = held.rows[place]
+            held.vectors[place] = np.minimum(held.vectors[place], np.maximum(left[row], 0))
+            left[row] -= held.vectors[place]
+
+    def vector(self, resources: Mapping[str, int]) -> IntArray:
+        """Amounts in the table's columns; types that no node has are left out."""
+        row: IntArray = self._matrix([resources])[0]
+        return row
+
+    def utilisation(self) -> FloatArray:
+        """Weighted mean of used over total, over each node's own types with a weight; none: 0."""
+        weighted, total = np.zeros(len(self.nodes)), np.zeros(len(self.nodes))
+        for column, weight in self._weighed:
+            has = self.capacity[:, column] > 0
+            part = np.divide(self.free[:, column], self.capacity[:, column], out=np.ones(len(has)), where=has)
+            weighted += np.where(has, weight * (1.0 - part), 0.0)
+            total += np.where(has, weight, 0.0)
+        mean = np.divide(weighted, total, out=np.zeros_like(total), where=total > 0)
+        rounded: FloatArray = np.rint(mean * _SCALE) / _SCALE
         return rounded
 
-    def _sort_keys(self, which: slice | NDArray[np.intp]) -> FloatArray:
-        return self._policy.key(self.utilisation(which))
+    def _key(self, free: Sequence[int], capacity: Sequence[int]) -> float:
+        """One node's key: the operations of :meth:`utilisation`, one by one, so that both give the same float64."""
+        weighted = total = 0.0
+        for column, weight in self._weighed:
+            most = capacity[column]
+            if most > 0:
+                weighted += weight * (1.0 - float(free[column]) / float(most))
+                total += weight
+        mean = weighted / total if total > 0 else 0.0
+        return float(self._policy.key(np.array([round(mean * _SCALE) / _SCALE]))[0])
 
-    def could_hold(self, shape: Shape) -> BoolArray:
-        """Which nodes that are up could hold the shape when empty, by labels and capacity."""
-        return self.up & self._matching(shape.constraints) & self._enough(self.capacity, shape)
+    def demand(self, shape: Shape) -> Demand:
+        """The shape in this table's columns."""
+        key = (tuple(sorted(shape.resources.items())), shape.constraints, shape.exclusive)
+        found = self._demands.get(key)
+        if found is None:
+            found = self._demands[key] = self._demand(shape)
+        return found
 
-    def fitting(self, shape: Shape) -> BoolArray:
-        """Which nodes have room for the shape now."""
-        fits = self.up & self._matching(shape.constraints) & self._enough(self.capacity - self.used, shape)
-        return fits & (self.used == 0).all(axis=1) if shape.exclusive else fits
+    def _demand(self, shape: Shape) -> Demand:
+        vector = self.vector(shape.resources)
+        vector[-1] = SLOTS if shape.exclusive else 1
+        able = self.up & self._matching(shape.constraints) & (self.capacity >= vector).all(axis=1)
+        if any(kind not in self.types for kind in shape.resources):
+            able = np.zeros(len(self.nodes), dtype=bool)
+        return Demand(shape, vector, able)
 
     def _matching(self, constraints: str | None) -> BoolArray:
         if constraints not in self._labelled:
@@ -77,72 +174,54 @@ class NodeTable:
             self._labelled[constraints] = np.array(matching, dtype=bool)
         return self._labelled[constraints]
 
-    def _enough(self, amounts: IntArray, shape: Shape) -> BoolArray:
-        if any(kind not in self.types for kind in shape.resources):
-            return np.zeros(len(self.nodes), dtype=bool)
-        wanted = np.array([shape.resources.get(kind, 0) for kind in self.types], dtype=np.int64)
-        return np.asarray((amounts >= wanted).all(axis=1))
+    def could_hold(self, shape: Shape) -> BoolArray:
+        """Which nodes that are up could hold the shape when empty, by labels and capacity."""
+        return self.demand(shape).able
 
-    def choose(self, shape: Shape, room: Mapping[str, int] | None = None) -> list[int]:
-        """Places of the nodes that the shape gets now, best first; empty if fewer than ``min_nodes`` fit.
+    def fitting(self, demand: Demand) -> BoolArray:
+        """Which nodes have room now."""
+        return demand.able & (self.free >= demand.least).all(axis=1)
 
-        ``room`` is what quotas leave, by type: a job that may do with fewer nodes stays within it, and an
-        exclusive one, which counts whole nodes, takes those that do. One node of any other always does.
-        """
-        places = np.flatnonzero(self.fitting(shape))
-        if len(places) < shape.min_nodes:
-            return []
-        if shape.nodes == 1 and not shape.exclusive:
-            return [int(places[np.argmin(self._keys[places])])]
-        best = places[np.argsort(self._keys[places], kind="stable")].tolist()
-        if shape.exclusive:
-            chosen = self._whole_within(best, shape, room or {})
-        else:
-            chosen = best[: _within(room or {}, shape.resources, shape.nodes)]
-        return chosen if len(chosen) >= shape.min_nodes else []
-
-    def _whole_within(self, places: Sequence[int], shape: Shape, room: Mapping[str, int]) -> list[int]:
-        """The first places that together stay within the room though they count whole, up to ``nodes`` of them."""
-        left, chosen = room, list[int]()
-        for place in places:
-            whole = self.amounts([place], shape)
-            if _within(left, whole, 1):
-                left = {kind: amount - whole.get(kind, 0) for kind, amount in left.items()}
-                chosen.append(place)
-            if len(chosen) == shape.nodes:
-                break
+    def best(self, which: BoolArray, most: int) -> list[int]:
+        """The first so many of these rows in the nodes' order."""
+        rows = np.flatnonzero(which)
+        if most < len(rows) // 8:
+            keys = self.keys[rows]
+            rows = rows[keys <= np.partition(keys, most - 1)[most - 1]] if most > 0 else rows[:0]
+        chosen: list[int] = rows[np.argsort(self.keys[rows], kind="stable")][:most].tolist()
         return chosen
 
-    def amounts(self, places: Sequence[int], shape: Shape) -> dict[str, int]:
+    def amounts(self, rows: Sequence[int], shape: Shape) -> Resources:
         """What the shape takes on these nodes together; an exclusive one takes them whole."""
         if not shape.exclusive:
-            return {kind: amount * len(places) for kind, amount in shape.resources.items()}
-        sums = self.capacity[list(places)].sum(axis=0).tolist()
-        return dict(zip(self.types, sums, strict=True))
+            return {kind: amount * len(rows) for kind, amount in shape.resources.items()}
+        whole = self.capacity[list(rows), :-1].tolist()
+        return {kind: sum(row[column] for row in whole) for column, kind in enumerate(self.types)}
 
-    def take(self, places: Sequence[int], shape: Shape) -> None:
-        """Use up what the shape asks for on these nodes; an exclusive one takes them whole."""
-        where = np.array(places, dtype=np.intp)
-        wanted = np.array([shape.resources.get(kind, 0) for kind in self.types], dtype=np.int64)
-        self.used[where] = self.capacity[where] if shape.exclusive else self.used[where] + wanted
-        self._keys[where] = self._sort_keys(where)
+    def take(self, row: int, demand: Demand) -> None:
+        """Use up what the shape asks for on this node; an exclusive one takes it whole."""
+        self.free[row] -= self.capacity[row] if demand.shape.exclusive else demand.vector
+        self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
+
+    def names(self, rows: Iterable[int]) -> tuple[str, ...]:
+        """The nodes' names."""
+        return tuple(self.nodes[row].name for row in rows)
 
     def in_order(self) -> list[tuple[str, float]]:
         """Names of the nodes that are up with their utilisation, the first to be chosen first."""
-        order = [place for place in np.argsort(self._keys, kind="stable").tolist() if self.up[place]]
         utilisation = self.utilisation()
-        return [(self.nodes[place].name, float(utilisation[place])) for place in order]
+        return [(self.nodes[row].name, float(utilisation[row])) for row in self.best(self.up, len(self.nodes))]
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> Resources:
         """Sum of the capacities of nodes that are up or draining: the denominators of shares."""
-        counted = [node.state in (NodeState.UP, NodeState.DRAINING) for node in self.nodes]
-        if not any(counted):
-            return {}
-        sums = self.capacity[np.array(counted)].sum(axis=0)
-        return {kind: int(amount) for kind, amount in zip(self.types, sums, strict=True)}
+        return totals(self.nodes)
 
 
-def _within(room: Mapping[str, int], amounts: Mapping[str, int], most: int) -> int:
-    """How many times so much there is room for, from 0 up to ``most``."""
-    times = [room[kind] // amount for kind, amount in amounts.items() if amount and kind in room]
-    return max(0, min([most, *times]))
+def totals(nodes: Iterable[Node]) -> Resources:
+    """Sum of the capacities of nodes that are up or draining."""
+    total: Resources = {}
+    for node in nodes:
+        if node.state in (NodeState.UP, NodeState.DRAINING):
+            for kind, amount in node.capacity.items():
+                total[kind] = total.get(kind, 0) + amount
+    return total

@@ -7,6 +7,7 @@ import hashlib
 import msgspec
 
 from rankd.core.model.quantity import Resources
+from rankd.core.ranking.columns import NO_GROUP
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,3 +32,17 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         )
         digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What jobs of one leaf have in common for which one answer of a cycle serves them all.
+
+    ``time_limit_s`` None: never ends. ``user`` and ``groups`` are needed where limits are set on the leaf's path,
+    ``application`` (an index; -1: each job is one of its own) where ``maxapplications`` is. Others may leave them.
+    """
+
+    shape: Shape
+    time_limit_s: float | None = None
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    application: int = NO_GROUP

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from rankd.core.model.quantity import Resources
-from rankd.core.model.queue import Partition, Queue, QueueProperties
+from rankd.core.model.queue import Limit, Partition, Queue, QueueProperties
 from rankd.core.ranking.queue_key import effective_max
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue. ``effective_max`` begins with the partition's total; ``maximum`` is the own configured one."""
+    """A queue. ``effective_max`` begins with the partition's total; ``maximum`` is the own configured one.
+
+    ``maxapplications`` 0: not set. Root's ``limits`` are the partition's, where that has some.
+    """
 
     id: int
     path: str
@@ -21,6 +24,8 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     guaranteed: Resources = {}
     effective_max: Resources = {}
     maximum: Resources = {}
+    maxapplications: int = 0
+    limits: tuple[Limit, ...] = ()
 
 
 def queue_views(partition: Partition, ids: Mapping[tuple[str, str], int], total: Resources) -> list[QueueView]:
@@ -28,7 +33,10 @@ def queue_views(partition: Partition, ids: Mapping[tuple[str, str], int], total:
 
     ``ids`` by (partition, path in lower case); ``total`` is the sum of the partition's nodes.
     """
-    return list(_views(partition.root, None, (), partition.name, ids, total))
+    views = list(_views(partition.root, None, (), partition.name, ids, total))
+    if partition.limits and not views[0].limits:
+        views[0] = msgspec.structs.replace(views[0], limits=partition.limits)
+    return views
 
 
 def _views(
@@ -49,6 +57,8 @@ def _views(
         guaranteed=queue.guaranteed,
         effective_max=effective_max(own, total),
         maximum=queue.max,
+        maxapplications=queue.maxapplications,
+        limits=queue.limits,
     )
     for child in queue.queues:
         yield from _views(child, id_, own, partition, ids, total)

@@ -3,7 +3,8 @@ from builder import node, problem, shape, views
 
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import NodeSort
-from rankd.core.placement.cycle import NO_NODE_FITS, QUEUE_QUOTA, RESOURCES, run_cycle
+from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESOURCES
 from rankd.core.ranking.priority import INT32_MIN
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
@@ -22,7 +23,8 @@ def jobs_started(given):
 
 
 def reasons(given):
-    return {(reason.queue, reason.shape): reason for reason in run_cycle(given, Fair()).reasons}
+    found = run_cycle(given, Fair()).reasons
+    return {(reason.queue, given.kinds[reason.kind].shape.key()): reason for reason in found}
 
 
 def waiting(*jobs):
@@ -97,11 +99,12 @@ def only_reason(given):
     ],
 )
 def test_what_too_few_nodes_could_ever_hold_waits_because_no_node_fits(nodes, asked):
-    reason = only_reason(problem(ONE, {1: waiting((1, asked))}, nodes))
+    given = problem(ONE, {1: waiting((1, asked))}, nodes)
+    reason = only_reason(given)
     assert reason.reason == NO_NODE_FITS
     assert f"of {len(nodes)} could hold it" in reason.fact
     assert reason.queue == 1
-    assert reason.shape == asked.key()
+    assert given.kinds[reason.kind].shape == asked
 
 
 @pytest.mark.parametrize(
@@ -301,4 +304,4 @@ def test_a_cycle_leaves_what_it_was_given_as_it_was():
     first = run_cycle(given, Fair())
     assert run_cycle(given, Fair()) == first
     assert used == {1: {"vcore": 1000}}
-    assert [c.job for c in given.candidates[1]] == [1, 2]
+    assert given.waiting[1].jobs.tolist() == [1, 2]

@@ -1,0 +1,170 @@
+"""What queues, users and groups may still take: configured maxima, ``maxapplications``, and ``limits``.
+
+An `Account` is kept per queue that limits anything, and per user or group that a queue's limits apply to: a limit
+that names a user replaces that of ``*``, under which each user has an account of its own; every group of a user
+that a limit names has one, and users none of whose groups is named share that of the group ``*``. Whatever starts
+or is promised room is charged to all accounts on the path. A queue's accounts stand before users' and groups'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from rankd.core.model.quantity import Resources, shown
+from rankd.core.model.queue import Limit
+from rankd.core.placement.problem import QUEUE_QUOTA, USER_LIMIT, Tenant
+from rankd.core.placement.request import Kind
+from rankd.core.ranking.columns import NO_GROUP
+from rankd.core.ranking.queue_forest import QueueView
+
+ANY = "*"
+
+Application = tuple[int, int]
+"""A leaf and the index of a named application in it."""
+
+
+class Account:
+    """What one queue, user or group may still take. ``applications`` None: as many as it likes."""
+
+    __slots__ = ("applications", "maximum", "name", "reason", "room", "running")
+
+    def __init__(self, reason: str, name: str, maximum: Resources, most_applications: int) -> None:
+        self.reason = reason
+        self.name = name
+        self.maximum = (maximum, most_applications)
+        self.room = dict(maximum)
+        self.applications = most_applications or None
+        self.running: set[Application] = set()
+
+    def charge(self, amount: Mapping[str, int], application: Application | None) -> None:
+        """So much less room; one application fewer, unless it runs already (None: one that has no name)."""
+        room = self.room
+        for kind in room:
+            room[kind] -= amount.get(kind, 0)
+        if self.applications is not None and application not in self.running:
+            self.applications -= 1
+            if application is not None:
+                self.running.add(application)
+
+    def blocks(self, amount: Mapping[str, int], application: Application | None) -> str | None:
+        """The resource that there is too little room of, or ``applications``; None if it may be charged so much."""
+        room = self.room
+        for kind, value in amount.items():
+            if value and kind in room and value > room[kind]:
+                return kind
+        if self.applications is not None and self.applications <= 0 and application not in self.running:
+            return "applications"
+        return None
+
+    def explain(self, blocked: str) -> str:
+        """The blocking fact."""
+        resources, applications = self.maximum
+        if blocked == "applications":
+            return f"{self.name} is at its maximum of {applications} running applications"
+        return f"{self.name} is at its maximum of {blocked} ({shown(blocked, resources[blocked]):g})"
+
+
+class Over(msgspec.Struct, frozen=True):
+    """What stands against a job: the account, and its resource or ``applications``."""
+
+    account: Account
+    blocked: str
+
+
+class QuotaBook:
+    """All accounts of a partition during one cycle."""
+
+    def __init__(
+        self, queues: Sequence[QueueView], used: Mapping[int, Resources], tenants: Sequence[Tenant] = ()
+    ) -> None:
+        self._views = {view.id: view for view in queues}
+        self._of_queues: dict[int, Account] = {}
+        self._of_limits: dict[tuple[int, str, str], Account] = {}
+        self._found: dict[tuple[int, str, tuple[str, ...]], tuple[Account, ...]] = {}
+        for view in queues:
+            if view.maximum or view.maxapplications:
+                account = Account(QUEUE_QUOTA, view.path, view.maximum, view.maxapplications)
+                for kind in account.room:
+                    account.room[kind] -= used.get(view.id, {}).get(kind, 0)
+                self._of_queues[view.id] = account
+        if any(view.limits or view.maxapplications for view in queues):
+            for tenant in tenants:
+                self._let_in(tenant)
+
+    def _let_in(self, tenant: Tenant) -> None:
+        if tenant.queue not in self._views:
+            return
+        application = None if tenant.application == NO_GROUP else (tenant.queue, tenant.application)
+        for account in self._accounts(tenant.queue, tenant.user, tenant.groups):
+            by_queue = account.reason == QUEUE_QUOTA  # what queues use was given as a whole
+            account.charge({} if by_queue else tenant.amount, application)
+
+    def of(self, queue: int, kind: Kind) -> tuple[Account, ...]:
+        """The accounts that a job is charged to, queues' before users' and groups', each from the leaf up."""
+        return self._accounts(queue, kind.user, kind.groups)
+
+    def _accounts(self, queue: int, user: str, groups: tuple[str, ...]) -> tuple[Account, ...]:
+        key = (queue, user, groups)
+        found = self._found.get(key)
+        if found is None:
+            path = list(self._path(queue))
+            own = [self._of_queues[view.id] for view in path if view.id in self._of_queues]
+            limits = [account for view in path if view.limits for account in self._limits(view, user, groups)]
+            found = self._found[key] = (*own, *limits)
+        return found
+
+    def _path(self, queue: int) -> Iterator[QueueView]:
+        at: int | None = queue
+        while at is not None:
+            view = self._views[at]
+            yield view
+            at = view.parent
+
+    def _limits(self, view: QueueView, user: str, groups: tuple[str, ...]) -> Iterator[Account]:
+        by_user = {name: limit for limit in view.limits for name in limit.users}
+        by_group = {name: limit for limit in view.limits for name in limit.groups}
+        if limit := by_user.get(user, by_user.get(ANY)):
+            yield self._limit(view, "user", user, limit)
+        named = [group for group in dict.fromkeys(groups) if group in by_group]
+        if not named and groups and ANY in by_group:
+            named = [ANY]
+        for group in named:
+            yield self._limit(view, "group", group, by_group[group])
+
+    def _limit(self, view: QueueView, what: str, name: str, limit: Limit) -> Account:
+        key = (view.id, what, name)
+        if key not in self._of_limits:
+            title = f"{what} {name} in {view.path}"
+            self._of_limits[key] = Account(USER_LIMIT, title, limit.maxresources, limit.maxapplications)
+        return self._of_limits[key]
+
+
+def application_of(queue: int, kind: Kind) -> Application | None:
+    """What a job's application is charged as; None for a job that is its own."""
+    return None if kind.application == NO_GROUP else (queue, kind.application)
+
+
+def over(accounts: Sequence[Account], amount: Mapping[str, int], application: Application | None) -> Over | None:
+    """The first account that may not be charged so much."""
+    for account in accounts:
+        blocked = account.blocks(amount, application)
+        if blocked is not None:
+            return Over(account, blocked)
+    return None
+
+
+def most_within(accounts: Sequence[Account], amount: Mapping[str, int], most: int) -> int:
+    """How many times so much there is room for in all accounts, from 0 up to ``most``."""
+    for account in accounts:
+        for kind, value in amount.items():
+            if value and kind in account.room:
+                most = min(most, account.room[kind] // value)
+    return max(0, most)
+
+
+def charge(accounts: Sequence[Account], amount: Mapping[str, int], application: Application | None) -> None:
+    """Charge all of them."""
+    for account in accounts:
+        account.charge(amount, application)
