@@ -125,3 +125,76 @@ def test_offsets_are_added_on_the_way_up_and_clamped(decide, tree, offsets, show
 def test_system_classes_have_their_values(decide, name, value):
     job = {"id": 1, "priority_class": name, "privileged": True}
     assert decide(jobs=[job], priority={"policy": "class"}).by_id[1]["priority"] == value
+
+
+# Apache YuniKorn's user guide, "App & Queue Priorities": its example of many tenants, drained one task at a time.
+MANY_TENANTS = {
+    "system": {"system-normal": 0, "system-high": 1000, "system-low": -1000},
+    "tenants": {"tenant-a": ("child-a-1", "child-a-2"), "tenant-b": ("child-b-1", "child-b-2")},
+}
+TASKS = [
+    ("root.system.system-high", 1),
+    ("root.system.system-normal", 10),
+    ("root.system.system-normal", 2),
+    ("root.tenants.tenant-a.child-a-1", 8),
+    ("root.tenants.tenant-a.child-a-2", 6),
+    ("root.tenants.tenant-a.child-a-1", 5),
+    ("root.tenants.tenant-a.child-a-2", 4),
+    ("root.tenants.tenant-b.child-b-1", 9),
+    ("root.tenants.tenant-b.child-b-2", 8),
+    ("root.tenants.tenant-b.child-b-1", 7),
+    ("root.system.system-low", 3),
+]
+"""In the order of its table."""
+RESULTS = [
+    {"system-high": None, "system": 10},
+    {"system-normal": 2, "system": 2},
+    {"system-normal": None, "system": -997},
+    {"child-a-1": 5},
+    {"child-a-2": 4},
+    {"child-a-1": None},
+    {"child-a-2": None, "tenant-a": None},
+    {"child-b-1": 7},
+    {"child-b-2": None},
+    {"child-b-1": None, "tenant-b": None, "tenants": None},
+    {"system-low": None, "system": None},
+]
+BEFORE = {
+    "system": 1001, "system-normal": 10, "system-high": 1001, "system-low": -997, "tenants": 0, "tenant-a": 10,
+    "child-a-1": 8, "child-a-2": 6, "tenant-b": 0, "child-b-1": 9, "child-b-2": 8,
+}  # fmt: skip
+
+
+def many_tenants(tree):
+    def fenced(name, offset, children):
+        properties = {"priority.policy": "fence", **({} if offset is None else {"priority.offset": offset})}
+        return {"name": name, "properties": properties, "queues": children}
+
+    system = [{"name": name, "properties": {"priority.offset": str(o)}} for name, o in MANY_TENANTS["system"].items()]
+    tenants = [
+        fenced(name, offset, [{"name": child} for child in MANY_TENANTS["tenants"][name]])
+        for name, offset in (("tenant-a", "10"), ("tenant-b", "0"))
+    ]
+    return tree({"name": "system", "queues": system}, fenced("tenants", None, tenants))
+
+
+def test_the_published_walk_through_of_many_tenants_drains_in_its_order(decide, tree):
+    jobs = [{"id": place, "queue": queue, "class_value": value} for place, (queue, value) in enumerate(TASKS)]
+    jobs.sort(key=lambda job: job["class_value"])  # the submission order says nothing
+    shown = BEFORE
+    for step in range(len(TASKS) + 1):
+        left = [job for job in jobs if job["id"] >= step]
+        decision = decide(jobs=left, queues=many_tenants(tree), priority={"policy": "class"})
+        assert decision["ranking"] == list(range(step, len(TASKS)))
+        priorities = {path.rpartition(".")[2]: row["priority"] for path, row in decision.by_path.items()}
+        assert {name: priorities[name] for name in shown} == shown
+        shown = shown | RESULTS[step] if step < len(TASKS) else shown
+    assert set(shown.values()) == {None}
+
+
+def test_a_leaf_with_an_offset_of_5_shows_25_and_then_15(decide, tree):
+    queues = tree({"name": "a", "properties": {"priority.offset": "5"}})
+    jobs = [{"id": value, "queue": "root.a", "class_value": value, "application": f"app-{value}"} for value in (10, 20)]
+    for left, shown in ((jobs, 25), (jobs[:1], 15)):
+        decision = decide(jobs=left, queues=queues, priority={"policy": "class"})
+        assert decision.by_path["root.a"]["priority"] == shown
