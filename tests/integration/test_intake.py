@@ -14,10 +14,11 @@ import pytest
 from integration.stage import NOW, Client, connected, process, ready, rows, running, write_config
 
 from rankd.bus.connection import Bus
+from rankd.bus.endpoint import MAX_REQUESTS_PER_ASKER
 from rankd.services.intake import IntakeOptions, run
 from rankd.store.allocation import NewAllocation, commit_allocations
 from rankd.store.database import Database
-from rankd.store.group_commit import GroupCommit
+from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.lock import FileLock
 from rankd.store.node import register_node
 from rankd.wire.codec import encode
@@ -354,6 +355,24 @@ async def test_a_job_whose_reply_came_is_there_after_kill_9(broker, tmp_path):
             intake.kill()
             await intake.wait()
         assert rows(path, "SELECT id, name FROM jobs") == [(job, "kept")]
+
+
+async def test_one_who_floods_is_told_to_come_again_and_stops_nobody_else(broker, tmp_path):
+    lock = FileLock(tmp_path / "rankd.db.lock")
+    async with an_intake(broker, tmp_path) as stage:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            with lock.held():
+                flood = [group.create_task(stage.do("job.submit", JOB, "alice")) for _ in range(MAX_REQUESTS_PER_ASKER)]
+                taken = group.create_task(stage.do("job.submit", JOB, "bob"))
+                await stage.connection.flush()
+                refused = await stage.connection.request("rankd.v1.user.alice.job.submit", json.dumps(JOB).encode())
+                assert refused.headers["Nats-Service-Error-Code"] == "429"
+                assert refused.headers["Retry-After"] == "1"
+                assert json.loads(refused.data)["code"] == "too_many_waiting"
+        ids = [(await request).body["id"] for request in flood]
+        assert sorted([*ids, (await taken).body["id"]]) == list(range(1, MAX_REQUESTS_PER_ASKER + 2))
+        assert (await taken).body["id"] < MAX_GROUP + MAX_REQUESTS_PER_ASKER / 2  # not behind all of the flood
+    lock.close()
 
 
 async def test_requests_in_flight_are_answered_before_a_stop(broker, tmp_path):

@@ -158,5 +158,5 @@ def raise_if_refused(reply: Msg) -> None:
     if status is None:
         return
     body = msgspec.json.decode(reply.data, type=ErrorBody) if reply.data else ErrorBody(code="error", message="")
-    kind: type[RankdError] = Unavailable if status == "503" else Refused
+    kind: type[RankdError] = Unavailable if status in ("429", "503") else Refused
     raise kind(body.code, body.message, body.field, int(status))

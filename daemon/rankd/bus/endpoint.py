@@ -23,11 +23,17 @@ from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.message import ErrorBody
-from rankd.wire.subject import asker_of, inbox_allowed, node_of, request_patterns
+from rankd.wire.subject import PREFIX, asker_of, inbox_allowed, node_of, request_patterns
 
 log = logging.getLogger("rankd.bus")
 
 MAX_REQUESTS = 10_000
+MAX_BYTES = 256 * 2**20
+MAX_REQUESTS_PER_ASKER = 2_000
+MAX_BYTES_PER_ASKER = 64 * 2**20
+"""So much waits at a time, of all together and of one: what comes beyond is told to come again."""
+
+RETRY_AFTER = {"Retry-After": "1"}
 DRAIN_S = 2.0
 """A broker that is away does not hold up a stop for longer."""
 
@@ -62,7 +68,8 @@ class Endpoints:
         self._group = group
         self._version = version
         self._service: Service | None = None
-        self._running = 0
+        self._running = _Load()
+        self._by_asker: dict[str, _Load] = {}
         self._idle = asyncio.Event()
         self.dropped = 0
 
@@ -98,7 +105,7 @@ class Endpoints:
                 await asyncio.gather(*(_drained(subscription) for subscription in endpoints))
         except TimeoutError:
             log.info("stopping without having heard from the broker")
-        while self._running:
+        while self._running.requests:
             self._idle.clear()
             await self._idle.wait()
 
@@ -132,13 +139,24 @@ class Endpoints:
             self.dropped += 1
             log.warning("dropped a request on %s: its reply subject is no inbox", request.subject)
             return
-        if self._running >= MAX_REQUESTS:
-            await _respond(request, Unavailable("busy", "too many requests are waiting; try again in a second"))
+        asker = request.subject[len(PREFIX) + 1 :].rsplit(".", 1)[0]
+        of_asker = self._by_asker.setdefault(asker, _Load())
+        if refusal := self._overload(of_asker, len(request.data)):
+            await _respond(request, refusal)
             return
-        self._running += 1
-        self._group.create_task(self._answer(request, answer))
+        for load in (self._running, of_asker):
+            load.add(1, len(request.data))
+        self._group.create_task(self._answer(request, answer, asker))
 
-    async def _answer(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
+    def _overload(self, of_asker: _Load, n_bytes: int) -> Unavailable | None:
+        if self._running.is_over(n_bytes, MAX_REQUESTS, MAX_BYTES):
+            return Unavailable("busy", "too many requests are waiting; try again in a second")
+        if of_asker.is_over(n_bytes, MAX_REQUESTS_PER_ASKER, MAX_BYTES_PER_ASKER):
+            message = f"{of_asker.requests} requests of yours are waiting; wait for their answers, then try again"
+            return Unavailable("too_many_waiting", message, status=429)
+        return None
+
+    async def _answer(self, request: Request, answer: Callable[[], Awaitable[Reply]], asker: str) -> None:
         try:
             await _respond(request, await answer())
         except RankdError as error:
@@ -149,8 +167,29 @@ class Endpoints:
             log.exception("a request on %s failed", request.subject)
             await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
         finally:
-            self._running -= 1
+            for load in (self._running, self._by_asker[asker]):
+                load.add(-1, -len(request.data))
+            if not self._by_asker[asker].requests:
+                del self._by_asker[asker]
             self._idle.set()
+
+
+class _Load:
+    """How much is being answered."""
+
+    __slots__ = ("n_bytes", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.n_bytes = 0
+
+    def add(self, requests: int, n_bytes: int) -> None:
+        self.requests += requests
+        self.n_bytes += n_bytes
+
+    def is_over(self, more_bytes: int, most_requests: int, most_bytes: int) -> bool:
+        """Whether one more is too much; a single one never is."""
+        return self.requests >= most_requests or (self.requests > 0 and self.n_bytes + more_bytes > most_bytes)
 
 
 async def _drained(subscription: Subscription | None) -> None:
@@ -169,7 +208,8 @@ async def _respond(request: Request, reply: Reply | RankdError) -> None:
     try:
         if isinstance(reply, RankdError):
             body = ErrorBody(code=reply.code, message=reply.message, field=reply.field)
-            await request.respond_error(str(reply.status), _one_line(reply.message), encode(body))
+            headers = RETRY_AFTER if reply.retryable else None
+            await request.respond_error(str(reply.status), _one_line(reply.message), encode(body), headers)
         else:
             await _send(request, encode(reply))
     except LOST as lost:  # the asker will ask again; what was decided is in the database

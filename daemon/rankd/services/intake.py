@@ -170,7 +170,7 @@ class Intake:
         for start in range(0, len(new), at_once):
             part = new[start : start + at_once]
             try:
-                ids += await self.group.do(self._insertion(part), weight=len(part))
+                ids += await self.group.do(self._insertion(part), client=new[0].actor, weight=len(part))
             except RankdError as error:
                 if not ids:
                     raise
@@ -191,7 +191,7 @@ class Intake:
             return update_jobs(connection, ids, update, asker, self.tables, self.catalog, time.time())
 
         before = _size(self.catalog)
-        reply = await self.group.do(work)
+        reply = await self.group.do(work, client=asker.user)
         if _size(self.catalog) != before:
             self._use(self.catalog)
         return _answer(update, reply)
@@ -200,7 +200,8 @@ class Intake:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             selection = _read_selection(payload, JobSelection)
             reply = await self.group.do(
-                lambda c: job_action.act(c, _selected(c, selection, asker), asker, time.time(), decide)
+                lambda c: job_action.act(c, _selected(c, selection, asker), asker, time.time(), decide),
+                client=asker.user,
             )
             return _answer(selection, reply)
 

@@ -1,12 +1,14 @@
 """Group commit: what arrives within a moment shares one transaction and one fsync.
 
-Works are done in the order of their arrival. If the transaction fails, each is done again by itself, so that
+Clients take turns, so that one who sends a flood waits for himself only; of one client, works are done in the
+order of their arrival. If the transaction fails, each is done again by itself, so that
 one that is impossible, or that has a bug, does not take the others with it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +33,26 @@ class _Work(NamedTuple):
     weight: int
 
 
+class _Turns:
+    """What waits, by client: whose turn is over stands behind all others."""
+
+    def __init__(self) -> None:
+        self._by_client: dict[str, deque[_Work]] = {}
+        self.count = 0
+
+    def put(self, client: str, work: _Work) -> None:
+        self._by_client.setdefault(client, deque()).append(work)
+        self.count += 1
+
+    def take(self) -> _Work:
+        client = next(iter(self._by_client))
+        works = self._by_client.pop(client)
+        if len(works) > 1:
+            self._by_client[client] = works
+        self.count -= 1
+        return works.popleft()
+
+
 class GroupCommit:
     """``await group.do(work)`` returns once the work is durable; run :meth:`run` in a task group."""
 
@@ -45,19 +67,22 @@ class GroupCommit:
         self._role = role
         self._after_commit = after_commit
         self._on_rollback = on_rollback
-        self._queue: asyncio.Queue[_Work] = asyncio.Queue(MAX_WAITING)
+        self._waiting = _Turns()
+        self._some = asyncio.Event()
 
-    async def do(self, work: Callable[[Connection], T], *, quiet: bool = False, weight: int = 1) -> T:
-        """Do ``work`` in the next transaction; nobody is told of a ``quiet`` one. ``weight``: how many jobs it writes.
+    async def do(self, work: Callable[[Connection], T], *, client: str = "", quiet: bool = False, weight: int = 1) -> T:
+        """Do ``work`` in one of the next transactions, whenever it is the turn of ``client``.
+
+        Nobody is told of a ``quiet`` one. ``weight``: how many jobs it writes.
 
         Raises:
             Unavailable: ``busy``: too much is waiting; try again later. Or what the work raised.
         """
+        if self._waiting.count >= MAX_WAITING:
+            raise Unavailable("busy", "too many requests are waiting; try again in a second")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        try:
-            self._queue.put_nowait(_Work(work, future, quiet, weight))
-        except asyncio.QueueFull:
-            raise Unavailable("busy", "too many requests are waiting; try again in a second") from None
+        self._waiting.put(client, _Work(work, future, quiet, weight))
+        self._some.set()
         return await future
 
     async def run(self) -> None:
@@ -67,10 +92,14 @@ class GroupCommit:
 
     async def run_once(self) -> None:
         """Commit what is waiting, at least one work."""
-        group = [await self._queue.get()]
+        while not self._waiting.count:
+            self._some.clear()
+            await self._some.wait()
         await asyncio.sleep(0)  # what else is ready to run may add to the group
-        while not self._queue.empty() and sum(work.weight for work in group) < MAX_GROUP:
-            group.append(self._queue.get_nowait())
+        group, weight = list[_Work](), 0
+        while self._waiting.count and weight < MAX_GROUP:
+            group.append(self._waiting.take())
+            weight += group[-1].weight
         if await self._commit(group):
             await self._after_commit()
 

@@ -128,6 +128,17 @@ async def test_too_many_waiting_are_turned_away_at_once(group):
     assert caught.value.retryable
 
 
+async def test_clients_take_turns_so_that_a_flood_waits_for_itself(group):
+    flood = [group.do(note(f"flood {n}"), client="alice") for n in range(3)]
+    others = [group.do(note(f"bob {n}"), client="bob") for n in range(2)]
+    async with asyncio.TaskGroup() as tasks:
+        for asked in (*flood, *others, group.do(note("carol"), client="carol")):
+            tasks.create_task(asked)
+        await asyncio.sleep(0)
+        await group.run_once()
+    assert await noted(group) == ["flood 0", "bob 0", "carol", "flood 1", "bob 1", "flood 2"]
+
+
 async def test_who_no_longer_waits_does_not_disturb_the_others(group):
     async with asyncio.TaskGroup() as tasks:
         gone, stays = tasks.create_task(group.do(note("gone"))), tasks.create_task(group.do(note("stays")))
