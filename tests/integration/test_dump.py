@@ -23,7 +23,7 @@ from rankd.core.model.association import Association
 from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Partition, QueueProperties
-from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
+from rankd.core.model.setting import AdmissionSettings, FairshareSettings, PrioritySettings, Qos
 from rankd.services.prioritizer import Prioritizer
 from rankd.services.ranking_source import RankingSource
 from rankd.store import look
@@ -99,6 +99,7 @@ class Live:
     def __init__(self, path, config, seed):
         self.path, self.config, self.chance = path, config, random.Random(seed)
         self.now = NOW
+        self.users = USERS
 
     async def play(self, story):
         async with Database(self.path, durable=False) as self.database:
@@ -125,7 +126,7 @@ class Live:
 
     def _insert(self, connection):
         draw = self.chance
-        account, user = draw.choice(USERS)
+        account, user = draw.choice(self.users)
         partition, queue = draw.choice(LEAVES)
         job = accepted(
             user, account=account, partition=partition, queue=queue, qos=draw.choice(["normal", "high", "odd"]),
@@ -261,6 +262,44 @@ def test_evaluating_a_dump_gives_the_numbers_of_other_policies(tmp_path, policy,
 def test_evaluating_a_dump_gives_the_numbers_of_size_variants(tmp_path, favor, relative, seed):
     path, config = new_database(tmp_path), configured("classic", favor=favor, size_relative_to_time=relative)
     assert_dump_is_live(path, config, seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_users_without_association_have_fair_share_0_and_change_nobody_elses(tmp_path, seed):
+    config = configured("fair_tree")
+    admission = AdmissionSettings(unknown_association="zero")
+    config = msgspec.structs.replace(
+        config,
+        settings=msgspec.structs.replace(config.settings, admission=admission),
+        associations=(*config.associations, Association(account="default", shares=100.0)),
+    )
+    path = new_database(tmp_path)
+
+    async def story(live):
+        live.users = [*USERS, ("default", "eve")]
+        await live.submit(40)
+        await live.rank()
+        await live.happen(40)
+        await live.rank()
+        await live.rank()
+
+    asyncio.run(Live(path, config, seed).play(story))
+    _, result = evaluated(path, config)
+    rows, shares, queues = shown(path)
+    assert_same_jobs(result, rows, whole=True)
+    assert_same_groups(result, [row for row in shares if row["user"] != "eve"], queues)
+    values = {row["user"]: row["factors"][0]["value"] for row in rows}
+    assert values.pop("eve") == 0.0
+    assert set(values.values()) <= {place / len(USERS) for place in range(1, len(USERS) + 1)}
+    with closing(look.open_for_reading(path)) as connection:
+        [charged] = look.fetch(
+            connection,
+            "SELECT count(*) AS ended, sum(l.charged) AS settled, min(a.usage) AS usage FROM allocations l"
+            " JOIN jobs j ON j.id = l.job_id JOIN associations a ON a.id = j.association_id"
+            " WHERE j.user = 'eve' AND l.ended_at IS NOT NULL",
+        )
+    assert charged["ended"] == (charged["settled"] or 0)
+    assert charged["ended"] == 0 or charged["usage"] > 0
 
 
 @pytest.mark.parametrize("seed", range(6))

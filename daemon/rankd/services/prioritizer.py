@@ -196,7 +196,7 @@ class Prioritizer:
                 )
             ),
             association_ids=self._source.tree_ids,
-            settlement=self._settlement(state, ranking.now),
+            settlement=self._settlement(ranking.now),
             durations=durations,
             new_views=columns != self._shown,
         )
@@ -231,20 +231,24 @@ class Prioritizer:
             for factor in self._factors
         ]
 
-    def _settlement(self, state: RankingState, now: float) -> Settlement:
+    def _settlement(self, now: float) -> Settlement:
         """Accumulators of associations whose jobs ended since the last pass.
 
         What ended on a faster clock than ours is settled once ours has come that far, else it would be charged in
         part.
         """
-        over = state.usage.until <= now
-        usage = msgspec.structs.replace(state.usage, until=np.where(over, state.usage.until, np.inf))
-        settled, instants = usage.settled(now, self._settings.fairshare.half_life_s)
-        rows = [
-            (float(settled[user]), float(instants[user]), int(state.association_ids[user]))
-            for user in np.unique(usage.users[over]).tolist()
-        ]
-        return Settlement(associations=rows, allocations=self._source.charges[over].tolist())
+        rows: list[tuple[float, float, int]] = []
+        allocations: list[int] = []
+        for ledger in self._source.ledgers:
+            over = ledger.usage.until <= now
+            usage = msgspec.structs.replace(ledger.usage, until=np.where(over, ledger.usage.until, np.inf))
+            settled, instants = usage.settled(now, self._settings.fairshare.half_life_s)
+            rows += [
+                (float(settled[user]), float(instants[user]), int(ledger.association_ids[user]))
+                for user in np.unique(usage.users[over]).tolist()
+            ]
+            allocations += ledger.charges[over].tolist()
+        return Settlement(associations=rows, allocations=allocations)
 
     async def _announce(self, ranking: Ranking) -> None:
         del ranking

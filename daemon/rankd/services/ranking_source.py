@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,6 +45,14 @@ FROM allocations l JOIN jobs j ON j.id = l.job_id WHERE l.charged = 0"""
 _DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
 
 
+class Ledger(NamedTuple):
+    """Usage with the ids of its associations, and of the allocations whose charges are not in it yet."""
+
+    usage: Usage
+    association_ids: IntArray
+    charges: IntArray
+
+
 class RankingSource:
     """The prioritizer's memory; everything in it can be read again from the database."""
 
@@ -54,8 +63,8 @@ class RankingSource:
         self.blocked: dict[int, Blocked] = {}
         self.association_ids: IntArray = np.empty(0, dtype=np.int64)
         self.tree_ids: IntArray = np.empty(0, dtype=np.int64)
-        self.charges: IntArray = np.empty(0, dtype=np.int64)
-        """Ids of the allocations that are not in the accumulators, beside the charges of the state's usage."""
+        self.ledgers: tuple[Ledger, ...] = ()
+        """The usage of the tree's associations; and of those that are not in it, as the rule ``zero`` has it."""
         self.state: RankingState | None = None
         self._catalog = catalog
         self._queues = LiveQueues(configuration, catalog)
@@ -67,6 +76,8 @@ class RankingSource:
         self._amounts: list[Resources] = []
         self._tree: AccountTree | None = None
         self._usage: dict[int, tuple[float, float]] = {}
+        self._outside_ids: IntArray = np.empty(0, dtype=np.int64)
+        self._outside: frozenset[int] = frozenset()
         self._associations_known = (0, 0)
         self._partition_of = self._places()
 
@@ -147,6 +158,7 @@ class RankingSource:
             self._amounts.append({kind: amount * nodes for kind, amount in json.loads(resources).items()})
         group = NO_GROUP if application is None else application
         partition = self._partition_of.get(queue, 0)
+        association = NO_GROUP if association in self._outside else association
         return (id_, association, queue, qos, partition, group, class_value, urgency, nodes, vcore, place, limit,
                 submitted, eligible, fixed)  # fmt: skip
 
@@ -165,24 +177,33 @@ class RankingSource:
         if tuple(known) == self._associations_known:
             return
         rows = connection.exec_driver_sql(
-            'SELECT id, account, "user", parent, shares, shares_parent, is_default, usage, usage_at, priority'
-            " FROM associations ORDER BY id"
+            'SELECT id, account, "user", parent, shares, shares_parent, is_default, usage, usage_at, priority,'
+            " configured FROM associations ORDER BY id"
         ).all()
+        self._usage = {row[0]: (row[7], row[8]) for row in rows}
+        self._associations_known = (known[0], known[1])
+        if self.configuration.settings.admission.unknown_association == "zero":
+            self._outside = frozenset(row[0] for row in rows if row[2] and not row[10])
+            self._outside_ids = np.array(sorted(self._outside), dtype=np.int64)
+            rows = [row for row in rows if row[0] not in self._outside]
         listed = [_association(row) for row in rows]
         self._tree = AccountTree.build(listed)
         ids = np.array([row[0] for row in rows], dtype=np.int64)
         places = self._tree.rows
         self.tree_ids = np.where(places >= 0, ids[np.maximum(places, 0)], -1)
         self.association_ids = self.tree_ids[self._tree.n_accounts :]
-        self._usage = {row[0]: (row[7], row[8]) for row in rows}
-        self._associations_known = (known[0], known[1])
 
     def _take_usage(self, connection: Connection) -> Usage:
-        place = {id_: at for at, id_ in enumerate(self.association_ids.tolist())}
         charges = connection.exec_driver_sql(_CHARGES).all()
-        self.charges = np.array([row[0] for row in charges], dtype=np.int64)
-        amounts = [self._usage[id_] for id_ in self.association_ids.tolist()]
-        return Usage(
+        inside = [row for row in charges if row[1] not in self._outside]
+        outside = [row for row in charges if row[1] in self._outside]
+        self.ledgers = (self._ledger(self.association_ids, inside), self._ledger(self._outside_ids, outside))
+        return self.ledgers[0].usage
+
+    def _ledger(self, ids: IntArray, charges: Sequence[Any]) -> Ledger:
+        place = {id_: at for at, id_ in enumerate(ids.tolist())}
+        amounts = [self._usage[id_] for id_ in ids.tolist()]
+        usage = Usage(
             amounts=np.array([amount for amount, _ in amounts], dtype=np.float64),
             at=np.array([at for _, at in amounts], dtype=np.float64),
             users=np.array([place[row[1]] for row in charges], dtype=np.int64),
@@ -190,6 +211,7 @@ class RankingSource:
             since=np.array([row[3] for row in charges], dtype=np.float64),
             until=np.array([math.inf if row[4] is None else row[4] for row in charges], dtype=np.float64),
         )
+        return Ledger(usage, ids, np.array([row[0] for row in charges], dtype=np.int64))
 
     def settle(self, usage: list[tuple[float, float, int]]) -> None:
         """The accumulators as they were just committed: (usage, at, association id)."""
@@ -230,7 +252,7 @@ def _counted(nodes: list[Node], partition: str) -> list[Node]:
 
 
 def _association(row: Any) -> Association:  # noqa: ANN401 - a database row
-    _, account, user, parent, shares, shares_parent, is_default, _, _, priority = row
+    _, account, user, parent, shares, shares_parent, is_default, _, _, priority, _ = row
     return Association(
         account=account,
         user=user or None,
