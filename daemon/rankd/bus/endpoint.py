@@ -122,8 +122,10 @@ class Endpoints:
 
     def _of_idempotent(self, handler: IdempotentHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
-            asker, message_id = Submitter(*asker_of(request.subject)), (request.headers or {}).get(MESSAGE_ID)
-            await self._dispatch(request, lambda: handler(asker, request.data, message_id))
+            message_id = (request.headers or {}).get(MESSAGE_ID)
+            await self._dispatch(
+                request, lambda: handler(Submitter(*asker_of(request.subject)), request.data, message_id)
+            )
 
         return handle
 
