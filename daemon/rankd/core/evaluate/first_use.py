@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from rankd.core.admission.queue_entry import find_queue, made_queue
 from rankd.core.errors import Refused
 from rankd.core.evaluate.admission import Admitted, Rules, admit_jobs
-from rankd.core.evaluate.document import Document
+from rankd.core.evaluate.document import ApplicationEntry, Document, JobEntry
 from rankd.core.evaluate.forest import Forest
 from rankd.core.model.job import ACTIVE_STATES, State
 from rankd.core.model.queue import DEFAULT_QUEUE
@@ -56,12 +56,16 @@ def _wanted(document: Document, forest: Forest) -> Iterator[tuple[str, tuple[str
     named: dict[tuple[str, tuple[str, ...]], None] = {}
     for job in document.jobs:
         if job.state is State.PENDING or job.state in ACTIVE_STATES:
-            named[job.queue or DEFAULT_QUEUE, forest.names if job.partition is None else (job.partition,)] = None
+            named[job.queue or DEFAULT_QUEUE, _partitions(job, forest)] = None
     for application in document.applications:
-        named[application.queue or DEFAULT_QUEUE, forest.names] = None
+        named[application.queue or DEFAULT_QUEUE, _partitions(application, forest)] = None
     yield from named
 
 
+def _partitions(named: JobEntry | ApplicationEntry, forest: Forest) -> tuple[str, ...]:
+    return forest.names if named.partition is None else (named.partition,)
+
+
 def _of_applications(document: Document, forest: Forest) -> set[tuple[str, str]]:
-    found = (forest.find(application.queue or DEFAULT_QUEUE) for application in document.applications)
+    found = (forest.find(a.queue or DEFAULT_QUEUE, _partitions(a, forest)) for a in document.applications)
     return {(entry.partition, entry.path.lower()) for entry in found if entry is not None}
