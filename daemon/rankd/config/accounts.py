@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from rankd.config.limit_rule import GROUP_NAME
+from rankd.config.settings import convert
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.association import ROOT, Association
 
@@ -63,13 +64,10 @@ def read_accounts(text: str, file: str = FILE) -> AccountsRead:
         ConfigurationError: for what can't be read.
     """
     try:
-        document = msgspec.convert(yaml.safe_load(text) or {}, _Document)
+        document = convert(yaml.safe_load(text) or {}, _Document, file)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise ConfigurationError([Problem(file=file, line=line, path="", message=str(error.problem))]) from None
-    except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$")
-        raise ConfigurationError([Problem(file=file, path=place.strip(".`"), message=message)]) from None
     associations = [_user(ROOT, user) for user in document.users]
     for account in document.accounts:
         associations.append(

@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Collection
+from typing import TypeVar
 
 import msgspec
 
 from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.mismatch import mismatches, not_finite
 from rankd.core.model.setting import PrioritySettings, Settings
 
 FILE = "rankd.toml"
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Settings:
@@ -27,11 +31,10 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
         ConfigurationError: with every problem found.
     """
     try:
-        settings = msgspec.convert(_nested(tomllib.loads(text)), Settings)
+        document = _nested(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError([Problem(file=file, path="", message=str(error))]) from None
-    except msgspec.ValidationError as error:
-        raise ConfigurationError([_problem(str(error), file)]) from None
+    settings = convert(document, Settings, file)
     problems = [
         *check_weights(settings.priority, factors, file),
         *_check_qos(settings, file),
@@ -40,6 +43,24 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
     if problems:
         raise ConfigurationError(problems)
     return settings
+
+
+def convert(document: object, kind: type[T], file: str) -> T:
+    """A decoded file as a struct; NaN and infinities are refused everywhere.
+
+    Raises:
+        ConfigurationError: with every problem found.
+    """
+    problems = list(not_finite(document, ""))
+    try:
+        converted = msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        problems += mismatches(document, kind, "") or [_problem(str(error), file)]
+    else:
+        if not problems:
+            return converted
+    named = {problem.path: msgspec.structs.replace(problem, file=file) for problem in reversed(problems)}
+    raise ConfigurationError(list(reversed(named.values())))
 
 
 def _nested(document: dict[str, object]) -> dict[str, object]:

@@ -21,7 +21,7 @@ def test_without_the_section_nobody_is_in_any():
         ("groups: [{name: a b}]", "groups[0].name"),
         ("groups: [{name: x}, {name: x}]", "groups[1].name"),
         ("groups: [{name: '*'}]", "groups[0].name"),
-        ("groups: [{name: x, user: [alice]}]", "groups[0]"),
+        ("groups: [{name: x, user: [alice]}]", "groups[0].user"),
         ("groups: {x: [alice]}", "groups"),
     ],
 )
@@ -29,3 +29,13 @@ def test_what_is_no_group_is_refused_with_its_place(text, path):
     with pytest.raises(ConfigurationError) as caught:
         read_accounts(text)
     assert [problem.path for problem in caught.value.problems] == [path]
+
+
+def test_all_that_is_no_account_is_told_at_once():
+    text = "accounts: [{name: a, shares: .nan, share: 1}, {shares: x, users: [{name: u, priority: high}]}]\nuser: []"
+    with pytest.raises(ConfigurationError) as caught:
+        read_accounts(text)
+    assert sorted(problem.path for problem in caught.value.problems) == [
+        "accounts[0].share", "accounts[0].shares", "accounts[1].name", "accounts[1].shares",
+        "accounts[1].users[0].priority", "user",
+    ]  # fmt: skip

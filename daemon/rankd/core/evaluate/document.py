@@ -7,16 +7,13 @@ What the sections say about each other is checked in :mod:`rankd.core.evaluate.c
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
-from enum import StrEnum
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.mismatch import mismatches, not_finite, sole, takes_null
 from rankd.core.model.association import Association
 from rankd.core.model.job import JobRequest, State
 from rankd.core.model.node import NodeState
@@ -115,8 +112,6 @@ class Document(_Section, frozen=True, kw_only=True):
 
 
 _DECODER = msgspec.json.Decoder(Document)
-_READ_LATER: dict[object, object] = {Raw | UnsetType: Any, list[Raw] | None: list[Any] | None}
-"""Sections that are kept as text, and what can be said of them here."""
 
 
 def decode(data: bytes) -> Document:
@@ -144,10 +139,10 @@ def _without_nulls(data: bytes) -> Document | None:
 
 def _filled(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON, any annotation
     """The value without the keys of its objects that are null, may be left out, and may not be null."""
-    kind = _sole(kind)
+    kind = sole(kind)
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-        idle = {name for name, field in fields.items() if not field.required and not _takes_null(field.type)}
+        idle = {name for name, field in fields.items() if not field.required and not takes_null(field.type)}
         return {
             key: _filled(item, fields[key].type) if key in fields else item
             for key, item in value.items()
@@ -158,82 +153,12 @@ def _filled(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON, any annot
     return value
 
 
-def _takes_null(kind: Any) -> bool:  # noqa: ANN401 - any annotation
-    return kind is Raw or NoneType in get_args(kind) or Raw in get_args(kind)
-
-
-def _sole(kind: Any) -> Any:  # noqa: ANN401 - any annotation
-    """Of a union with nothing, the other member."""
-    if get_origin(kind) in (Union, UnionType):
-        kinds = [arm for arm in get_args(kind) if arm not in (NoneType, UnsetType)]
-        return kinds[0] if len(kinds) == 1 else kind
-    return kind
-
-
 def _explain(data: bytes, error: Exception) -> list[Problem]:
     try:
         value = json.loads(data)  # takes NaN and 1e999, so that they can be pointed at
-        found = [*_not_finite(value, "$"), *_inner(value, Document, "$")]
+        found = [*not_finite(value, "$"), *mismatches(value, Document, "$")]
     except RecursionError:
         return [Problem(path="$", message="nested too deeply")]
     except ValueError as malformed:
         return [Problem(path="$", message=f"this is no JSON: {malformed}")]
     return found or [Problem(path="$", message=str(error))]
-
-
-def _not_finite(value: object, path: str) -> Iterator[Problem]:
-    if isinstance(value, float) and not math.isfinite(value):
-        yield Problem(path=path, message=f"{value} is no number of JSON; write a finite one")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _not_finite(item, f"{path}.{key}")
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _not_finite(item, f"{path}[{place}]")
-
-
-def _problems(value: object, kind: Any, path: str) -> list[Problem]:  # noqa: ANN401 - any annotation
-    """What is wrong with a value of this kind, as deep inside it as can be said."""
-    try:
-        msgspec.convert(value, _READ_LATER.get(kind, kind))
-    except msgspec.ValidationError as error:
-        message = str(error).partition(" - at `")[0] + _known(kind)
-        return list(_inner(value, kind, path)) or [Problem(path=path, message=message)]
-    return []
-
-
-def _known(kind: Any) -> str:  # noqa: ANN401 - any annotation
-    """The words that would do, where only some do."""
-    words: tuple[str, ...] = get_args(kind) if get_origin(kind) is Literal else ()
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        words = tuple(kind)
-    return f"; known: {', '.join(words)}" if words else ""
-
-
-def _inner(value: object, kind: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401 - any annotation
-    kind = _sole(kind)
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        yield from _fields(value, kind, path)
-    elif isinstance(value, list) and get_origin(kind) is list:
-        for place, item in enumerate(value):
-            yield from _problems(item, get_args(kind)[0], f"{path}[{place}]")
-    elif isinstance(value, dict) and get_origin(kind) is dict:
-        for key, item in value.items():
-            yield from _problems(item, get_args(kind)[1], f"{path}.{key}")
-
-
-def _fields(value: object, kind: type[msgspec.Struct], path: str) -> Iterator[Problem]:
-    if not isinstance(value, dict):
-        yield Problem(path=path, message="an object is needed here")
-        return
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    for key in value:
-        if key not in fields:
-            yield Problem(path=f"{path}.{key}", message=f"unknown key '{key}'; known: {', '.join(fields)}")
-    for name, field in fields.items():
-        if value.get(name) is None and not field.required:
-            continue
-        if name in value:
-            yield from _problems(value[name], field.type, f"{path}.{name}")
-        elif field.required:
-            yield Problem(path=f"{path}.{name}", message=f"'{name}' is needed")

@@ -1,0 +1,102 @@
+"""What is wrong with decoded JSON, TOML or YAML that should be a struct: every fault, each with its path.
+
+msgspec stops at the first. Where it refuses a whole, the value is looked through again here, part by part. A path
+begins with what is given for the whole (``$`` for documents, nothing for configuration files).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from rankd.core.errors import Problem
+
+_READ_LATER: dict[object, object] = {Raw | UnsetType: Any, list[Raw] | None: list[Any] | None}
+"""Sections that are kept as text, and what can be said of them here."""
+
+
+def mismatches(value: object, kind: type[msgspec.Struct], path: str) -> list[Problem]:
+    """All that keeps a value from being a struct of this kind; empty where nothing does."""
+    return list(_inner(value, kind, path))
+
+
+def not_finite(value: object, path: str) -> Iterator[Problem]:
+    """Every NaN and infinity in a decoded value; JSON has none, TOML and YAML do."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Problem(path=path, message=f"{value} is no number to count with; write a finite one")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from not_finite(item, _joined(path, key))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from not_finite(item, f"{path}[{place}]")
+
+
+def _problems(value: object, kind: Any, path: str) -> list[Problem]:  # noqa: ANN401 - any annotation
+    """What is wrong with a value of this kind, as deep inside it as can be said."""
+    try:
+        msgspec.convert(value, _READ_LATER.get(kind, kind))
+    except msgspec.ValidationError as error:
+        message = str(error).partition(" - at `")[0] + _known(kind)
+        return list(_inner(value, kind, path)) or [Problem(path=path, message=message)]
+    return []
+
+
+def _known(kind: Any) -> str:  # noqa: ANN401 - any annotation
+    """The words that would do, where only some do."""
+    words: tuple[str, ...] = get_args(kind) if get_origin(kind) is Literal else ()
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        words = tuple(kind)
+    return f"; known: {', '.join(words)}" if words else ""
+
+
+def _inner(value: object, kind: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401 - any annotation
+    kind = sole(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield from _fields(value, kind, path)
+    elif isinstance(value, list) and get_origin(kind) is list:
+        for place, item in enumerate(value):
+            yield from _problems(item, get_args(kind)[0], f"{path}[{place}]")
+    elif isinstance(value, dict) and get_origin(kind) is dict:
+        for key, item in value.items():
+            yield from _problems(item, get_args(kind)[1], _joined(path, key))
+
+
+def _fields(value: object, kind: type[msgspec.Struct], path: str) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield Problem(path=path, message="an object is needed here")
+        return
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for key in value:
+        if key not in fields:
+            yield Problem(path=_joined(path, key), message=f"unknown key '{key}'; known: {', '.join(fields)}")
+    for name, field in fields.items():
+        if value.get(name) is None and not field.required:
+            continue
+        if name in value:
+            yield from _problems(value[name], field.type, _joined(path, name))
+        elif field.required:
+            yield Problem(path=_joined(path, name), message=f"'{name}' is needed")
+
+
+def takes_null(kind: Any) -> bool:  # noqa: ANN401 - any annotation
+    """Whether null is one of its values."""
+    return kind is Raw or NoneType in get_args(kind) or Raw in get_args(kind)
+
+
+def sole(kind: Any) -> Any:  # noqa: ANN401 - any annotation
+    """Of a union with nothing, the other member."""
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [arm for arm in get_args(kind) if arm not in (NoneType, UnsetType)]
+        return kinds[0] if len(kinds) == 1 else kind
+    return kind
+
+
+def _joined(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)

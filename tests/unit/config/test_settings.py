@@ -1,0 +1,80 @@
+"""``rankd.toml``: what it says, and everything that is wrong in it at once."""
+
+import pytest
+
+from rankd.config.settings import read_settings
+from rankd.core.errors import ConfigurationError
+
+FACTORS = ("age", "fairshare", "resource")
+
+
+def paths(text):
+    """Where the problems are."""
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(text, FACTORS)
+    assert {problem.file for problem in caught.value.problems} == {"rankd.toml"}
+    return [problem.path for problem in caught.value.problems]
+
+
+def test_an_empty_file_is_the_defaults():
+    settings = read_settings("[priority.weights]\nage = 1", FACTORS)
+    assert (settings.priority.policy, settings.priority.fairshare.half_life_s) == ("multifactor", 604800.0)
+
+
+@pytest.mark.parametrize(("written", "half_life_s"), [('"none"', None), ("3600", 3600.0)])
+def test_usage_decays_by_half_life_or_never(written, half_life_s):
+    text = f"[priority.weights]\nage = 1\n[priority.fairshare]\nhalf_life_s = {written}"
+    assert read_settings(text, FACTORS).priority.fairshare.half_life_s == half_life_s
+
+
+@pytest.mark.parametrize(
+    ("section", "line"),
+    [
+        ("priority", "max_age_s = nan"),
+        ("priority", "max_age_s = inf"),
+        ("priority", "max_age_s = 0"),
+        ("priority", "period_s = -1"),
+        ("priority", 'policy = "best"'),
+        ("priority", 'favor = "none"'),
+        ("priority.fairshare", "half_life_s = 0"),
+        ("priority.fairshare", "half_life_s = inf"),
+        ("priority.fairshare", "dampening = 0"),
+        ("priority.fairshare", "dampening = inf"),
+        ("priority.fairshare", 'algorithm = "lottery"'),
+        ("priority.fairshare.billing", "vcore = -1"),
+        ("priority.fairshare.billing", "vcore = nan"),
+        ("priority.weights", "age = nan"),
+        ("priority.weights", "age = -inf"),
+        ("priority.weights", "agee = 1"),
+        ("priority", "maxage = 5"),
+        ("scheduling", "reserve_depth = 0"),
+    ],
+)
+def test_what_does_nothing_or_is_no_number_is_refused_by_its_key(section, line):
+    weights = "" if section == "priority.weights" else "[priority.weights]\nfairshare = 1\n"
+    assert paths(f"{weights}[{section}]\n{line}") == [f"{section}.{line.split()[0]}"]
+
+
+@pytest.mark.parametrize("weights", ["age = 0", "age = 0\nfairshare = 0.0", ""])
+def test_weights_that_are_all_0_are_refused_unless_the_policy_needs_none(weights):
+    assert paths(f"[priority.weights]\n{weights}") == ["priority.weights"]
+    read_settings(f'[priority]\npolicy = "class"\n[priority.weights]\n{weights}', FACTORS)
+
+
+def test_a_quality_of_service_is_checked():
+    text = "[priority.weights]\nage = 1\n[[qos]]\nname = 'normal'\n[[qos]]\nname = 'x'\n"
+    assert paths(f"{text}factor = nan") == ["qos[1].factor"]
+    assert paths(f"{text}factor = 1.5") == ["qos[1].factor"]
+    assert paths(f"{text}usage_factor = inf") == ["qos[1].usage_factor"]
+    assert paths(f"{text}priority = -1") == ["qos[1].priority"]
+    assert paths(f"{text}[[qos]]\nname = 'x'") == ["qos[2].name"]
+    assert paths("default_qos = 'none'\n[priority.weights]\nage = 1") == ["default_qos"]
+
+
+def test_all_problems_are_told_at_once():
+    text = "[priority]\nmax_age_s = nan\nmaxage = 1\n[priority.weights]\nage = inf\n[node]\nheartbeat_s = 'soon'"
+    assert sorted(paths(text)) == ["node.heartbeat_s", "priority.max_age_s", "priority.maxage", "priority.weights.age"]
+
+
+def test_what_is_no_toml_is_told():
+    assert paths("[priority") == [""]
