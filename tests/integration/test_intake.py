@@ -365,7 +365,8 @@ async def test_one_who_floods_is_told_to_come_again_and_stops_nobody_else(broker
                 flood = [group.create_task(stage.do("job.submit", JOB, "alice")) for _ in range(MAX_REQUESTS_PER_ASKER)]
                 taken = group.create_task(stage.do("job.submit", JOB, "bob"))
                 await stage.connection.flush()
-                refused = await stage.connection.request("rankd.v1.user.alice.job.submit", json.dumps(JOB).encode())
+                subject, payload = "rankd.v1.user.alice.job.submit", json.dumps(JOB).encode()
+                refused = await stage.connection.request(subject, payload, timeout=30)
                 assert refused.headers["Nats-Service-Error-Code"] == "429"
                 assert refused.headers["Retry-After"] == "1"
                 assert json.loads(refused.data)["code"] == "too_many_waiting"
