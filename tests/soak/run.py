@@ -21,8 +21,9 @@ from soak.cluster import NODES, Cluster
 from soak.fault import Faults
 from soak.workload import Workload
 
-SETTLE_S = 120
-"""So long after the last fault every job has ended."""
+SETTLE_S = 60
+SETTLE_S_PER_JOB = 0.25
+"""So long after the last fault every job has ended: a bound that grows with those that wait then."""
 
 
 async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
@@ -55,7 +56,8 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
 
 async def settle(cluster: Cluster) -> list[str]:
     """Until every job has ended, every event is published and every allocation charged."""
-    end = time.monotonic() + SETTLE_S
+    patience = SETTLE_S + SETTLE_S_PER_JOB * verdict.open_jobs(cluster.database)
+    end = time.monotonic() + patience
     marks = (
         "SELECT (SELECT max(id) FROM job_events) IS (SELECT event_id FROM relay_marks WHERE name = 'job_events') AS n"
     )
@@ -65,7 +67,7 @@ async def settle(cluster: Cluster) -> list[str]:
         if done and all(verdict.rows(cluster.database, query)[0]["n"] for query in (marks, uncharged)):
             return []
         await asyncio.sleep(0.2)
-    return [f"not settled {SETTLE_S} s after the last fault: {verdict.open_jobs(cluster.database)} jobs have not ended"]
+    return [f"not settled {patience:.0f} s after the last fault: {verdict.open_jobs(cluster.database)} jobs have not ended"]
 
 
 async def judge(cluster: Cluster, workload: Workload) -> list[str]:

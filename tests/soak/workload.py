@@ -13,7 +13,8 @@ import nats.js.errors
 from soak.cluster import Cluster
 
 USERS = ("ann", "bea", "cid", "dan")
-PER_SECOND = 6.0
+PER_SECOND = 3.5
+"""About what the nodes can run while faults are at work; a backlog would only prolong the settling."""
 ASK_PATIENCE_S = 3.0
 
 LOST = (nats.errors.Error, nats.js.errors.Error, TimeoutError, OSError)
