@@ -67,7 +67,8 @@ async def settle(cluster: Cluster) -> list[str]:
         if done and all(verdict.rows(cluster.database, query)[0]["n"] for query in (marks, uncharged)):
             return []
         await asyncio.sleep(0.2)
-    return [f"not settled {patience:.0f} s after the last fault: {verdict.open_jobs(cluster.database)} jobs have not ended"]
+    left = verdict.open_jobs(cluster.database)
+    return [f"not settled {patience:.0f} s after the last fault: {left} jobs have not ended"]
 
 
 async def judge(cluster: Cluster, workload: Workload) -> list[str]:
