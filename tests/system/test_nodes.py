@@ -80,7 +80,7 @@ async def test_a_drained_node_finishes_what_it_has_and_takes_nothing_over_a_rest
     assert machine.rows("SELECT state FROM job WHERE id = ?", second) == [{"state": "pending"}]
     async with connected(machine.up["nats"]) as client:
         machine.rankd("node", "resume", "sim-1")
-        assert (await client.until_ended(2))[second] == "completed"
+        assert (await client.until_ended(1))[second] == "completed"
     assert "is not draining" in machine.rankd_fails("node", "undrain", "sim-1")
 
 
