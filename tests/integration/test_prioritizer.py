@@ -243,6 +243,23 @@ async def test_a_held_job_whose_dependency_is_met_waits_for_its_release(broker, 
         assert cluster.ranking() == [held]
 
 
+async def test_a_job_whose_dependency_is_met_waits_for_its_begin_time_and_says_so(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        [first] = await cluster.submit(builder.accepted())
+        both = {"depends_on": [Dependency(type="afternotok", job=first)], "begin_at": NOW + 100}
+        [job] = await cluster.submit(builder.accepted(request=both))
+        await prioritizer.run_once(NOW + 1)
+        reason = "SELECT reason FROM job WHERE id = ?"
+        assert cluster.rows(reason, job) == [("dependency",)]
+        await cluster.act(job_action.cancel, first)
+        await prioritizer.run_once(NOW + 2)
+        assert cluster.rows(reason, job) == [("begin time",)]
+        await prioritizer.run_once(NOW + 100)
+        assert cluster.ranking() == [job]
+        assert cluster.rows("SELECT event FROM job_event WHERE job_id = ?", job) == [("submit",), ("eligible",)]
+
+
 # --- factors ------------------------------------------------------------------------------------------------
 
 BROKEN = """

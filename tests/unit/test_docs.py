@@ -9,7 +9,7 @@ import pytest
 from rankd.bus.connection import Bus
 from rankd.config.configuration import load_configuration
 from rankd.config.plugin import load_factors
-from rankd.core.model.job import JobRequest
+from rankd.core.model.job import JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
 from rankd.services.intake import Intake
 from rankd.store.catalog import sync_catalog
@@ -112,6 +112,10 @@ def sections_until(text, begin, end):
 def test_the_job_format_is_documented_field_by_field():
     fields = sections_until(read("job.md"), "## Fields", "## States")
     assert first_cells(fields) == list(JobRequest.__struct_fields__)
+
+
+def test_the_diagram_of_states_is_the_transition_table():
+    assert f"```mermaid\n{state_diagram()}\n```" in read("job.md")
 
 
 async def test_every_verb_is_documented(database):

@@ -23,7 +23,7 @@ from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import factor_names, load_factors
 from rankd.config.settings import check_weights
-from rankd.core.admission.dependency import Progress, blocked_by, next_begin
+from rankd.core.admission.dependency import BEGIN_TIME, Progress, blocked_by, next_begin
 from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.model.job import Event, State
 from rankd.core.ranking.factor import Per
@@ -110,6 +110,7 @@ class Prioritizer:
         self._number: int | None = None
         self._shown: list[FactorColumn] = []
         self._last_event: RankingEvent | None = None
+        self._only_early: set[int] = set()
         self._last_good: dict[str, FactorValues] = {}
         self._waiting: frozenset[int] | None = None
         self._queue_priorities = QueuePriorities()
@@ -275,7 +276,18 @@ class Prioritizer:
         free = [job for job, reason in verdicts.items() if reason is None]
         if free:
             await self._database.write(lambda c: _make_eligible(c, free, now), role=ROLE)
+        await self._name_begin_times({job for job, reason in verdicts.items() if reason == BEGIN_TIME})
         return bool(free)
+
+    async def _name_begin_times(self, early: set[int]) -> None:
+        """Jobs whose dependencies are met and whose begin time is to come say so; that is no event of theirs."""
+        if new := sorted(early - self._only_early):
+            sql = (
+                "UPDATE jobs SET blocked_by = ? WHERE blocked_by IS NOT NULL"
+                " AND id IN (SELECT value FROM json_each(?))"
+            )
+            await self._database.write(lambda c: c.exec_driver_sql(sql, (BEGIN_TIME, json.dumps(new))), role=ROLE)
+        self._only_early = early
 
     def _progress(self, connection: Connection) -> dict[int, Progress]:
         wanted = {d.job for blocked in self._source.blocked.values() for d in blocked.depends_on}

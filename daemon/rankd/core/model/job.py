@@ -95,6 +95,16 @@ def next_state(job: int, state: State | None, event: Event) -> State:
         raise InvalidTransition(job, state or "new", event) from None
 
 
+def state_diagram() -> str:
+    """The transition table as a Mermaid diagram: an arrow per pair of states, with the events that lead along it."""
+    arrows: dict[tuple[State | None, State], list[str]] = {}
+    for (before, event), after in TRANSITIONS.items():
+        arrows.setdefault((before, after), []).append(event)
+    lines = [f"    {before or '[*]'} --> {after}: {', '.join(events)}" for (before, after), events in arrows.items()]
+    ends = [f"    {state} --> [*]" for state in State if state in FINAL_STATES]
+    return "\n".join(["stateDiagram-v2", *lines, *ends])
+
+
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What must have happened to another job first.
 

@@ -1,0 +1,47 @@
+"""How a job ends, from what its nodes said."""
+
+import pytest
+
+from rankd.core.model.job import Event
+from rankd.core.model.outcome import NodeEnd, decide_end
+
+WELL = NodeEnd(exit_status=0)
+TERMINATED = NodeEnd(signal=15, cause="cancel")
+
+
+def test_a_job_that_ended_well_before_its_cancellation_reached_it_has_completed():
+    end = decide_end([WELL], cancelled=True, may_requeue=True)
+    assert (end.event, end.cause) == (Event.COMPLETE, None)
+
+
+def test_a_cancelled_job_is_cancelled_whatever_became_of_it():
+    for ended in (TERMINATED, NodeEnd(exit_status=1), NodeEnd(cause="node_lost"), NodeEnd(signal=9, cause="timeout")):
+        end = decide_end([ended], cancelled=True, may_requeue=True)
+        assert (end.event, end.cause) == (Event.CANCEL, "cancel")
+
+
+@pytest.mark.parametrize("cause", ["agent_stopped", "agent_restarted", "lost", "node_lost"])
+@pytest.mark.parametrize(("may", "event"), [(True, Event.REQUEUE), (False, Event.LOSE_NODE)])
+def test_what_is_no_fault_of_the_job_is_requeued_where_it_may_be(cause, may, event):
+    end = decide_end([NodeEnd(cause=cause)], cancelled=False, may_requeue=may)
+    assert (end.event, end.cause) == (event, cause)
+
+
+@pytest.mark.parametrize(
+    ("ended", "event"),
+    [
+        (NodeEnd(exit_status=3), Event.FAIL),
+        (NodeEnd(signal=9, cause="out_of_memory"), Event.FAIL),
+        (NodeEnd(exit_status=127, cause="start_failed"), Event.FAIL),
+        (NodeEnd(signal=15, cause="timeout"), Event.TIME_OUT),
+        (NodeEnd(exit_status=0, cause="timeout"), Event.TIME_OUT),
+    ],
+)
+def test_other_ends_are_the_jobs_own(ended, event):
+    assert decide_end([ended], cancelled=False, may_requeue=True).event is event
+
+
+def test_the_first_node_that_did_not_end_well_decides():
+    ends = [WELL, NodeEnd(exit_status=3), NodeEnd(signal=15, cause="gang")]
+    end = decide_end(ends, cancelled=False, may_requeue=True)
+    assert (end.event, end.exit_status, end.cause) == (Event.FAIL, 3, None)
