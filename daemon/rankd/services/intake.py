@@ -24,6 +24,7 @@ from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.alike import Admission
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.services.class_verbs import class_verbs
@@ -95,12 +96,17 @@ class Intake:
     def __init__(self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus) -> None:
         self.configuration = configuration
         self.catalog = catalog
-        self.tables: AdmissionTables = admission_tables(configuration, catalog)
+        self._admission = Admission(admission_tables(configuration, catalog))
         self.database = database
         self.bus = bus
         self.relay = Relay(database, bus, ROLE)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group)
+
+    @property
+    def tables(self) -> AdmissionTables:
+        """What submissions are held against at present."""
+        return self._admission.tables
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Answer requests and take reports until ``stop``."""
@@ -143,7 +149,7 @@ class Intake:
 
     def _use(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.tables = admission_tables(self.configuration, catalog)
+        self._admission = Admission(admission_tables(self.configuration, catalog))
 
     async def submit(self, submitter: Submitter, payload: bytes, message_id: str | None = None) -> Reply:
         """``job.submit``: answers once the jobs are durable."""
@@ -153,7 +159,7 @@ class Intake:
         self, submitter: Submitter, payload: bytes, message_id: str | None
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store; what was read, the ids, and why there are fewer of them."""
-        submission = read_submission(payload, submitter, self.tables, message_id)
+        submission = read_submission(payload, submitter, self._admission, message_id)
         if not submission.accepted:
             return submission, [], None
         now = time.time()

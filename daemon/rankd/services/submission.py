@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rankd.core.admission.admit import AdmissionTables, Submitter, admit
+from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.alike import Admission
 from rankd.core.admission.queue_entry import entries_with
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
@@ -28,7 +29,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_submission(
-    payload: bytes, submitter: Submitter, tables: AdmissionTables, message_id: str | None = None
+    payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
 ) -> Submission:
     """Decode and admit. ``message_id`` is the key of jobs without one of their own.
 
@@ -38,17 +39,18 @@ def read_submission(
     message = decode_submission(payload)
     if isinstance(message, JobRequest):
         check_size(len(payload))
-        job = admit(_keyed(message, message_id), submitter, tables)
+        job = admission.admit(_keyed(message, message_id), submitter)
         return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
     submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
     for place, raw in enumerate(message.jobs):
         try:
             check_size(len(memoryview(raw)))
             key = None if message_id is None else f"{message_id}/{place}"
-            job = admit(_keyed(decode_job(raw), key), submitter, tables)
+            job = admission.admit(_keyed(decode_job(raw), key), submitter)
             submission.accepted.append(job)
             submission.places.append(place)
-            tables = _after(job, tables)
+            if job.made:
+                admission = Admission(_after(job, admission.tables))
         except Refused as error:
             submission.rejected.append(_rejected(place, error))
     if message.atomic and submission.rejected:
@@ -58,7 +60,7 @@ def read_submission(
 
 def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
     """What the next job of the message is held against: this one may make queues."""
-    if not job.made or (job.partition, job.queue.lower()) in tables.queues:
+    if (job.partition, job.queue.lower()) in tables.queues:
         return tables
     queues = entries_with(job.made, job.partition, tables.queues)
     return msgspec.structs.replace(tables, queues=queues)

@@ -116,6 +116,7 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     ids: list[int] = []
     rows: list[tuple[Value, ...]] = []
     events = []
+    shapes: dict[object, tuple[int, str]] = {}
     next_job, next_event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
     for entry in new:
         key = (entry.accepted.user, entry.accepted.request.key)
@@ -123,7 +124,7 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
             ids.append(known[key])
             continue
         job, event = next_job + len(rows), next_event + len(rows)
-        rows.append(_row(connection, job, event, entry, catalog))
+        rows.append(_row(connection, job, event, entry, catalog, shapes))
         events.append((event, job, Event.SUBMIT, State.PENDING, entry.at, entry.actor, None, None))
         ids.append(job)
         if key[1] is not None:
@@ -150,8 +151,34 @@ def _known_keys(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[str
     return {(user, key): job for user, key, job in rows}
 
 
-def _row(connection: Connection, job: int, event: int, entry: NewJob, catalog: Catalog) -> tuple[Value, ...]:
+def _shape_columns(accepted: AcceptedJob, known: dict[object, tuple[int, str]]) -> tuple[int, str]:
+    """The shape's key and the resources as JSON; found once for jobs that ask for the same."""
+    request = accepted.request
+    amounts = tuple(accepted.resources.items())
+    kind = (
+        accepted.partition,
+        accepted.nodes,
+        accepted.min_nodes,
+        amounts,
+        request.constraints,
+        request.exclusive,
+        request.time_limit_s,
+    )
+    if kind not in known:
+        known[kind] = shape_of(accepted).key(), json.dumps(accepted.resources)
+    return known[kind]
+
+
+def _row(
+    connection: Connection,
+    job: int,
+    event: int,
+    entry: NewJob,
+    catalog: Catalog,
+    shapes: dict[object, tuple[int, str]],
+) -> tuple[Value, ...]:
     accepted, request = entry.accepted, entry.accepted.request
+    shape, resources = _shape_columns(accepted, shapes)
     queue = queue_of(connection, accepted, catalog)
     blocked = _blocked_by(accepted, entry.at)
     eligible = not accepted.held and blocked is None
@@ -174,10 +201,10 @@ def _row(connection: Connection, job: int, event: int, entry: NewJob, catalog: C
         accepted.nodes,
         accepted.min_nodes,
         vcore_of(accepted.resources),
-        json.dumps(accepted.resources),
+        resources,
         request.constraints,
         request.exclusive,
-        shape_of(accepted).key(),
+        shape,
         request.time_limit_s,
         request.begin_at,
         _encode(request.depends_on).decode() if request.depends_on else None,

@@ -60,7 +60,9 @@ def admit(
     Raises:
         Refused: with the code, the field and what to do.
     """
-    _check_text(request)
+    check_own(request)
+    if request.array is not None:
+        raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
     check_numbers(request)
     user = _user(request, submitter)
     account = _account(request, user, tables)
@@ -106,23 +108,35 @@ def _with_time_limit(request: JobRequest, settings: Settings) -> JobRequest:
     return msgspec.structs.replace(request, time_limit_s=limit)
 
 
-def _check_text(request: JobRequest) -> None:
+_PATHS = ("cwd", "stdin", "stdout", "stderr", "name", "key", "application")
+_NAMES = ("name", "key", "application")
+
+
+def check_own(request: JobRequest) -> None:
+    """Nothing where the job's own texts are possible; no table decides about them.
+
+    Raises:
+        Refused: ``empty_command``, ``bad_text``, ``too_long``.
+    """
     if not request.command or not request.command[0]:
         raise Refused("empty_command", "the command is empty; give the program and its arguments", "command")
-    texts = [("command", word) for word in request.command]
-    texts += [("env", f"{name}={value}") for name, value in request.env.items()]
-    texts += [(name, getattr(request, name) or "") for name in ("cwd", "stdin", "stdout", "stderr", "name", "key")]
-    for field, text in texts:
-        if "\0" in text:
-            raise Refused("bad_text", f"{field} holds a NUL character, which no program can be given", field)
-    for name in request.env:
+    for word in request.command:
+        _check_text("command", word)
+    for name, value in request.env.items():
+        _check_text("env", name)
+        _check_text("env", value)
         if not name or "=" in name:
             raise Refused("bad_text", f"'{name}' is no name of an environment variable", "env")
-    for field in ("name", "key", "application"):
-        if len(getattr(request, field) or "") > MAX_NAME:
-            raise Refused("too_long", f"{field} is longer than {MAX_NAME} characters", field)
-    if request.array is not None:
-        raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
+    for field in _PATHS:
+        if text := getattr(request, field):
+            _check_text(field, text)
+            if len(text) > MAX_NAME and field in _NAMES:
+                raise Refused("too_long", f"{field} is longer than {MAX_NAME} characters", field)
+
+
+def _check_text(field: str, text: str) -> None:
+    if "\0" in text:
+        raise Refused("bad_text", f"{field} holds a NUL character, which no program can be given", field)
 
 
 def check_numbers(request: JobRequest) -> None:
@@ -139,6 +153,15 @@ def check_numbers(request: JobRequest) -> None:
     limit = request.time_limit_s
     if limit is not None and not (math.isfinite(limit) and limit > 0):
         raise Refused("bad_time_limit", f"a time limit of {limit} s; give seconds above 0", "time_limit_s")
+    check_when(request)
+
+
+def check_when(request: JobRequest) -> None:
+    """Nothing where the job's begin time is one, and its dependencies name jobs.
+
+    Raises:
+        Refused: ``bad_begin_at``, ``bad_dependency``.
+    """
     if request.begin_at is not None and not math.isfinite(request.begin_at):
         raise Refused("bad_begin_at", f"{request.begin_at} is no time; give UTC seconds", "begin_at")
     for dependency in request.depends_on:
