@@ -1,0 +1,66 @@
+"""Admitting many jobs: those that differ in nothing that is looked up share what was found for the first of them.
+
+Users submit the same job thousands of times, with another name or argument. What admission resolves then (account,
+queue, class, amounts) is the same as long as the tables are, so it is found once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rankd.core.admission.admit import AdmissionTables, Submitter, admit, check_own, check_when
+from rankd.core.model.job import AcceptedJob, JobRequest
+
+MOST_KINDS = 4096
+"""So many kinds are remembered; then it begins again."""
+
+
+class Admission:
+    """Admission against one state of the tables."""
+
+    def __init__(self, tables: AdmissionTables) -> None:
+        self.tables = tables
+        self._known: dict[tuple[Any, ...], AcceptedJob] = {}
+
+    def admit(self, request: JobRequest, submitter: Submitter) -> AcceptedJob:
+        """As :func:`rankd.core.admission.admit.admit`, with the same result and the same errors."""
+        kind = _kind(request, submitter)
+        known = self._known.get(kind)
+        if known is None:
+            accepted = admit(request, submitter, self.tables)
+            if not accepted.made:
+                if len(self._known) >= MOST_KINDS:
+                    self._known.clear()
+                self._known[kind] = accepted
+            return accepted
+        check_own(request)
+        check_when(request)
+        limit = known.request.time_limit_s
+        if request.time_limit_s != limit:  # the configured one
+            request = msgspec.structs.replace(request, time_limit_s=limit)
+        return msgspec.structs.replace(known, request=request)
+
+
+def _kind(request: JobRequest, submitter: Submitter) -> tuple[Any, ...]:
+    """All that admission looks at but for what is checked of every job."""
+    return (
+        submitter,
+        request.user,
+        request.account,
+        request.queue,
+        request.qos,
+        request.partition,
+        request.priority_class,
+        request.priority,
+        request.preemption_policy,
+        request.urgency,
+        request.held,
+        request.nodes,
+        request.min_nodes,
+        tuple(request.resources.items()),
+        request.constraints,
+        request.time_limit_s,
+        request.array,
+    )
