@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankd.config.evaluation import Evaluator
-from rankd.core.evaluate.document import decode
+from rankd.core.evaluate.document import Document, decode
+from rankd.core.mismatch import mismatches
 
 NOW = 1_700_000_000.0
 INT32 = (-(2**31), 2**31 - 1)
@@ -145,7 +146,5 @@ def test_the_order_of_nodes_and_accounts_in_the_document_does_not_matter(documen
 @few
 @given(documents())
 def test_what_is_decoded_in_one_step_has_no_errors_one_by_one(document):
-    from rankd.core.evaluate.document import Document, _inner
-
     decode(json.dumps(document).encode())
-    assert list(_inner(document, Document, "$")) == []
+    assert mismatches(document, Document, "$") == []
