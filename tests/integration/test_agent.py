@@ -598,6 +598,18 @@ async def test_a_broker_killed_in_the_middle_loses_and_doubles_nothing(broker, t
     assert [len(intake.of(n, "ended")) for n in (1, 2)] == [1, 1]
 
 
+async def test_an_agent_of_another_name_takes_over_what_was_ordered(broker, tmp_path):
+    """The first left a consumer, which the stream allows one of per subject only."""
+    async with an_intake(broker) as intake:
+        async with an_agent(options_of(broker, tmp_path, simulate=2)):
+            await intake.start(1, "sleep", "0", node="sim-1")
+            await intake.ended(1, "sim-1")
+        await intake.start(2, "sleep", "0", node="sim-1")
+        renamed = msgspec.structs.replace(options_of(broker, tmp_path, simulate=3), name="other")
+        async with an_agent(renamed):
+            await intake.ended(2, "sim-1")
+
+
 async def test_two_agents_do_not_share_a_state_directory(broker, tmp_path):
     async with stage(broker, tmp_path) as intake:
         await intake.until(lambda: intake.registrations)

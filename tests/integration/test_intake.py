@@ -461,6 +461,20 @@ async def test_nodes_register_once_and_unknown_ones_are_told_to(broker, tmp_path
         assert stage.rows("SELECT heartbeat_at > ? FROM nodes", before) == [(1,)]
 
 
+async def test_a_node_has_one_agent_at_a_time(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        body = {"resources": {"vcore": 2}, "agent": "first"}
+        await stage.ask("rankd.v1.node.n1.register", body)
+        taken = await stage.ask("rankd.v1.node.n1.register", {**body, "agent": "second"})
+        assert (taken.status, taken.body["code"]) == (409, "node_taken")
+        assert "'first'" in taken.body["message"]
+        await stage.ask("rankd.v1.node.n1.leave", {"nodes": ["n1"]})
+        assert (await stage.ask("rankd.v1.node.n1.register", {**body, "agent": "second"})).status is None
+        write(tmp_path, "UPDATE nodes SET heartbeat_at = heartbeat_at - 61")
+        assert (await stage.ask("rankd.v1.node.n1.register", body)).status is None
+        assert stage.rows("SELECT agent FROM nodes") == [("first",)]
+
+
 async def test_a_draining_node_that_registers_again_goes_on_draining_without_an_event(broker, tmp_path):
     async with an_intake(broker, tmp_path) as stage:
         await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2}, "agent": "n1"})

@@ -15,6 +15,7 @@ from functools import partial
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+from nats.js.errors import BadRequestError
 
 from rankd.bus.connection import LOST, Bus
 from rankd.wire.subject import (
@@ -46,6 +47,9 @@ ENQUEUED_WINDOW_S = 0.1
 DEAD_LETTERS_KEPT_S = 30 * 86400
 DEAD_LETTERS_KEPT_BYTES = 64 * 2**20
 """The stream is a copy: the records stay in the database until somebody retries or drops them."""
+
+NOT_UNIQUE = 10100
+"""The server's code where a work queue's subject has a consumer already."""
 
 EXPIRES_S = 5.0
 ACK_WAIT_S = 5.0
@@ -147,7 +151,28 @@ class PullConsumer:
             max_ack_pending=-1,
             filter_subjects=self._subjects,
         )
-        await _until_done(lambda: self._bus.jetstream.add_consumer(self._stream, config))
+        await _until_done(partial(self._add, config))
+
+    async def _add(self, config: ConsumerConfig) -> None:
+        try:
+            await self._bus.jetstream.add_consumer(self._stream, config)
+        except BadRequestError as error:
+            if error.err_code != NOT_UNIQUE:
+                raise
+            await self._take_over()
+            await self._bus.jetstream.add_consumer(self._stream, config)
+
+    async def _take_over(self) -> None:
+        """Drop consumers of other names that hold subjects of ours, as an agent that was renamed leaves one."""
+        ours, offset = set(self._subjects), 0
+        while found := await self._bus.jetstream.consumers_info(self._stream, offset):
+            offset += len(found)
+            for info in found:
+                theirs = {*(info.config.filter_subjects or ()), info.config.filter_subject}
+                if info.name != self._durable and not ours.isdisjoint(theirs):
+                    log.warning("bus: consumer %s of %s is taken over by %s", info.name, self._stream, self._durable)
+                    await self._bus.jetstream.delete_consumer(self._stream, info.name)
+                    offset -= 1
 
     async def _forget(self) -> None:
         """Drop what a predecessor was handed and did not acknowledge: it comes again at once, in order.

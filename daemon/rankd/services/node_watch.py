@@ -19,6 +19,7 @@ from rankd.core.model.setting import NodeSettings
 from rankd.store.database import Database
 from rankd.store.group_commit import GroupCommit
 from rankd.store.node import (
+    check_agent,
     end_strays,
     note_heartbeat,
     open_allocations_of,
@@ -62,7 +63,9 @@ class NodeWatch:
         registration = msgspec.json.decode(payload, type=NodeRegistration)
 
         def work(connection: Connection) -> list[int]:
-            register_node(connection, node, registration, time.time())
+            now = time.time()
+            check_agent(connection, node, registration.agent, now, self._settings.lost_after_s)
+            register_node(connection, node, registration, now)
             return sent_allocations_of(connection, node)
 
         return self._registered(await self._group.do(work))

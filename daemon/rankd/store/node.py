@@ -8,9 +8,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from sqlalchemy import Connection
 
+from rankd.core.errors import Refused
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import Resources, add_amounts, parse_resources
 from rankd.wire.message import NodeRegistration
+
+
+def check_agent(connection: Connection, name: str, agent: str, now: float, limit_s: float) -> None:
+    """Nothing where this agent may stand for the node: no other one has given a sign of life for so long.
+
+    Raises:
+        Refused: ``node_taken``.
+    """
+    other = connection.exec_driver_sql(
+        f"SELECT agent FROM nodes WHERE name = ? AND agent <> ? AND state IN ('{NodeState.UP}', '{NodeState.DRAINING}')"
+        " AND heartbeat_at > ?",
+        (name, agent, now - limit_s),
+    ).scalar()
+    if other is not None:
+        message = f"agent '{other}' stands for node '{name}'; stop it, or wait {limit_s:.0f} s if it was killed"
+        raise Refused("node_taken", message, "agent", status=409)
 
 
 def register_node(connection: Connection, name: str, registration: NodeRegistration, now: float) -> None:
