@@ -8,8 +8,13 @@ from rankd.core.errors import Problem
 from rankd.core.model.quantity import Amount, Resources, parse_amount
 
 
-def read_amounts(amounts: Mapping[str, Amount], path: str, problems: list[Problem]) -> Resources:
-    """As internal ones, vcore in thousandths, zeros left out; what is no amount is noted with its path."""
+def read_amounts(
+    amounts: Mapping[str, Amount], path: str, problems: list[Problem], *, keep_zeros: bool = False
+) -> Resources:
+    """As internal ones, vcore in thousandths, zeros left out; what is no amount is noted with its path.
+
+    ``keep_zeros``: for what nodes have, where none of a type is not the same as no word about it.
+    """
     read: Resources = {}
     for kind, value in amounts.items():
         try:
@@ -17,7 +22,7 @@ def read_amounts(amounts: Mapping[str, Amount], path: str, problems: list[Proble
         except ValueError as error:
             problems.append(Problem(path=f"{path}.{kind}", message=str(error)))
         else:
-            if amount:
+            if amount or keep_zeros:
                 read[kind] = amount
     return read
 

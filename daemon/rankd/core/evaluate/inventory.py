@@ -84,7 +84,7 @@ def _nodes(document: Document, forest: Forest, problems: list[Problem]) -> list[
         Node(
             name=entry.name,
             partition=first if entry.partition is None else entry.partition,
-            capacity=read_amounts(entry.capacity, f"$.nodes[{place}].capacity", problems),
+            capacity=read_amounts(entry.capacity, f"$.nodes[{place}].capacity", problems, keep_zeros=True),
             used=read_amounts(entry.used or {}, f"$.nodes[{place}].used", problems),
             labels=entry.labels,
             state=entry.state,

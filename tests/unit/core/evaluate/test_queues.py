@@ -192,3 +192,12 @@ def test_without_any_partition_every_job_is_rejected(decide):
     decision = decide(queues={}, jobs=[{"id": 1}], nodes=[{"name": "n"}])
     assert decision.codes == {1: "unknown_queue"}
     assert decision["node_order"] == {}
+
+
+@pytest.mark.parametrize(("capacity", "share"), [({"vcore": 4, "gpu": 0}, 1.0), ({"vcore": 4}, 0.0)])
+def test_a_type_of_which_the_nodes_have_none_counts_and_one_that_they_do_not_know_is_skipped(
+    decide, tree, capacity, share
+):
+    nodes = [{"name": "n1", "capacity": capacity}]
+    decision = decide(queues=tree({"name": "a"}), nodes=nodes, used={"root.a": {"gpu": 1}})
+    assert decision.by_path["root.a"]["share"] == share
