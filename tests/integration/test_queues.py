@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import builder
 import pytest
 from builder import accepted, leaf, parent
@@ -9,11 +11,16 @@ from integration.stage import NOW, a_cluster, connected, ready, running, write_c
 from integration.test_intake import Stage
 
 from rankd.bus.connection import Bus
+from rankd.cli.queues import in_order
+from rankd.cli.why import explained
 from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.queue import ChildTemplate, QueueProperties, make_path
+from rankd.core.model.setting import PrioritySettings
 from rankd.services.intake import IntakeOptions, run
 from rankd.store import job_action
 from rankd.store.catalog import forget_idle_queues, sync_catalog
+from rankd.store.explain import why
+from rankd.store.look import open_for_reading, queues
 from rankd.wire.message import Report
 
 QUEUES = """
@@ -288,3 +295,86 @@ async def test_an_application_that_begins_again_is_as_old_as_its_new_beginning(b
         [old] = await cluster.submit(of("old", "root.default"), at=NOW + 200)
         await prioritizer.run_once(NOW + 201)
         assert cluster.ranking() == [young, old]
+
+
+# --- shown ------------------------------------------------------------------------------------------------------
+
+FENCED = parent(
+    "root",
+    parent(
+        "root.tenant",
+        leaf("root.tenant.a", properties=QueueProperties(priority_offset=-5)),
+        leaf("root.tenant.b", properties=QueueProperties(priority_offset=7)),
+        properties=QueueProperties(priority_policy="fence", priority_offset=10),
+    ),
+    leaf("root.default"),
+    leaf("root.other"),
+)
+
+
+def by_class(root):
+    return builder.configuration(root=root, priority=PrioritySettings(policy="class"))
+
+
+def look(cluster, query, *values):
+    """What a looking command gets."""
+    with closing(open_for_reading(cluster.database.path)) as connection:
+        return query(connection, *values)
+
+
+async def test_why_names_the_fence_and_the_offset_that_hold_a_job_back(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url, by_class(FENCED)) as cluster:
+        held, lifted, free = await cluster.submit(
+            accepted(queue="root.tenant.a", class_value=1000),
+            accepted(queue="root.tenant.b", class_value=1),
+            accepted(class_value=500),
+        )
+        await cluster.prioritizer().run_once(NOW)
+        assert cluster.ranking() == [free, held, lifted]
+        answer = look(cluster, why, held)
+        assert [(row["queue"], row["shows"], row["without"]) for row in answer["path"]] == [
+            ("root.tenant.a", 995, 1000), ("root.tenant", 10, 995),
+        ]  # fmt: skip
+        text = explained(answer)
+        offset = "In root.tenant it is held back by the offset -5 of root.tenant.a: it counts 995 there, 1000 without."
+        assert offset in text
+        assert "In root it is held back by the fence of root.tenant: it counts 10 there, 995 without." in text
+        assert "  in root, root.tenant shows 10 of this job and root.default shows 500 of the other" in text
+        offset = "In root.tenant it is lifted by the offset +7 of root.tenant.b: it counts 8 there, 1 without."
+        assert offset in explained(look(cluster, why, lifted))
+        assert look(cluster, why, free)["path"] == [
+            {"queue": "root.default", "policy": "default", "offset": 0, "shows": 500, "without": 500}
+        ]
+
+
+async def test_why_says_what_is_the_matter_with_a_job_whose_queue_is_gone(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url, by_class(FENCED)) as cluster:
+        [own] = await cluster.submit(accepted(queue="root.other"))
+        rest = by_class(parent("root", leaf("root.default")))
+        await cluster.database.write(lambda c: sync_catalog(c, rest, NOW))
+        await cluster.prioritizer(rest).run_once(NOW)
+        text = explained(look(cluster, why, own))
+        assert "no rank" in text[0]
+        assert "root.other was removed" in text[-1]
+
+
+async def test_the_tree_stands_in_the_order_in_which_it_is_served_with_the_keys_that_decide(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url, by_class(FENCED)) as cluster:
+        await cluster.add_node("n1")
+        await cluster.submit(
+            accepted(queue="root.tenant.a", class_value=1),
+            accepted(queue="root.tenant.b", class_value=-11),
+            accepted(class_value=10),
+            accepted(queue="root.other", class_value=10),
+            accepted(queue="root.other", class_value=9),
+        )
+        await cluster.prioritizer().run_once(NOW)
+        rows = in_order(look(cluster, queues))
+        assert [(row["path"], row["priority"], row["place"], row["ahead_by"]) for row in rows] == [
+            ("root", 10, None, None),
+            ("root.other", 10, 1, "name"),
+            ("root.tenant", 10, 2, "pending"),
+            ("root.tenant.a", -4, 1, "name"),
+            ("root.tenant.b", -4, 2, None),
+            ("root.default", 10, 3, None),
+        ]
