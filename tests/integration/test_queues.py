@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import builder
+import msgspec
 import pytest
 from builder import accepted, leaf, parent
 from integration.stage import NOW, a_cluster, connected, ready, running, write_config
@@ -13,12 +14,15 @@ from integration.test_intake import Stage
 from rankd.bus.connection import Bus
 from rankd.cli.queues import in_order
 from rankd.cli.why import explained
+from rankd.config.evaluation import Evaluator
+from rankd.config.queues import read_queue_document
 from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.queue import ChildTemplate, QueueProperties, make_path
 from rankd.core.model.setting import PrioritySettings
 from rankd.services.intake import IntakeOptions, run
 from rankd.store import job_action
 from rankd.store.catalog import forget_idle_queues, sync_catalog
+from rankd.store.dump import dump
 from rankd.store.explain import why
 from rankd.store.look import open_for_reading, queues
 from rankd.wire.message import Report
@@ -378,3 +382,57 @@ async def test_the_tree_stands_in_the_order_in_which_it_is_served_with_the_keys_
             ("root.tenant.b", -4, 2, None),
             ("root.default", 10, 3, None),
         ]
+
+
+# --- dumped -----------------------------------------------------------------------------------------------------
+
+DUMPED = {
+    "partitions": [
+        {
+            "name": "default",
+            "queues": [
+                {
+                    "name": "root",
+                    "submitacl": " staff",
+                    "queues": [
+                        {"name": "s", "properties": {"application.sort.policy": "stateaware"}},
+                        {
+                            "name": "t",
+                            "parent": True,
+                            "childtemplate": {"properties": {"priority.offset": "50", "priority.policy": "fence"}},
+                        },
+                    ],
+                }
+            ],
+        }
+    ]
+}
+
+
+async def test_a_dump_makes_the_queues_that_were_made_and_lets_the_same_application_in(broker, tmp_path):
+    [partition] = read_queue_document(DUMPED).partitions
+    configured = by_class(partition.root)
+    made = make_path(partition.root.queues[1], ["New"])
+    async with a_cluster(tmp_path, broker.url, configured) as cluster:
+        await cluster.add_node("n1")
+        await cluster.submit(
+            of("two", class_value=1),
+            of("one", groups=("staff", "x")),
+            accepted(queue="root.t.New", made=made, class_value=9),
+        )
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await prioritizer.run_once(NOW)
+        assert await scheduler.run_once(NOW)
+        await cluster.submit(of("one"), of("two"), of("three"), at=NOW + 1)
+        await prioritizer.run_once(NOW + 2)
+        document = look(cluster, dump, configured, DUMPED).document
+        result = msgspec.to_builtins(Evaluator().evaluate(msgspec.json.encode(document)))
+        assert result["rejected"] == []
+        assert result["ranking"] == cluster.ranking()
+        assert {row["path"]: row["priority"] for row in result["queues"]} == dict(
+            cluster.rows("SELECT path, priority FROM queue_priority")
+        )
+        waiting = cluster.rows("SELECT id FROM job_priority WHERE reason = 'application waiting' ORDER BY id")
+        assert waiting
+        assert [(job["id"],) for job in result["jobs"] if job["reason"] == "application waiting"] == waiting
+        assert [job["groups"] for job in document["jobs"] if "groups" in job] == [["staff", "x"]]
