@@ -9,7 +9,7 @@ from collections import Counter
 
 import msgspec
 import pytest
-from builder import NOW, accepted, add_nodes, admission_tables, configuration, new_database
+from builder import NOW, accepted, add_nodes, configuration, leaf, new_database, parent
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -18,11 +18,14 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from rankd.core.admission.admit import Submitter
+from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Event, State, next_state
 from rankd.core.model.node import NodeState
+from rankd.core.model.queue import ChildTemplate
 from rankd.services.prioritizer import _make_eligible
 from rankd.store.allocation import NewAllocation, commit_allocations, mark_published, unpublished
-from rankd.store.catalog import sync_catalog
+from rankd.store.application import follow, overdue_applications
+from rankd.store.catalog import admission_tables, sync_catalog
 from rankd.store.database import Database
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_action import act, cancel, hold, release, select_ids
@@ -48,6 +51,9 @@ ENDS = st.sampled_from(
     ]
 )
 PLACES = st.integers(0, 30)
+QUEUES = ["root.default", "root.t.x", "root.T.X", "root.t.y"]
+"""The last three are made on first use."""
+ROOT = parent("root", leaf("root.default"), parent("root.t", child_template=ChildTemplate(maxapplications=3)))
 
 
 class Life(RuleBasedStateMachine):
@@ -59,14 +65,15 @@ class Life(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.database = Database(new_database(self.directory), durable=False)
         self.now = NOW
-        self.catalog = self.write(lambda c: sync_catalog(c, configuration(), NOW))
+        configured = configuration(root=ROOT)
+        self.catalog = self.write(lambda c: sync_catalog(c, configured, NOW))
         self.write(lambda c: add_nodes(c, *NODES))
-        self.tables = admission_tables(associations=frozenset({("physics", "alice"), ("physics", "bob")}))
+        self.tables = admission_tables(configured, self.catalog)
         self.reader = sqlite3.connect(self.database.path)
         self.reader.row_factory = sqlite3.Row
         self.sent = []
         for nodes, user in ((1, "alice"), (2, "bob"), (1, "bob")):
-            self.submit(user, nodes, urgency=16, held=False, requeue=True, key=None, blocked={})
+            self.submit(user, nodes, urgency=16, held=False, requeue=True, key=None, blocked={}, application="one")
 
     def teardown(self):
         if hasattr(self, "database"):
@@ -123,11 +130,13 @@ class Life(RuleBasedStateMachine):
         held=st.sampled_from([False, False, True]), requeue=st.booleans(),
         key=st.sampled_from([None, None, "k1", "k2"]),
         blocked=st.sampled_from([{}, {}, {"begin_at": NOW + 1e9}, {"depends_on": [{"type": "afterany", "job": 1}]}]),
+        application=st.sampled_from([None, "one", "one", "two"]),
     )  # fmt: skip
-    def submit(self, user, nodes, urgency, held, requeue, key, blocked):
+    def submit(self, user, nodes, urgency, held, requeue, key, blocked, application):
         job = accepted(
             user, nodes=nodes, urgency=urgency, held=held or urgency == 0,
-            request={"requeue": requeue, "key": key, "urgency": urgency, "nodes": nodes, **blocked},
+            request={"requeue": requeue, "key": key, "urgency": urgency, "nodes": nodes, "application": application,
+                     **blocked},
         )  # fmt: skip
         known = self.rows('SELECT id FROM jobs WHERE "user" = ? AND "key" = ?', user, key)
         count = len(self.rows("SELECT id FROM jobs"))
@@ -163,10 +172,10 @@ class Life(RuleBasedStateMachine):
 
     @rule(
         place=PLACES, asker=ASKERS, urgency=st.sampled_from([None, 0, 5, 16, 31]),
-        comment=st.sampled_from([None, "x"]),
+        comment=st.sampled_from([None, "x"]), queue=st.sampled_from([None, None, *QUEUES]),
     )  # fmt: skip
-    def update(self, place, asker, urgency, comment):
-        fields = {"urgency": urgency, "comment": comment or "y"}
+    def update(self, place, asker, urgency, comment, queue):
+        fields = {"urgency": urgency, "comment": comment or "y", "queue": queue}
         update = JobUpdate(**{name: value for name, value in fields.items() if value is not None})
         job = self.a_job(place)
         reply = self.write(lambda c: update_jobs(c, [job["id"]], update, asker, self.tables, self.catalog, self.now))
@@ -175,6 +184,13 @@ class Life(RuleBasedStateMachine):
             assert self.rows("SELECT urgency FROM jobs WHERE id = ?", job["id"])[0][0] == wanted
 
     # --- what the services do -------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([COMPLETING_S, STARTING_S]))
+    def applications_age(self, seconds):
+        self.now += seconds
+        overdue = self.write(lambda c: overdue_applications(c, self.now))
+        self.write(lambda c: follow(c, {id_: [event] for id_, event in overdue.items()}, self.now))
+        assert not self.write(lambda c: overdue_applications(c, self.now - 2))
 
     @rule()
     def let_blocked_jobs_go(self):
@@ -274,6 +290,24 @@ class Life(RuleBasedStateMachine):
         return {table: [tuple(row) for row in self.rows(f"SELECT * FROM {table}")] for table in tables}
 
     # --- what always holds --------------------------------------------------------------------------------------
+
+    @invariant()
+    def an_application_lives_as_long_as_its_jobs(self):
+        """Moved, requeued or cancelled, whatever order they come and go in."""
+        if not hasattr(self, "reader"):
+            return
+        jobs = self.rows("SELECT application_id, state, queue_id FROM jobs WHERE application_id IS NOT NULL")
+        waiting = {job["application_id"] for job in jobs if job["state"] == State.PENDING}
+        active = {job["application_id"] for job in jobs if job["state"] in ("allocated", "running")}
+        queues = {row["id"]: row["queue_id"] for row in self.rows("SELECT id, queue_id FROM applications")}
+        assert all(job["queue_id"] == queues[job["application_id"]] for job in jobs)
+        for row in self.rows("SELECT id, state FROM applications"):
+            if row["id"] in active:
+                assert row["state"] in ("starting", "running")
+            elif row["id"] in waiting:
+                assert row["state"] in ("accepted", "starting", "running")
+            else:
+                assert row["state"] in ("completing", "completed", "failed")
 
     @invariant()
     def every_event_has_the_next_id(self):
