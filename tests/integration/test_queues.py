@@ -207,6 +207,16 @@ async def test_a_reload_gives_made_queues_the_new_template_or_takes_them_away(br
             assert cluster.rows("SELECT path, max, offset FROM queue_priority WHERE dynamic") == expected
 
 
+async def test_only_so_many_queues_are_made(broker, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankd.store.made_queue.MAX_MADE", 2)
+    async with an_intake(broker, tmp_path) as stage:
+        for name in ("a", "b", "A"):
+            await stage.submit("alice", queue=f"tenants.{name}")
+        assert await refused(stage, "job.submit", job("tenants.c")) == (409, "too_many_queues")
+        assert (await stage.do("job.update", {"id": 1, "queue": "tenants.b"})).body["done"] == [1]
+        assert await refused(stage, "job.update", {"id": 1, "queue": "tenants.c"}) == (400, "too_many_queues")
+
+
 # --- removed queues ---------------------------------------------------------------------------------------------
 
 

@@ -12,12 +12,16 @@ from rankd.core.model.job import AcceptedJob
 from rankd.core.model.queue import Partition
 from rankd.store.catalog import Catalog, live_partitions, made_leaves, store_queues
 
+MAX_MADE = 10_000
+"""So many queues are made on first use and not more: each costs every service some time in every pass."""
+
 
 def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog) -> int:
     """The id of the job's queue, which is made if the job is the first to go there.
 
     Raises:
-        Refused: ``unknown_queue``: since the job was admitted, a leaf was made where a parent would have to be.
+        Refused: ``unknown_queue``: since the job was admitted, a leaf was made where a parent would have to be;
+            ``too_many_queues``.
     """
     if accepted.made:
         _make_queues(connection, accepted, catalog)
@@ -35,6 +39,9 @@ def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog
     _check_kinds(keys, catalog)
     if not new:
         return
+    if len(catalog.made) >= MAX_MADE:
+        message = f"{MAX_MADE} queues have been made on first use; name one of those, or ask an administrator"
+        raise Refused("too_many_queues", message, "queue", status=409)
     again = [(queue.path, catalog.queues[key]) for key, queue in new if key in catalog.queues]
     if again:  # as this job writes it
         connection.exec_driver_sql("UPDATE queues SET path = ? WHERE id = ?", again)
