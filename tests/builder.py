@@ -20,6 +20,7 @@ from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.node import Node
 from rankd.core.model.queue import NodeSort, Partition, Queue, QueueProperties
 from rankd.core.model.setting import Settings
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
@@ -246,10 +247,11 @@ def problem(queues, waiting, nodes, *, used=None, node_sort=None, **fields):
     """A cycle's input, without backfill; ``waiting``: by queue its (job, shape or kind, priority) in its order."""
     kinds = []
     usual = {"now": NOW, "backfill": "none"}
+    listed = {queue: waiting_jobs(jobs, kinds) for queue, jobs in waiting.items()}
     return PartitionProblem(
         queues=queues,
-        waiting={queue: waiting_jobs(jobs, kinds) for queue, jobs in waiting.items()},
-        kinds=kinds,
+        waiting=listed,
+        kinds=KindTable(kinds),
         used=used or {},
         nodes=nodes,
         node_sort=node_sort or NodeSort(),

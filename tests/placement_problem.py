@@ -7,6 +7,7 @@ from builder import NOW, view
 
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.queue import Limit, NodeSort
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.problem import Hold, PartitionProblem, Tenant, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.columns import NO_GROUP
@@ -46,7 +47,7 @@ def random_problem(random, *, policies=("fair", "binpacking")):
         now=NOW,
         queues=queues,
         waiting=waiting,
-        kinds=kinds,
+        kinds=KindTable(kinds),
         used=roll_up(used, queues),
         nodes=nodes,
         holds=holds,

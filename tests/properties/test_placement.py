@@ -16,6 +16,7 @@ from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.placement.constraint import parse_constraints, satisfied
 from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESERVED, RESOURCES, USER_LIMIT
 from rankd.core.placement.traversal import Traversal
 from rankd.core.ranking.queue_forest import roll_up
@@ -74,17 +75,21 @@ def test_passing_whole_kinds_decides_the_same_as_looking_at_each_job(given):
     assert together.placements == each.placements
     assert together.reservations == each.reservations
     started = {placement.job for placement in each.placements}
-    reasons = {(reason.queue, reason.kind): reason for reason in together.reasons}
+    reasons = {(reason.queue, reason.kind): reason.reason for reason in together.reasons}
+    assert len(reasons) == len(together.reasons)
     places = {
         job: (queue, kind)
         for queue, waiting in given.waiting.items()
         for job, kind in zip(waiting.jobs.tolist(), waiting.kinds.tolist(), strict=True)
     }
-    assert {place for job, place in places.items() if job not in started} == set(reasons)
     firsts: dict[tuple[int, int], str] = {}
     for job, reason in each.by_job.items():
         firsts.setdefault(places[job], reason.reason)
-    assert {place: reason.reason for place, reason in reasons.items()} == firsts
+    for job, (queue, kind) in places.items():
+        if job not in started:
+            told = reasons.get((queue, kind)) or reasons[None, kind]
+            # what was passed without a look is told of at the cycle's end, when quotas may be used up
+            assert told in (firsts[queue, kind], QUEUE_QUOTA, USER_LIMIT)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -308,7 +313,7 @@ def test_neither_chance_nor_the_order_of_rows_decides_anything(given, order):
         nodes=shuffled(given.nodes),
         holds=shuffled(given.holds),
         tenants=shuffled(given.tenants),
-        kinds=[given.kinds[place] for place in places],
+        kinds=KindTable(given.kinds[place] for place in places),
         waiting={
             queue: msgspec.structs.replace(own, kinds=np.array([places.index(kind) for kind in own.kinds.tolist()]))
             for queue, own in shuffled(given.waiting.items())
@@ -360,8 +365,7 @@ def test_as_long_as_nothing_starts_the_traversal_is_the_ranking(drawn):
         listed.setdefault(row.queue, []).append((job, shape(resources=amounts[row.shape]), row.class_value))
     kinds = []
     waiting = {queue: waiting_jobs(jobs, kinds) for queue, jobs in listed.items()}
-    asked = [kind.shape.resources for kind in kinds]
-    walk = Traversal(views, waiting, asked, roll_up(used, views), total, applications=no_applications())
+    walk = Traversal(views, waiting, KindTable(kinds), roll_up(used, views), total, applications=no_applications())
     walked = []
     while (turn := walk.next()) is not None:
         walked.append(turn.job)

@@ -23,7 +23,7 @@ from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import load_node_sort
 from rankd.core.errors import Unavailable
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import CycleOutcome, WaitReason
+from rankd.core.placement.problem import CycleOutcome, PartitionProblem, WaitReason
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import SchedulingSource
 from rankd.store.allocation import (
@@ -108,11 +108,13 @@ class Scheduler:
 
     def _decide(self) -> tuple[list[NewAllocation], frozenset[WaitReason]]:
         """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""
-        outcomes = [run_cycle(problem, self._policies[problem.node_sort.type]) for problem in self._source.problems()]
+        problems = self._source.problems()
+        outcomes = [run_cycle(problem, self._policies[problem.node_sort.type]) for problem in problems]
         reasons = frozenset(
-            WaitReason(reason.queue, self._source.shape_key(reason.kind), reason.reason, reason.fact)
-            for outcome in outcomes
+            WaitReason(queue, self._source.shape_key(reason.kind), reason.reason, reason.fact)
+            for problem, outcome in zip(problems, outcomes, strict=True)
             for reason in outcome.reasons
+            for queue in _queues_of(problem, outcome, reason)
         )
         return self._allocations(outcomes), reasons
 
@@ -180,3 +182,11 @@ class Scheduler:
             for publication in publications:
                 subject = node_subject(publication.node, "allocation")
                 group.create_task(self._bus.publish_durably(subject, publication.message, publication.message_id))
+
+
+def _queues_of(problem: PartitionProblem, outcome: CycleOutcome, reason: WaitReason) -> list[int]:
+    """The queues that a reason is told of."""
+    if reason.queue is not None:
+        return [reason.queue]
+    own = {other.queue for other in outcome.reasons if other.kind == reason.kind}
+    return [queue for queue, jobs in problem.waiting.items() if queue not in own and reason.kind in jobs.kinds]

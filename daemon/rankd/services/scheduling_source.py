@@ -15,6 +15,7 @@ from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.job import State
 from rankd.core.model.node import Node
 from rankd.core.model.quantity import Resources
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_table import totals
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
@@ -65,7 +66,7 @@ class SchedulingSource:
         self._queues = LiveQueues(configuration, catalog)
         self._usage_factors = {catalog.qos[qos.name]: qos.usage_factor for qos in configuration.settings.qos}
         self._shapes: dict[int, Shape] = {}
-        self._kinds: list[Kind] = []
+        self._kinds = KindTable()
         self._kind_places: dict[int, int] = {}
         self._revision = -1
         self._node_event = -1
@@ -187,8 +188,7 @@ class SchedulingSource:
 
     def _kind(self, shape: Shape) -> int:
         if id(shape) not in self._kind_places:
-            self._kind_places[id(shape)] = len(self._kinds)
-            self._kinds.append(Kind(shape=shape))
+            self._kind_places[id(shape)] = self._kinds.add(Kind(shape=shape))
         return self._kind_places[id(shape)]
 
     def shape_key(self, kind: int) -> int:

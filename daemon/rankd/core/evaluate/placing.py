@@ -14,6 +14,7 @@ from rankd.core.evaluate.state import Situation
 from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import SchedulingSettings
 from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import Hold, PartitionProblem, Placement, Reservation, Tenant, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
@@ -52,7 +53,7 @@ class _Cycles:
         self._situation = situation
         self._scheduling = situation.document.scheduling or _DEFAULTS
         self._kinds: dict[object, int] = {}
-        self._listed: list[Kind] = []
+        self._listed = KindTable()
         self._waiting = self._waiting_jobs(ranking)
         self._holds = [
             Hold(
@@ -119,9 +120,8 @@ class _Cycles:
         application = self._situation.book.place_of(job)
         key = (id(shape), entry.time_limit_s, entry.user, tuple(entry.groups), application)
         if key not in self._kinds:
-            self._kinds[key] = len(self._listed)
             limit = self._limit(entry.time_limit_s, math.inf)
-            self._listed.append(
+            self._kinds[key] = self._listed.add(
                 Kind(
                     shape=shape,
                     time_limit_s=None if limit == math.inf else limit,

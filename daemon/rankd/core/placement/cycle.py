@@ -11,13 +11,13 @@ What blocked one job blocks all of its queue and kind behind it, since room and 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from rankd.core.model.quantity import Resources
 from rankd.core.placement.node_index import Finder, NodeIndex
-from rankd.core.placement.node_table import Demand, NodeSortPolicy, NodeTable
+from rankd.core.placement.node_table import SLOTS, Demand, NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import (
     RESERVED,
     RESOURCES,
@@ -32,7 +32,7 @@ from rankd.core.placement.reason import Reason, lacking, not_able, over_quota, o
 from rankd.core.placement.request import Kind
 from rankd.core.placement.timeline import Timeline
 from rankd.core.placement.traversal import Traversal, Turn
-from rankd.core.ranking.columns import BoolArray
+from rankd.core.ranking.columns import BoolArray, IntArray
 
 
 def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy) -> CycleOutcome:
@@ -62,13 +62,12 @@ class _Cycle:
     def __init__(self, problem: PartitionProblem, policy: NodeSortPolicy) -> None:
         self.problem = problem
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds)
-        self.amounts = [scaled(kind.shape.resources, kind.shape.nodes) for kind in problem.kinds]
         self.walk = Traversal(
             problem.queues,
             problem.waiting,
-            self.amounts,
+            problem.kinds,
             problem.used,
-            self.table.totals(),
+            self.table.set.totals,
             pending=problem.pending,
             applications=problem.applications,
         )
@@ -85,6 +84,8 @@ class _Cycle:
         self.largest = self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min)
 
     def run(self) -> CycleOutcome:
+        # what no node will ever have room for gets no reservation either
+        self._pass(self.timeline.ever_free() if self._may_reserve() else self.largest)
         while (turn := self.walk.next()) is not None:
             case = self._case(turn)
             blocked = self._look(turn, case)
@@ -93,9 +94,40 @@ class _Cycle:
         return CycleOutcome(
             placements=tuple(self.placements),
             reservations=tuple(self.reservations),
-            reasons=tuple(self.reasons.values()),
+            reasons=(*self.reasons.values(), *self._reasons_of_passed()),
             by_job=self.by_job,
         )
+
+    def _pass(self, most: IntArray) -> None:
+        """Pass all kinds that ask a node for more than this; int64 (n_types + 1,)."""
+        if not self.problem.each:
+            sizes = dict(zip(self.table.types, most.tolist(), strict=False))
+            self.walk.pass_all(self.problem.kinds.asking_more(sizes, has_empty_node=bool(most[-1] >= SLOTS)))
+
+    def _reasons_of_passed(self) -> Iterator[WaitReason]:
+        """Why the kinds wait that were passed everywhere: the same in all queues but those with another reason."""
+        told: set[int] = set()
+        for queue, kinds in self.walk.passed():
+            room = self.quotas.plain_room(queue)
+            over_room = None if room is None else self.problem.kinds.over(room)
+            for kind in kinds:
+                if (queue, kind) in self.reasons:
+                    continue
+                if over_room is None or over_room[kind] or self.problem.kinds[kind].shape.exclusive:
+                    case = self._case(Turn(queue, 0, kind))
+                    if found := self._over_quota(case) or self._over_whole(case):
+                        yield WaitReason(queue, kind, *found)
+                        continue
+                if kind not in told:
+                    told.add(kind)
+                    yield WaitReason(None, kind, *self._why_passed(kind))
+
+    def _why_passed(self, kind: int) -> Reason:
+        shape = self.problem.kinds[kind].shape
+        demand = self.table.demand(shape)
+        if demand.n_able < shape.min_nodes:
+            return not_able(shape, demand.n_able, self.table)
+        return lacking(shape, 0, demand, self.largest, self.table, self.problem.backfill)
 
     def _case(self, turn: Turn) -> _Case:
         key = (turn.queue, turn.kind)
@@ -109,15 +141,18 @@ class _Cycle:
 
     def _look(self, turn: Turn, case: _Case) -> Reason | None:
         """Start the job, or say why not."""
-        found = over(case.accounts, case.least, case.application)
-        if found is not None:
-            return over_quota(found)
+        if found := self._over_quota(case):
+            return found
         if (turn.queue, turn.kind) not in self.blocked:
             rows = self._choose(case)
             if rows:
                 self._start(turn, case, rows)
                 return None
         return self._over_whole(case) or self._why_none(case)
+
+    def _over_quota(self, case: _Case) -> Reason | None:
+        found = over(case.accounts, case.least, case.application)
+        return None if found is None else over_quota(found)
 
     def _choose(self, case: _Case) -> list[int]:
         """Rows of the nodes that the job gets now, best first; none if fewer than ``min_nodes`` fit."""
@@ -208,14 +243,16 @@ class _Cycle:
     def _why_none(self, case: _Case) -> Reason:
         if case.demand.n_able < case.shape.min_nodes:
             return not_able(case.shape, case.demand.n_able, self.table)
-        fits = self.table.fitting(case.demand)
-        n_free = int(np.count_nonzero(fits))
+        n_free = 0
+        if not (case.demand.least > self.largest).any():
+            fits = self.table.fitting(case.demand)
+            n_free = int(np.count_nonzero(fits))
         if n_free >= case.shape.min_nodes:
             refused = sorted(self.timeline.refused(case.demand, case.limit_s))
             first = next((row for row in refused if fits[row]), None)
             if first is not None:
                 return reserved(self.timeline.promised_to(first), self.table.nodes[first].name)
-        return lacking(case.shape, n_free, case.demand, self.table, self.problem.backfill)
+        return lacking(case.shape, n_free, case.demand, self.largest, self.table, self.problem.backfill)
 
     def _wait(self, turn: Turn, case: _Case, blocked: Reason) -> None:
         """Note why the job waits, reserve for it if it is its turn, and pass what is blocked for the same reason."""
@@ -228,6 +265,8 @@ class _Cycle:
         is_reserved = blocked.code in (RESOURCES, RESERVED) and self._may_reserve() and self._reserve(turn, case)
         if not self.problem.each and not (is_reserved and self._may_reserve()):
             self.walk.block(turn.queue, turn.kind)
+        if is_reserved and not self._may_reserve():
+            self._pass(self.largest)
 
     def _may_reserve(self) -> bool:
         match self.problem.backfill:
@@ -240,7 +279,9 @@ class _Cycle:
 
     def _reserve(self, turn: Turn, case: _Case) -> bool:
         """Promise the job nodes from the earliest instant on; False if there is none."""
-        windows = self.timeline.windows(case.demand, case.limit_s)
+        windows = self.timeline.windows(case.demand, case.limit_s, case.shape.min_nodes)
+        if windows is None:
+            return False
         for instant in windows.instants(case.shape.min_nodes).tolist():
             rows = windows.at(instant, self.table.keys)
             if case.shape.exclusive:

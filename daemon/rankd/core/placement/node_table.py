@@ -57,48 +57,118 @@ class Demand:
 
     ``vector`` int64 (n_types + 1,); ``pairs`` its positive entries (column, amount). ``least`` is what a node must
     have free: the same, and anything at all of types that are not asked for, of which a node that has shrunk may
-    have less than nothing.
+    have less than nothing. ``n_able`` nodes could hold it when empty: those of ``able``, bool (n_nodes,).
     """
 
-    __slots__ = ("able", "least", "n_able", "pairs", "shape", "vector")
+    __slots__ = ("_classes", "_of_rows", "_rows", "least", "n_able", "pairs", "shape", "vector")
 
-    def __init__(self, shape: Shape, vector: IntArray, able: BoolArray) -> None:
+    def __init__(self, shape: Shape, vector: IntArray, classes: BoolArray, n_able: int, of_rows: IntArray) -> None:
         self.shape = shape
         self.vector = vector
         self.least = np.where(vector > 0, vector, np.iinfo(np.int64).min)
         self.pairs = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0)
-        self.able = able
-        self.n_able = int(np.count_nonzero(able))
+        self.n_able = n_able
+        self._classes = classes
+        self._of_rows = of_rows
+        self._rows: BoolArray | None = None
+
+    @property
+    def able(self) -> BoolArray:
+        """Which nodes that are up could hold it when empty, by labels and capacity."""
+        if self._rows is None:
+            self._rows = self._classes[self._of_rows]
+        return self._rows
+
+
+class NodeSet:
+    """What does not change of nodes while they are the same: capacities, labels, states; answers that follow from it.
+
+    Nodes that differ in nothing but their names are of one class; what is asked of nodes is asked of classes.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = sorted(nodes, key=lambda node: node.name)
+        self.types = sorted({kind for node in nodes for kind in (*node.capacity, *node.used)})
+        self.columns = {kind: column for column, kind in enumerate(self.types)}
+        self.rows = {node.name: row for row, node in enumerate(self.nodes)}
+        self.capacity = self.matrix([node.capacity for node in self.nodes])
+        self.capacity[:, -1] = SLOTS
+        self.up = np.array([node.state is NodeState.UP for node in self.nodes], dtype=bool)
+        self.totals = totals(self.nodes)
+        self.facts: dict[object, tuple[Shape, str]] = {}
+        self._demands: dict[tuple[object, ...], Demand] = {}
+        self._matching: dict[str | None, BoolArray] = {}
+        classes: dict[object, int] = {}
+        firsts: list[int] = []
+        of_rows = []
+        for row, node in enumerate(self.nodes):
+            key = (tuple(node.capacity.items()), tuple(node.labels.items()), node.state)
+            place = classes.setdefault(key, len(classes))
+            if place == len(firsts):
+                firsts.append(row)
+            of_rows.append(place)
+        self._of_rows = np.array(of_rows, dtype=np.int64)
+        self._firsts = np.array(firsts, dtype=np.int64)
+        self._sizes = np.bincount(self._of_rows, minlength=len(firsts))
+
+    def matrix(self, rows: Sequence[Mapping[str, int]]) -> IntArray:
+        """Amounts in the columns, int64 (n, n_types + 1), the last 0; types that no node has are left out."""
+        matrix = np.zeros((len(rows), len(self.types) + 1), dtype=np.int64)
+        for column, kind in enumerate(self.types):
+            amounts = [row.get(kind, 0) for row in rows]
+            try:
+                matrix[:, column] = amounts
+            except OverflowError:  # sums of what documents state
+                matrix[:, column] = [min(amount, LARGEST) for amount in amounts]
+        return matrix
+
+    def demand(self, shape: Shape) -> Demand:
+        """The shape in these columns."""
+        key = (tuple(sorted(shape.resources.items())), shape.constraints, shape.exclusive)
+        found = self._demands.get(key)
+        if found is None:
+            vector = self.matrix([shape.resources])[0]
+            vector[-1] = SLOTS if shape.exclusive else 1
+            classes = self._able(shape, vector)
+            n_able = int(self._sizes[classes].sum())
+            found = self._demands[key] = Demand(shape, vector, classes, n_able, self._of_rows)
+        return found
+
+    def _able(self, shape: Shape, vector: IntArray) -> BoolArray:
+        """Classes of nodes that are up and could hold the shape when empty."""
+        if any(kind not in self.columns for kind in shape.resources):
+            return np.zeros(len(self._firsts), dtype=bool)
+        if shape.constraints not in self._matching:
+            terms = parse_constraints(shape.constraints)
+            matching = [satisfied(terms, self.nodes[row].labels) for row in self._firsts.tolist()]
+            self._matching[shape.constraints] = np.array(matching, dtype=bool)
+        able: BoolArray = (self.capacity[self._firsts] >= vector).all(axis=1) & self.up[self._firsts]
+        return able & self._matching[shape.constraints]
 
 
 class NodeTable:
     """The nodes of a partition during one cycle; :meth:`take` uses them up. ``free`` may be below 0."""
 
     def __init__(
-        self, nodes: Sequence[Node], policy: NodeSortPolicy, weights: Mapping[str, float], holds: Iterable[Hold] = ()
+        self,
+        nodes: Sequence[Node] | NodeSet,
+        policy: NodeSortPolicy,
+        weights: Mapping[str, float],
+        holds: Iterable[Hold] = (),
     ) -> None:
-        self.nodes = sorted(nodes, key=lambda node: node.name)
-        self.types = sorted({kind for node in nodes for kind in (*node.capacity, *node.used)})
-        self.capacity = self._matrix([node.capacity for node in self.nodes])
-        self.capacity[:, -1] = SLOTS
-        self.free = self.capacity - self._matrix([node.used for node in self.nodes])
-        self.up = np.array([node.state is NodeState.UP for node in self.nodes], dtype=bool)
-        self.rows = {node.name: row for row, node in enumerate(self.nodes)}
+        self.set = nodes if isinstance(nodes, NodeSet) else NodeSet(nodes)
+        self.nodes, self.types, self.rows = self.set.nodes, self.set.types, self.set.rows
+        self.capacity, self.up = self.set.capacity, self.set.up
+        self.free = self.capacity - self.set.matrix([node.used for node in self.nodes])
         self._policy = policy
         self._weighed = [(column, w) for column, kind in enumerate(self.types) if (w := weights.get(kind, 0.0)) > 0]
-        self._labelled: dict[str | None, BoolArray] = {}
-        self._demands: dict[tuple[object, ...], Demand] = {}
         self.held = self._held(holds)
         self._fill_slots()
         self.keys = policy.key(self.utilisation()) if self.nodes else np.empty(0)
 
-    def _matrix(self, rows: Sequence[Mapping[str, int]]) -> IntArray:
-        matrix = [[*(min(row.get(kind, 0), LARGEST) for kind in self.types), 0] for row in rows]
-        return np.array(matrix, dtype=np.int64).reshape(len(rows), len(self.types) + 1)
-
     def _held(self, holds: Iterable[Hold]) -> Held:
         known = [(row, hold) for hold in holds if (row := self.rows.get(hold.node)) is not None]
-        vectors = self._matrix([hold.resources for _, hold in known])
+        vectors = self.set.matrix([hold.resources for _, hold in known])
         vectors[:, -1] = [SLOTS if hold.exclusive else 1 for _, hold in known]
         ends_at = np.array([hold.ends_at for _, hold in known], dtype=np.float64)
         return Held(np.array([row for row, _ in known], dtype=np.int64), vectors, ends_at)
@@ -122,11 +192,6 @@ class NodeTable:
             row = held.rows[place]
             held.vectors[place] = np.minimum(held.vectors[place], np.maximum(left[row], 0))
             left[row] -= held.vectors[place]
-
-    def vector(self, resources: Mapping[str, int]) -> IntArray:
-        """Amounts in the table's columns; types that no node has are left out."""
-        row: IntArray = self._matrix([resources])[0]
-        return row
 
     def utilisation(self) -> FloatArray:
         """Weighted mean of used over total, over each node's own types with a weight; none: 0."""
@@ -153,26 +218,7 @@ class NodeTable:
 
     def demand(self, shape: Shape) -> Demand:
         """The shape in this table's columns."""
-        key = (tuple(sorted(shape.resources.items())), shape.constraints, shape.exclusive)
-        found = self._demands.get(key)
-        if found is None:
-            found = self._demands[key] = self._demand(shape)
-        return found
-
-    def _demand(self, shape: Shape) -> Demand:
-        vector = self.vector(shape.resources)
-        vector[-1] = SLOTS if shape.exclusive else 1
-        able = self.up & self._matching(shape.constraints) & (self.capacity >= vector).all(axis=1)
-        if any(kind not in self.types for kind in shape.resources):
-            able = np.zeros(len(self.nodes), dtype=bool)
-        return Demand(shape, vector, able)
-
-    def _matching(self, constraints: str | None) -> BoolArray:
-        if constraints not in self._labelled:
-            terms = parse_constraints(constraints)
-            matching = [satisfied(terms, node.labels) for node in self.nodes]
-            self._labelled[constraints] = np.array(matching, dtype=bool)
-        return self._labelled[constraints]
+        return self.set.demand(shape)
 
     def could_hold(self, shape: Shape) -> BoolArray:
         """Which nodes that are up could hold the shape when empty, by labels and capacity."""
@@ -211,10 +257,6 @@ class NodeTable:
         """Names of the nodes that are up with their utilisation, the first to be chosen first."""
         utilisation = self.utilisation()
         return [(self.nodes[row].name, float(utilisation[row])) for row in self.best(self.up, len(self.nodes))]
-
-    def totals(self) -> Resources:
-        """Sum of the capacities of nodes that are up or draining: the denominators of shares."""
-        return totals(self.nodes)
 
 
 def totals(nodes: Iterable[Node]) -> Resources:

@@ -12,7 +12,7 @@ import numpy as np
 from rankd.core.model.node import Node
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import NodeSort
-from rankd.core.placement.request import Kind
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import QueueView
@@ -80,7 +80,7 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     now: float = 0.0
     queues: Sequence[QueueView]
     waiting: Mapping[int, WaitingJobs]
-    kinds: Sequence[Kind]
+    kinds: KindTable
     used: Mapping[int, Resources]
     pending: Mapping[int, Resources] | None = None
     nodes: Sequence[Node]
@@ -109,9 +109,12 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class WaitReason(msgspec.Struct, frozen=True):
-    """Why the jobs of a queue and a kind wait: a stable code and the blocking fact."""
+    """Why the jobs of a queue and a kind wait: a stable code and the blocking fact.
 
-    queue: int
+    ``queue`` None: those of the kind in all queues of the partition that have no reason of their own.
+    """
+
+    queue: int | None
     kind: int
     reason: str
     fact: str

@@ -105,6 +105,17 @@ class QuotaBook:
         """The accounts that a job is charged to, queues' before users' and groups', each from the leaf up."""
         return self._accounts(queue, kind.user, kind.groups)
 
+    def plain_room(self, queue: int) -> Resources | None:
+        """What is left of each type on a leaf's path; None where users, groups or applications count as well."""
+        accounts = [self._of_queues[view.id] for view in self._path(queue) if view.id in self._of_queues]
+        if any(view.limits for view in self._path(queue)) or any(a.applications is not None for a in accounts):
+            return None
+        room: Resources = {}
+        for account in accounts:
+            for kind, left in account.room.items():
+                room[kind] = min(left, room.get(kind, left))
+        return room
+
     def _accounts(self, queue: int, user: str, groups: tuple[str, ...]) -> tuple[Account, ...]:
         key = (queue, user, groups)
         found = self._found.get(key)

@@ -11,6 +11,7 @@ from rankd.core.placement.node_table import Demand, NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.quota import Account, Over
 from rankd.core.placement.request import Shape
+from rankd.core.ranking.columns import IntArray
 
 
 class Reason(NamedTuple):
@@ -32,21 +33,25 @@ def over_whole(account: Account) -> Reason:
 
 def not_able(shape: Shape, n_able: int, table: NodeTable) -> Reason:
     """Too few nodes that are up could hold it, were they empty."""
-    asked = f"{shape.min_nodes} node(s) with {described(shape)} asked"
-    missing = _missing(shape, table)
-    return Reason(NO_NODE_FITS, f"{asked}; {n_able} of {len(table.nodes)} could hold it{missing}")
+    facts, key = table.set.facts, (id(shape), n_able)
+    if key not in facts:
+        asked = f"{shape.min_nodes} node(s) with {described(shape)} asked"
+        facts[key] = (shape, f"{asked}; {n_able} of {len(table.nodes)} could hold it{_missing(shape, table)}")
+    return Reason(NO_NODE_FITS, facts[key][1])
 
 
-def lacking(shape: Shape, n_free: int, demand: Demand, table: NodeTable, backfill: str) -> Reason:
-    """Too few nodes have room now."""
-    asked = f"{shape.min_nodes} node(s) with {described(shape)} free asked"
-    fact = f"{asked}, {n_free} have room now, {demand.n_able} could hold it"
-    free = table.free[demand.able].max(axis=0, initial=0)
-    lacks = [kind for column, kind in enumerate(table.types) if demand.vector[column] > free[column]]
-    fact += f"; no node has so much {' or '.join(lacks)} free" if lacks else ""
-    if backfill == "none":
-        fact += "; no room is kept for it, later jobs that fit go first"
-    return Reason(RESOURCES, fact)
+def lacking(shape: Shape, n_free: int, demand: Demand, largest: IntArray, table: NodeTable, backfill: str) -> Reason:
+    """Too few nodes have room now. ``largest``: the most of each column that any node that is up has free."""
+    lacks = tuple(column for column, amount in demand.pairs if amount > largest[column])
+    facts, key = table.set.facts, (id(shape), n_free, demand.n_able, lacks, backfill)
+    if key not in facts:
+        fact = f"{shape.min_nodes} node(s) with {described(shape)} free asked"
+        fact += f", {n_free} have room now, {demand.n_able} could hold it"
+        types = [table.types[column] for column in lacks if column < len(table.types)]
+        fact += f"; no node has so much {' or '.join(types)} free" if types else ""
+        fact += "; no room is kept for it, later jobs that fit go first" if backfill == "none" else ""
+        facts[key] = (shape, fact)
+    return Reason(RESOURCES, facts[key][1])
 
 
 def reserved(job: int | None, node: str) -> Reason:

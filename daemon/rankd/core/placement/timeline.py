@@ -67,6 +67,7 @@ class Timeline:
         self._steps: _Steps | None = None
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
         self._promised: dict[int, int] = {}
+        self._has_endless_reservation = False
         self._refusals: dict[tuple[int, float], tuple[int, frozenset[int]]] = {}
         self._version = 0
 
@@ -99,17 +100,33 @@ class Timeline:
             self._new.append((row, at + limit_s, vector))
             self._reserved[row] = True
             self._promised[row] = job
+        self._has_endless_reservation |= limit_s == math.inf
         self._version += 1
 
     def _taken(self, row: int, demand: Demand) -> IntArray:
         return self._table.capacity[row] if demand.shape.exclusive else demand.vector
 
-    def windows(self, demand: Demand, limit_s: float) -> Windows:
-        """When the demand fits which nodes for so long."""
+    def ever_free(self) -> IntArray:
+        """The most of each column that any node will have free at any time, int64 (n_types + 1,); now included.
+
+        Asked before the first start or reservation.
+        """
+        table = self._table
+        held = table.held
+        coming = held.ends_at < math.inf
+        free = table.free.copy()
+        np.add.at(free, held.rows[coming], held.vectors[coming])
+        most: IntArray = free[table.up].max(axis=0, initial=0)
+        return most
+
+    def windows(self, demand: Demand, limit_s: float, least: int) -> Windows | None:
+        """When the demand fits which nodes for so long; None if never on at ``least`` so many at once."""
         steps = self._up_to_date()
+        finally_ = np.flatnonzero(steps.ends == math.inf)
+        able = demand.able[steps.rows[finally_]] & (steps.free[finally_] >= demand.least).all(axis=1)
+        if np.count_nonzero(able) < least and not self._has_endless_reservation:
+            return None  # what is free only grows, but for reservations
         fits = demand.able[steps.rows] & (steps.free >= demand.least).all(axis=1)
-        if not len(fits):
-            return Windows(steps.rows, steps.begins, steps.ends, limit_s)
         same = steps.rows[1:] == steps.rows[:-1]
         begins = np.flatnonzero(fits & ~np.concatenate([[False], same & fits[:-1]]))
         ends = np.flatnonzero(fits & ~np.concatenate([same & fits[1:], [False]]))

@@ -17,12 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.model.quantity import Resources
+from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.problem import WaitingJobs
 from rankd.core.placement.stream import Stream, StreamKey, streams_of
-from rankd.core.ranking.columns import BoolArray
+from rankd.core.ranking.columns import BoolArray, IntArray
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import QueueView
-from rankd.core.ranking.queue_key import fair_share, lifted_priority, pending_weight, sort_key
+from rankd.core.ranking.queue_key import lifted_priority, sort_key
 
 Key = tuple[float, float, float, str]
 
@@ -43,6 +44,8 @@ class _Live:
         "best",
         "blocked",
         "by_priority",
+        "counts",
+        "denominators",
         "heap",
         "key",
         "lifted",
@@ -64,6 +67,7 @@ class _Live:
         self.by_priority = view.properties.sort_priority
         self.used = used
         self.pending = pending
+        self.denominators = list((view.effective_max | view.guaranteed).items())
         self.share = 0.0
         self.weight = 0.0
         self.best: int | None = None
@@ -74,19 +78,20 @@ class _Live:
         self.streams: list[Stream] = []
         self.stream_heap: list[tuple[StreamKey, int]] = []
         self.blocked: BoolArray | None = None
+        self.counts: IntArray | None = None
 
 
 class Traversal:
     """:meth:`next` gives one job after another; :meth:`started` says that the last one was placed.
 
-    ``amounts``: what a job of each kind asks for in all. Without ``pending`` it is the sum over the jobs.
+    Without ``pending`` it is the sum of what the jobs ask for.
     """
 
     def __init__(
         self,
         queues: Sequence[QueueView],
         waiting: Mapping[int, WaitingJobs],
-        amounts: Sequence[Resources],
+        kinds: KindTable,
         used: Mapping[int, Resources],
         total: Resources,
         *,
@@ -94,11 +99,12 @@ class Traversal:
         applications: Applications,
     ) -> None:
         self._total = total
-        self._amounts = amounts
+        self._totals = [(kind, total[kind]) for kind in sorted(total) if total[kind] > 0]
+        self._kinds = kinds
         self._live: dict[int, _Live] = {}
         self._order: list[_Live] = []
         self._current: tuple[_Live, int] | None = None
-        self._always: BoolArray = np.zeros(len(amounts), dtype=bool)
+        self._always: BoolArray = np.zeros(len(kinds), dtype=bool)
         for place, view in enumerate(queues):
             above = None if view.parent is None else self._live[view.parent]
             own = dict(pending.get(view.id, {})) if pending is not None else {}
@@ -115,19 +121,22 @@ class Traversal:
 
     def _fill(self, leaf: _Live, jobs: WaitingJobs, applications: Applications, *, is_summed: bool) -> None:
         leaf.streams = list(streams_of(jobs, leaf.view.properties, (leaf.view, self._total), applications))
+        leaf.counts = np.bincount(jobs.kinds, minlength=len(self._kinds))
         if not is_summed or not leaf.streams:
             return
-        counts = np.bincount(jobs.kinds, minlength=len(self._amounts))
-        total: Resources = {}
-        for kind in np.flatnonzero(counts).tolist():
-            for resource, amount in self._amounts[kind].items():
-                total[resource] = total.get(resource, 0) + amount * int(counts[kind])
+        total = self._kinds.summed(leaf.counts)
         for live in _path(leaf):
             _add(live.pending, total)
 
     def _weigh(self, live: _Live) -> None:
-        live.share = fair_share(live.used, live.view.guaranteed, live.view.effective_max)
-        live.weight = pending_weight(live.pending, self._total)
+        """As :mod:`rankd.core.ranking.queue_key` have it, to the last bit, on types looked up beforehand."""
+        share, used, pending = 0.0, live.used, live.pending
+        for kind, denominator in live.denominators:
+            amount = used.get(kind, 0)
+            if amount > 0:
+                share = max(share, amount / denominator if denominator > 0 else 1.0)
+        live.share = share
+        live.weight = sum([pending.get(kind, 0) / total for kind, total in self._totals])
 
     def _refresh_stream(self, leaf: _Live, place: int) -> None:
         """A stream's key after it went on, pushed onto the leaf's heap; one that is alone needs none."""
@@ -258,13 +267,14 @@ class Traversal:
         application = leaf.streams[place].application
         if application is not None:
             application.usage.add(given)
-        asked = self._amounts[kind]
+        asked = self._kinds.amounts[kind]
         for live in _path(leaf):
             _add(live.used, given)
             pending = live.pending
             for resource, value in asked.items():
                 pending[resource] = pending.get(resource, 0) - value
-            self._weigh(live)
+            if live.above is not None:
+                self._weigh(live)
         self._refresh_stream(leaf, place)
         for live in _path(leaf):
             self._refresh(live)
@@ -277,16 +287,19 @@ class Traversal:
             leaf.blocked = self._always.copy()
         leaf.blocked[kind] = True
 
-    def block_all(self, kinds: BoolArray) -> None:
+    def pass_all(self, kinds: BoolArray) -> None:
         """Pass the rest of these kinds everywhere; bool (n_kinds,)."""
         self._always = self._always | kinds
         for live in self._order:
             if live.blocked is not None:
                 live.blocked |= kinds
 
-    def used(self, queue: int) -> Resources:
-        """What a queue uses by now."""
-        return self._live[queue].used
+    def passed(self) -> Iterator[tuple[int, list[int]]]:
+        """By leaf, the kinds that were passed everywhere and that it has jobs of."""
+        if self._always.any():
+            for live in self._order:
+                if live.counts is not None:
+                    yield live.view.id, np.flatnonzero(self._always & (live.counts > 0)).tolist()
 
 
 def _path(live: _Live) -> Iterator[_Live]:

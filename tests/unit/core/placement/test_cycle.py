@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from builder import node, problem, shape, views
 
@@ -23,8 +24,15 @@ def jobs_started(given):
 
 
 def reasons(given):
+    """By queue and shape; what holds in all queues stands under each that has such jobs."""
     found = run_cycle(given, Fair()).reasons
-    return {(reason.queue, given.kinds[reason.kind].shape.key()): reason for reason in found}
+    own = {(reason.queue, given.kinds[reason.kind].shape.key()): reason for reason in found}
+    for reason in found:
+        for queue, jobs in given.waiting.items():
+            if reason.queue is None and reason.kind in jobs.kinds:
+                key = given.kinds[reason.kind].shape.key()
+                own.setdefault((queue, key), msgspec.structs.replace(reason, queue=queue))
+    return {key: reason for key, reason in own.items() if key[0] is not None}
 
 
 def waiting(*jobs):
@@ -81,7 +89,7 @@ def test_the_partitions_weights_decide_what_used_means():
 
 
 def only_reason(given):
-    (reason,) = run_cycle(given, Fair()).reasons
+    (reason,) = reasons(given).values()
     return reason
 
 

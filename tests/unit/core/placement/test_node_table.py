@@ -176,12 +176,12 @@ def test_an_exclusive_job_takes_its_node_whole():
 
 def test_totals_count_nodes_that_are_up_or_draining():
     nodes = [node(state, 1000, state=state) for state in NodeState]
-    assert table(*nodes).totals() == {"vcore": 2000}
+    assert table(*nodes).set.totals == {"vcore": 2000}
 
 
 def test_without_nodes_there_is_no_total_and_nothing_fits():
     nodes = table()
-    assert nodes.totals() == {}
+    assert nodes.set.totals == {}
     assert choose(nodes, shape()) == []
     assert nodes.could_hold(shape()).tolist() == []
 

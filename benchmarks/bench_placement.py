@@ -1,0 +1,189 @@
+"""Pure scheduling cycles: placements per second, a full cluster with a million pending jobs, and backfill.
+
+Every node has a free vector of its own, and is filled by half. Quotas (a maximum per queue and for root) and reasons
+are on. The median of several cycles is shown, whole cycles: from the records to the outcome.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from measure import report
+
+from rankd.config.plugin import load_node_sort
+from rankd.core.model.node import Node
+from rankd.core.model.queue import NodeSort, QueueProperties
+from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.problem import CycleOutcome, Hold, PartitionProblem, WaitingJobs
+from rankd.core.placement.request import Kind, Shape
+from rankd.core.ranking.queue_forest import QueueView
+
+NOW = 1_700_000_000.0
+GIB = 2**30
+REPEATS = 5
+
+
+def nodes(n: int, rng: np.random.Generator, filled: float) -> list[Node]:
+    """Nodes of three sizes, every fourth with GPUs; used up to ``filled``, no two by the same amounts."""
+    made = []
+    for place in range(n):
+        cores = int(rng.choice([64, 96, 128]))
+        capacity = {"vcore": cores * 1000, "memory": cores * 4 * GIB} | ({"gpu": 8} if place % 4 == 0 else {})
+        used = {
+            "vcore": int(rng.integers(0, 20)) * 100 + int(capacity["vcore"] * rng.uniform(0, filled)),
+            "memory": int(capacity["memory"] * rng.uniform(0, filled)) + place,
+            "gpu": int(rng.integers(0, 5)) if place % 4 == 0 else 0,
+        }
+        used = {kind: min(amount, capacity.get(kind, 0)) for kind, amount in used.items() if amount}
+        made.append(Node(name=f"n{place:05}", capacity=capacity, used=used))
+    return made
+
+
+def kinds(n: int, rng: np.random.Generator, largest_gang: int = 1) -> list[Kind]:
+    """So many distinct shapes: 1 to 16 cores and memory that differs, one in ten with GPUs, limits of 1 to 24 hours."""
+    made = []
+    for place in range(n):
+        cores = int(rng.choice([1, 1, 2, 4, 8, 16]))
+        resources = {"vcore": cores * 1000, "memory": cores * 2 * GIB + place * 2**20}
+        resources |= {"gpu": int(rng.integers(1, 3))} if rng.random() < 0.1 else {}
+        gang = int(rng.integers(1, largest_gang + 1))
+        shape = Shape(partition="default", nodes=gang, min_nodes=gang, resources=resources)
+        made.append(Kind(shape=shape, time_limit_s=3600.0 * int(rng.integers(1, 25))))
+    return made
+
+
+def queues(n_leaves: int) -> list[QueueView]:
+    """Two levels of fair queues, each with a maximum that takes part in every check and is never reached."""
+    room = {"vcore": 10**12, "memory": 2**60}
+    views = [QueueView(id=0, path="root", parent=None, properties=QueueProperties(), maximum=room)]
+    for place in range(n_leaves):
+        if place % 10 == 0:
+            parent = len(views)
+            views.append(QueueView(id=parent, path=f"root.q{parent}", parent=0, properties=QueueProperties()))
+        id_ = len(views)
+        views.append(
+            QueueView(
+                id=id_,
+                path=f"{views[parent].path}.q{id_}",
+                parent=parent,
+                properties=QueueProperties(),
+                guaranteed={"vcore": 10**7},
+                maximum=room,
+            )
+        )
+    return views
+
+
+def problem(
+    n_jobs: int, n_kinds: int, n_leaves: int, of: list[Node], policy: str, rng: np.random.Generator, **fields: object
+) -> PartitionProblem:
+    """Jobs spread over the leaves, their priorities and kinds mixed."""
+    views = queues(n_leaves)
+    parents = {view.parent for view in views}
+    leaves = [view.id for view in views if view.id not in parents]
+    listed = fields.pop("kinds", None) or kinds(n_kinds, rng)
+    of_leaf = rng.integers(0, len(leaves), n_jobs)
+    priorities = rng.integers(0, 20_000, n_jobs)
+    own_kinds = rng.integers(0, len(listed), n_jobs)
+    waiting = {}
+    for place, leaf in enumerate(leaves):
+        jobs = np.flatnonzero(of_leaf == place)
+        jobs = jobs[np.argsort(-priorities[jobs], kind="stable")]
+        waiting[leaf] = WaitingJobs(jobs=jobs + 1, priorities=priorities[jobs], kinds=own_kinds[jobs])
+    return PartitionProblem(
+        now=NOW,
+        queues=views,
+        waiting=waiting,
+        kinds=KindTable(listed),
+        used={view.id: {} for view in views},
+        nodes=of,
+        node_sort=NodeSort(type=policy),
+        **fields,
+    )
+
+
+def holds(of: list[Node], n: int, rng: np.random.Generator) -> list[Hold]:
+    """So many running jobs, which have all that is used, and end within a day."""
+    chosen = rng.choice(len(of), min(n, len(of)), replace=False)
+    return [
+        Hold(node=of[place].name, resources=of[place].used, ends_at=NOW + float(rng.uniform(60, 86_400)))
+        for place in chosen.tolist()
+    ]
+
+
+def timed(run: Callable[[], CycleOutcome], repeats: int = REPEATS) -> tuple[float, CycleOutcome]:
+    """Median seconds, and the outcome."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        outcome = run()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds), outcome
+
+
+def place(n_nodes: int, policy: str) -> dict[str, object]:
+    rng = np.random.default_rng(7)
+    given = problem(10_000, 100, 20, nodes(n_nodes, rng, 0.5), policy, rng)
+    sort = load_node_sort(policy)
+    seconds, outcome = timed(lambda: run_cycle(given, sort))
+    started = len(outcome.placements)
+    return {
+        "case": f"place 10,000 single-node jobs, 100 shapes, {n_nodes} nodes, {policy}",
+        "ms": seconds * 1000,
+        "figure": f"{started / seconds:,.0f} placements/s ({started} started)",
+    }
+
+
+def full_cluster() -> dict[str, object]:
+    rng = np.random.default_rng(8)
+    full = [
+        Node(name=node.name, capacity=node.capacity, used=node.capacity | {"memory": node.used.get("memory", 0)})
+        for node in nodes(5_000, rng, 0.9)
+    ]
+    given = problem(1_000_000, 2_000, 20, full, "fair", rng, holds=holds(full, 5_000, rng))
+    sort = load_node_sort("fair")
+    seconds, outcome = timed(lambda: run_cycle(given, sort))
+    return {
+        "case": "1,000,000 pending, 2,000 shapes, 20 leaves, 5,000 nodes, full: nothing to start",
+        "ms": seconds * 1000,
+        "figure": f"{len(outcome.placements)} started, {len(outcome.reasons)} reasons, 1 reservation",
+    }
+
+
+def backfill() -> dict[str, object]:
+    rng = np.random.default_rng(9)
+    of = nodes(5_000, rng, 0.98)
+    given = problem(
+        100_000,
+        200,
+        20,
+        of,
+        "fair",
+        rng,
+        kinds=[*kinds(150, rng), *kinds(50, rng, largest_gang=400)],
+        holds=holds(of, 2_000, rng),
+        reserve_depth=100,
+    )
+    sort = load_node_sort("fair")
+    seconds, outcome = timed(lambda: run_cycle(given, sort))
+    return {
+        "case": "backfill: 100,000 pending, 200 shapes, 2,000 running, 5,000 nodes, reserve_depth 100",
+        "ms": seconds * 1000,
+        "figure": f"{len(outcome.placements)} started, {len(outcome.reservations)} reserved",
+    }
+
+
+def main() -> None:
+    cases = [lambda n=n, policy=policy: place(n, policy) for n in (5_000, 50_000) for policy in ("fair", "binpacking")]
+    cases += [full_cluster, backfill]
+    rows = [case() for case in cases]
+    report("placement", __doc__.splitlines()[0], rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

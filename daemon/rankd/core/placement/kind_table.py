@@ -1,0 +1,100 @@
+"""All kinds of jobs that are pending, as rows of matrices; kept from cycle to cycle, and extended by new kinds.
+
+Exact also where amounts need more than 64 bits: then the matrices hold Python's integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from rankd.core.model.quantity import LARGEST, Resources
+from rankd.core.placement.request import Kind
+from rankd.core.ranking.columns import BoolArray, IntArray
+
+
+class _Matrices(NamedTuple):
+    """What a node, the fewest nodes and all nodes give a job, (n_kinds, n_types) each; which kinds are exclusive."""
+
+    per_node: IntArray
+    least: IntArray
+    whole: IntArray
+    exclusive: BoolArray
+    largest: int
+
+
+class KindTable:
+    """Kinds by index; :meth:`add` makes one. Resource types are columns, in the order in which they came up."""
+
+    def __init__(self, kinds: Iterable[Kind] = ()) -> None:
+        self.kinds: list[Kind] = []
+        self.amounts: list[Resources] = []
+        self._columns: dict[str, int] = {}
+        self._rows: list[list[int]] = []
+        self._made: _Matrices | None = None
+        for kind in kinds:
+            self.add(kind)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def __getitem__(self, index: int) -> Kind:
+        return self.kinds[index]
+
+    def add(self, kind: Kind) -> int:
+        """One more; its index."""
+        row = [0] * (len(self._columns) + len(kind.shape.resources))
+        for resource, value in kind.shape.resources.items():
+            row[self._columns.setdefault(resource, len(self._columns))] = value
+        self.kinds.append(kind)
+        self.amounts.append({resource: value * kind.shape.nodes for resource, value in kind.shape.resources.items()})
+        self._rows.append(row[: len(self._columns)])
+        self._made = None
+        return len(self.kinds) - 1
+
+    def _matrices(self) -> _Matrices:
+        if self._made is None:
+            width, shapes = len(self._columns), [kind.shape for kind in self.kinds]
+            largest = max((value for amount in self.amounts for value in amount.values()), default=0)
+            dtype = np.int64 if largest <= LARGEST else object
+            rows = np.array([row + [0] * (width - len(row)) for row in self._rows], dtype=dtype)
+            per_node = rows.reshape(len(shapes), width)
+            self._made = _Matrices(
+                per_node=per_node,
+                least=per_node * np.array([[shape.min_nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
+                whole=per_node * np.array([[shape.nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
+                exclusive=np.array([shape.exclusive for shape in shapes], dtype=bool),
+                largest=largest,
+            )
+        return self._made
+
+    def _most(self, most: Mapping[str, int], without: int) -> IntArray:
+        """Amounts in the columns; of types that are not named so much as is given."""
+        return np.array([max(most.get(kind, without), 0) for kind in self._columns], dtype=object)
+
+    def summed(self, counts: IntArray) -> Resources:
+        """What so many jobs of each kind ask for in all; int64 (n_kinds,)."""
+        made = self._matrices()
+        if made.largest * int(counts.sum()) > LARGEST:
+            totals = (counts.astype(object)[:, np.newaxis] * made.whole.astype(object)).sum(axis=0)
+        else:
+            totals = counts @ made.whole
+        return {kind: int(totals[column]) for kind, column in self._columns.items() if totals[column]}
+
+    def asking_more(self, most: Mapping[str, int], *, has_empty_node: bool) -> BoolArray:
+        """Which kinds ask a node for more than this of anything (types left out: 0); bool (n_kinds,).
+
+        Exclusive ones ask for an empty node.
+        """
+        made = self._matrices()
+        limits = self._most(most, 0)
+        found = (made.per_node > limits.astype(made.per_node.dtype)).any(axis=1)
+        return np.asarray(found if has_empty_node else found | made.exclusive, dtype=bool)
+
+    def over(self, room: Mapping[str, int]) -> BoolArray:
+        """Which kinds need more than there is room of a type for, with the fewest nodes; bool (n_kinds,)."""
+        made = self._matrices()
+        limits = self._most(room, LARGEST)
+        return np.asarray((made.least > limits.astype(made.least.dtype)).any(axis=1), dtype=bool)
