@@ -26,13 +26,15 @@ def application_of(connection: Connection, queue: int, name: str | None, now: fl
     """The id of an application in a queue, made if this is its first job; None for a job without one."""
     if not name:
         return None
-    connection.exec_driver_sql(
-        "INSERT INTO applications (queue_id, name, created_at, state_at, revision) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (queue_id, name) DO NOTHING",
+    query = "SELECT id FROM applications WHERE queue_id = ? AND name = ?"
+    known = connection.exec_driver_sql(query, (queue, name)).scalar_one_or_none()
+    if known is not None:
+        return int(known)
+    made = connection.exec_driver_sql(
+        "INSERT INTO applications (queue_id, name, created_at, state_at, revision) VALUES (?, ?, ?, ?, ?)",
         (queue, name, now, now, _next_event(connection)),
     )
-    query = "SELECT id FROM applications WHERE queue_id = ? AND name = ?"
-    return int(connection.exec_driver_sql(query, (queue, name)).scalar_one())
+    return made.lastrowid
 
 
 def applications_of(connection: Connection, jobs: Iterable[int]) -> dict[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 from sqlalchemy import Connection
@@ -110,13 +110,20 @@ def last_id(connection: Connection, table: str) -> int:
     return int(row[0]) if row else 0
 
 
+class _Seen(NamedTuple):
+    """What jobs of one transaction share: columns of equal shapes, ids of applications by (queue, name)."""
+
+    shapes: dict[object, tuple[int, str]]
+    applications: dict[tuple[int, str | None], int | None]
+
+
 def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog) -> list[int]:
     """Insert jobs in this order and return their ids; a known key of the user returns the job of that key."""
     known = _known_keys(connection, new)
     ids: list[int] = []
     rows: list[tuple[Value, ...]] = []
     events = []
-    shapes: dict[object, tuple[int, str]] = {}
+    seen = _Seen({}, {})
     next_job, next_event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
     for entry in new:
         key = (entry.accepted.user, entry.accepted.request.key)
@@ -124,7 +131,7 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
             ids.append(known[key])
             continue
         job, event = next_job + len(rows), next_event + len(rows)
-        rows.append(_row(connection, job, event, entry, catalog, shapes))
+        rows.append(_row(connection, job, event, entry, catalog, seen))
         events.append((event, job, Event.SUBMIT, State.PENDING, entry.at, entry.actor, None, None))
         ids.append(job)
         if key[1] is not None:
@@ -175,11 +182,14 @@ def _row(
     event: int,
     entry: NewJob,
     catalog: Catalog,
-    shapes: dict[object, tuple[int, str]],
+    seen: _Seen,
 ) -> tuple[Value, ...]:
     accepted, request = entry.accepted, entry.accepted.request
-    shape, resources = _shape_columns(accepted, shapes)
+    shape, resources = _shape_columns(accepted, seen.shapes)
     queue = queue_of(connection, accepted, catalog)
+    application = (queue, request.application)
+    if application not in seen.applications:
+        seen.applications[application] = application_of(connection, *application, entry.at)
     blocked = _blocked_by(accepted, entry.at)
     eligible = not accepted.held and blocked is None
     return (
@@ -189,7 +199,7 @@ def _row(
         association_of(connection, accepted, catalog, entry.at),
         queue,
         catalog.qos[accepted.qos],
-        application_of(connection, queue, request.application, entry.at),
+        seen.applications[application],
         request.name or request.command[0].rsplit("/", 1)[-1],
         State.PENDING,
         accepted.held,
