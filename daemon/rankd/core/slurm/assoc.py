@@ -1,0 +1,136 @@
+"""``sacctmgr -P show assoc tree`` and ``sshare -a -l -P``: the tree by leading blanks, shares, and usage.
+
+A user's row stands below its account with the account's name again; an account's row below its parent. Without
+``tree``, ``sacctmgr`` prints no blanks: then the column ``ParentName`` is needed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.core.model.association import ROOT, Association
+from rankd.core.slurm.reading import Accounting, Entries, Reading
+from rankd.core.slurm.table import Row, Table, parse_table
+
+_SHARES = ("share", "fairshare", "rawshares")
+_PARENT = ("parentname", "parname")
+_USED = ("cluster", "account", "user", "partition", "share", "priority", "defqos", "defaultqos", *_PARENT)
+_IDS = ("id", "lft", "rgt", "parentid", "parid", "lineage", "wckey")
+_DERIVED = ("rawshares", "rawusage", "normshares", "normusage", "effectvusage", "effectvusg", "fairshare", "levelfs",
+            "tresrunmins")  # fmt: skip
+
+
+def parse_associations(text: str, reading: Reading, cluster: str = "") -> Accounting:
+    """The tree of ``sacctmgr``. ``cluster``: which one, where the table has several."""
+    table = parse_table(text, reading)
+    if not _has(table, reading, "`sacctmgr -P show assoc tree`", "account", "user"):
+        return Accounting()
+    if not any(name in table.titles for name in _SHARES):
+        reading.refuse(1, "a table of associations needs the column Share; run `sacctmgr -P show assoc tree`")
+        return Accounting()
+    rows = _of_cluster(table, cluster, reading)
+    entries = _entries(rows, table, reading, usage=False)
+    for row in rows:
+        reading.lost(row.line, _subject(row), table.left(row, (*_USED, *_IDS, "fairshare")))
+    defaults = [row.get("defqos", "defaultqos") for row in rows if row.get("account") == ROOT and not row.get("user")]
+    found = rows[0].get("cluster") if rows else ""
+    return entries.accounting(found, default_qos=(defaults or [""])[0] or None)
+
+
+def parse_shares(text: str, reading: Reading, cluster: str = "") -> Accounting:
+    """The tree of ``sshare``, with each user's usage (TRES-seconds as billed), stated for when it was printed."""
+    table = parse_table(text, reading)
+    if not _has(table, reading, "`sshare -a -l -P`", "account", "user", "rawshares", "rawusage"):
+        return Accounting()
+    rows = _of_cluster(table, cluster, reading)
+    accounting = _entries(rows, table, reading, usage=True).accounting()
+    for row in rows:
+        reading.lost(row.line, _subject(row), table.left(row, (*_USED, *_DERIVED)))
+    _check_sums(rows, accounting, reading)
+    return accounting
+
+
+def _has(table: Table, reading: Reading, command: str, *columns: str) -> bool:
+    missing = [name for name in columns if name not in table.titles]
+    if missing:
+        reading.refuse(1, f"the header has no column '{missing[0]}'; run {command}, with its header")
+    return not missing
+
+
+def _of_cluster(table: Table, cluster: str, reading: Reading) -> list[Row]:
+    """The rows of one cluster."""
+    names = list(dict.fromkeys(row.get("cluster") for row in table.rows))
+    if cluster and cluster in names:
+        return [row for row in table.rows if row.get("cluster") == cluster]
+    if cluster and "cluster" in table.titles:
+        reading.refuse(0, f"the cluster '{cluster}' is not in it; there are: {', '.join(names)}")
+    elif len(names) > 1:
+        reading.refuse(0, f"several clusters: {', '.join(names)}; say which one with --cluster")
+    return table.rows
+
+
+def _entries(rows: list[Row], table: Table, reading: Reading, *, usage: bool) -> Entries:
+    """The associations with their parents, by the blanks or by the column for it."""
+    entries = Entries(reading)
+    named = any(name in table.titles for name in _PARENT)
+    above: list[str] = []
+    if not named and not any(row.depth for row in rows) and any(row.get("account") != ROOT for row in rows):
+        reading.refuse(0, "says no account's parent: print it as a tree (`show assoc tree`), or with ParentName")
+    for row in rows:
+        entry = _entry(row, reading, usage=usage)
+        if not entry.account:
+            reading.refuse(row.line, "the row names no account")
+        elif entry.user is not None:
+            if entry.account != ROOT and entry.account not in entries:
+                message = f"user '{entry.user}' stands before their account '{entry.account}'"
+                reading.refuse(row.line, message)
+            entries.add(entry, row.line, row.get("partition"))
+        elif entry.account != ROOT:
+            parent = row.get(*_PARENT) if named else _parent(above, row, reading)
+            entries.add(msgspec.structs.replace(entry, parent=parent or ROOT), row.line)
+        if entry.user is None:
+            above[row.depth :] = [entry.account]
+    return entries
+
+
+def _parent(above: list[str], row: Row, reading: Reading) -> str:
+    """The account one blank to the left, above."""
+    if row.depth > len(above) or (row.depth == 0 and above):
+        reading.refuse(row.line, f"account '{row.get('account')}' stands at depth {row.depth} under no account")
+    return above[row.depth - 1] if 0 < row.depth <= len(above) else ROOT
+
+
+def _entry(row: Row, reading: Reading, *, usage: bool) -> Association:
+    subject = _subject(row)
+    used = reading.amount(row.line, f"usage of {subject}", row.get("rawusage"), 0.0) if usage else 0.0
+    return Association(
+        account=row.get("account"),
+        user=row.get("user") or None,
+        shares=reading.shares(row.line, subject, row.get("rawshares") if usage else row.get(*_SHARES)),
+        priority=0 if usage else reading.whole(row.line, f"priority of {subject}", row.get("priority")),
+        usage=used if row.get("user") else 0.0,
+    )
+
+
+def _check_sums(rows: list[Row], accounting: Accounting, reading: Reading) -> None:
+    """Say where an account used more than the users that are listed: deleted users, or ``-a`` was not given."""
+    parents = {entry.account: entry.parent or ROOT for entry in accounting.associations if entry.user is None}
+    known, children = dict[str, float](), dict[str, int]()
+    accounts = [row for row in rows if not row.get("user")]
+    used = {row.get("account"): reading.amount(row.line, "usage", row.get("rawusage"), 0.0) for row in accounts}
+    below = [(parents[account], amount) for account, amount in used.items() if account in parents]
+    below += [(entry.account, entry.usage) for entry in accounting.associations if entry.user is not None]
+    for account, amount in below:
+        known[account] = known.get(account, 0.0) + amount
+        children[account] = children.get(account, 0) + 1
+    for row in accounts:
+        account = row.get("account")
+        missing = used[account] - known.get(account, 0.0)
+        if missing > 1 + children.get(account, 0):  # every figure is printed as a whole number
+            message = f"account '{account}': {missing:.0f} of its usage is no listed user's, so it is left out"
+            reading.remark(row.line, f"{message} (run sshare with -a)")
+
+
+def _subject(row: Row) -> str:
+    user, account = row.get("user"), row.get("account")
+    return f"user '{user}' in '{account}'" if user else f"account '{account}'"

@@ -1,0 +1,237 @@
+"""From what Slurm's files say to what rankd's configuration is to say. Pure; nothing is written here.
+
+The account tree is taken from one file: a dump, else a table of associations, else ``sshare``; the others add what
+it does not have (usage from ``sshare``). Where they disagree, that is remarked on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.fairshare.tree import AccountTree
+from rankd.core.model.association import Association
+from rankd.core.model.setting import Qos
+from rankd.core.slurm.assoc import parse_associations, parse_shares
+from rankd.core.slurm.config import Partition, SlurmConfig, Value, parse_config
+from rankd.core.slurm.dump import parse_dump
+from rankd.core.slurm.identify import NAMES, Kind, kind_of
+from rankd.core.slurm.qos import parse_qos
+from rankd.core.slurm.reading import Accounting, Reading, Remark, naming, said
+
+DEFAULT_QUEUE = "default"
+_ORDER: tuple[Kind, ...] = ("dump", "associations", "shares")
+_QUEUE_NAME = re.compile(r"[A-Za-z0-9_:#/@-]{1,64}")
+_ROW = re.compile(r"associations\[(\d+)\]\.?")
+
+
+class SourceText(msgspec.Struct, frozen=True, kw_only=True):
+    """A file: its name as shown, its text, when it was written (UTC seconds): ``sshare``'s usage is of that time."""
+
+    name: str
+    text: str
+    at: float
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """A leaf queue that stands for a partition."""
+
+    name: str
+    factor: float | None
+
+
+class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a configuration directory is to hold, and what could not be carried over.
+
+    ``sources`` says what each file was taken for. ``usage`` holds users' associations with usage that is not 0.
+    """
+
+    sources: tuple[tuple[str, Kind], ...]
+    associations: tuple[Association, ...]
+    usage: tuple[Association, ...]
+    qos: tuple[Qos, ...]
+    default_qos: str
+    weights: Mapping[str, float]
+    settings: Mapping[str, Value]
+    billing: Mapping[str, float]
+    queues: tuple[Queue, ...]
+    remarks: tuple[Remark, ...]
+
+
+class _Parsed(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Kind
+    source: SourceText
+    reading: Reading
+    accounting: Accounting
+    config: SlurmConfig
+
+
+def convert_slurm(sources: Sequence[SourceText], cluster: str = "") -> Conversion:
+    """Everything that the files say, put together.
+
+    Raises:
+        ConfigurationError: with every line that can't be read, of all files.
+    """
+    problems: list[Problem] = []
+    parsed: list[_Parsed] = []
+    for source in sources:
+        found = _parse(source, cluster)
+        problems += found if isinstance(found, list) else found.reading.problems
+        if not isinstance(found, list):
+            parsed.append(found)
+    own = Reading("import")
+    if not problems:
+        conversion = _combined(parsed, own)
+        problems = own.problems + _tree_problems(parsed)
+    if problems:
+        raise ConfigurationError(problems)
+    return conversion
+
+
+def _parse(source: SourceText, cluster: str) -> _Parsed | list[Problem]:
+    kind = kind_of(source.text)
+    if kind is None:
+        known = "; ".join(f"`{command}`" for command in NAMES.values())
+        message = f"is none of the outputs that are understood (with their headers): {known}"
+        return [Problem(file=source.name, path="", message=message)]
+    reading = Reading(source.name)
+    accounting, config = Accounting(), SlurmConfig()
+    if kind == "dump":
+        accounting = parse_dump(source.text, reading)
+    elif kind == "associations":
+        accounting = parse_associations(source.text, reading, cluster)
+    elif kind == "shares":
+        accounting = parse_shares(source.text, reading, cluster)
+    elif kind == "qos":
+        accounting = parse_qos(source.text, reading)
+    else:
+        config = parse_config(source.text, reading)
+    return _Parsed(kind=kind, source=source, reading=reading, accounting=accounting, config=config)
+
+
+def _trees(parsed: Iterable[_Parsed]) -> list[_Parsed]:
+    """Files with an account tree, the one that is taken first."""
+    found = [one for one in parsed if one.kind in _ORDER]
+    return sorted(found, key=lambda one: _ORDER.index(one.kind))
+
+
+def _combined(parsed: list[_Parsed], own: Reading) -> Conversion:
+    trees = _trees(parsed)
+    associations = trees[0].accounting.associations if trees else ()
+    for other in trees[1:]:
+        _compare(trees[0], other)
+    qos = _qos(parsed)
+    default_qos = _default_qos(parsed, qos, own)
+    partitions = [partition for one in parsed for partition in one.config.partitions]
+    configs = [one for one in parsed if one.kind == "config"]
+    settings = {key: value for one in configs for key, value in one.config.settings.items()}
+    queues, billing = _queues(partitions, own), _billing(partitions, own)
+    return Conversion(
+        sources=tuple((one.source.name, one.kind) for one in parsed),
+        associations=associations,
+        usage=_usage(trees, associations),
+        qos=qos,
+        default_qos=default_qos,
+        weights={name: weight for one in configs for name, weight in one.config.weights.items()},
+        settings=settings,
+        billing=billing,
+        queues=queues,
+        remarks=tuple(remark for one in parsed for remark in one.reading.remarks) + tuple(own.remarks),
+    )
+
+
+def _compare(taken: _Parsed, other: _Parsed) -> None:
+    """Say where another file states the tree differently from the one that is taken."""
+    known = {(entry.account, entry.user): entry for entry in taken.accounting.associations}
+    for entry, line in zip(other.accounting.associations, other.accounting.lines, strict=True):
+        same = known.get((entry.account, entry.user))
+        if same is None:
+            message = f"{naming(entry)} is not in {taken.source.name}, which is taken for the tree; left out"
+            other.reading.remark(line, message)
+        elif same.shares != entry.shares:
+            message = (
+                f"{naming(entry)} has {said(entry.shares)} shares here and {said(same.shares)} in {taken.source.name}"
+            )
+            other.reading.remark(line, f"{message}; the latter are taken")
+
+
+def _usage(trees: list[_Parsed], associations: Iterable[Association]) -> tuple[Association, ...]:
+    known = {(entry.account, entry.user) for entry in associations}
+    return tuple(
+        msgspec.structs.replace(entry, usage_at=one.source.at)
+        for one in trees
+        if one.kind == "shares"
+        for entry in one.accounting.associations
+        if entry.usage and (entry.account, entry.user) in known
+    )
+
+
+def _qos(parsed: Iterable[_Parsed]) -> tuple[Qos, ...]:
+    """From a table of QoS, else from a dump; without either there is ``normal``."""
+    found = {one.kind: one.accounting.qos for one in parsed if one.accounting.qos}
+    return found.get("qos") or found.get("dump") or (Qos(name="normal"),)
+
+
+def _default_qos(parsed: Iterable[_Parsed], qos: Sequence[Qos], own: Reading) -> str:
+    names = [one.name for one in qos]
+    for wanted in (one.accounting.default_qos for one in parsed):
+        if wanted in names:
+            return str(wanted)
+        if wanted:
+            own.remark(0, f"the default QoS '{wanted}' is in none of the files; give `sacctmgr -P show qos` as well")
+    return "normal" if "normal" in names else names[0]
+
+
+def _queues(partitions: Sequence[Partition], own: Reading) -> tuple[Queue, ...]:
+    """A leaf per partition, and the one for jobs that name none."""
+    queues: dict[str, Queue] = {}
+    default: Partition | None = None
+    for partition in partitions:
+        name = re.sub(r"[^A-Za-z0-9_:#/@-]", "-", partition.name)[:64]
+        if name.lower() in queues or not _QUEUE_NAME.fullmatch(name):
+            own.remark(0, f"partition '{partition.name}' can't be a queue of its own: there is '{name}' already")
+            continue
+        if name != partition.name:
+            own.remark(0, f"partition '{partition.name}' becomes the queue '{name}'")
+        queues[name.lower()] = Queue(name=name, factor=partition.factor)
+        default = partition if partition.is_default else default
+    if DEFAULT_QUEUE not in queues:
+        factor = default.factor if default else None
+        queues[DEFAULT_QUEUE] = Queue(name=DEFAULT_QUEUE, factor=factor)
+        if default:
+            message = f"jobs that name no queue go to root.default; it has the factor of '{default.name}'"
+            own.remark(0, message)
+    return tuple(queues.values())
+
+
+def _billing(partitions: Sequence[Partition], own: Reading) -> dict[str, float]:
+    """The default partition's billing weights, else the first that has any: rankd has one table for all."""
+    with_weights = [partition for partition in partitions if partition.billing]
+    if not with_weights:
+        return {}
+    taken = next((partition for partition in with_weights if partition.is_default), with_weights[0])
+    for other in partitions:
+        if other.billing != taken.billing:
+            own.remark(0, f"TRESBillingWeights of '{other.name}' differ; those of '{taken.name}' are taken for all")
+    return dict(taken.billing or {})
+
+
+def _tree_problems(parsed: list[_Parsed]) -> list[Problem]:
+    """What keeps the associations from being a tree, at their lines."""
+    trees = _trees(parsed)
+    if not trees:
+        return []
+    try:
+        AccountTree.build(trees[0].accounting.associations)
+    except ConfigurationError as error:
+        return [_at_line(problem, trees[0]) for problem in error.problems]
+    return []
+
+
+def _at_line(problem: Problem, parsed: _Parsed) -> Problem:
+    match = _ROW.match(problem.path)
+    line = parsed.accounting.lines[int(match.group(1))] if match else 0
+    return Problem(file=parsed.source.name, line=line, path="", message=problem.message)

@@ -1,0 +1,36 @@
+"""Which of Slurm's formats a text is, by what stands in it. File names say nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from rankd.core.slurm.table import canonical
+
+Kind = Literal["dump", "associations", "shares", "qos", "config"]
+
+_DUMP = re.compile(r"^\s*(Cluster|Machine|Parent|Account|Project|User|QOS) +- +", re.MULTILINE)
+_CONFIG = re.compile(r"^\s*(Priority\w+|PartitionName|SlurmctldHost|ClusterName|SLURM_VERSION)\s*=", re.MULTILINE)
+
+NAMES: dict[Kind, str] = {
+    "dump": "sacctmgr dump",
+    "associations": "sacctmgr -P show assoc tree",
+    "shares": "sshare -a -l -P",
+    "qos": "sacctmgr -P show qos",
+    "config": "scontrol show config",
+}
+
+
+def kind_of(text: str) -> Kind | None:
+    """The format; None where it is none of these, which is also so for tables without their header."""
+    header = next((line for line in text.splitlines() if line.strip()), "")
+    columns = {canonical(title) for title in header.split("|")} if "|" in header else set()
+    if {"account", "rawusage"} <= columns:
+        return "shares"
+    if {"account", "user"} <= columns:
+        return "associations"
+    if {"name", "priority"} <= columns:
+        return "qos"
+    if _DUMP.search(text):
+        return "dump"
+    return "config" if _CONFIG.search(text) else None

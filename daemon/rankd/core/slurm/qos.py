@@ -1,0 +1,39 @@
+"""``sacctmgr -P show qos``: names, priorities and usage factors. Limits and preemption have no counterpart."""
+
+from __future__ import annotations
+
+from rankd.core.model.setting import Qos
+from rankd.core.slurm.reading import Accounting, Reading
+from rankd.core.slurm.table import parse_table
+
+_USED = ("name", "priority", "usagefactor", "id", "description", "descr")
+_EMPTY = frozenset({"gracetime=00:00:00", "preemptmode=cluster"})
+"""What stands there where nothing was set."""
+
+
+def parse_qos(text: str, reading: Reading) -> Accounting:
+    """The table of QoS, in its order."""
+    table = parse_table(text, reading)
+    if "name" not in table.titles or "priority" not in table.titles:
+        reading.refuse(1, "a table of QoS needs the columns Name and Priority; run `sacctmgr -P show qos`")
+        return Accounting()
+    found: dict[str, Qos] = {}
+    for row in table.rows:
+        name = row.get("name")
+        if not name or name in found:
+            reading.refuse(row.line, f"the QoS '{name}' is there twice" if name else "the QoS has no name")
+            continue
+        found[name] = qos_of(name, row.get("priority"), row.get("usagefactor"), row.line, reading)
+        lost = [field for field in table.left(row, _USED) if field.lower() not in _EMPTY]
+        reading.lost(row.line, f"QoS '{name}'", lost)
+    return Accounting(qos=tuple(found.values()))
+
+
+def qos_of(name: str, priority: str, usage_factor: str, line: int, reading: Reading) -> Qos:
+    """One QoS of what stands in its fields."""
+    subject = f"QoS '{name}'"
+    return Qos(
+        name=name,
+        priority=reading.whole(line, f"priority of {subject}", priority),
+        usage_factor=reading.amount(line, f"usage factor of {subject}", usage_factor, 1.0),
+    )

@@ -1,0 +1,154 @@
+"""What a reading of one of Slurm's files notes on its way: problems, and remarks about what has no counterpart."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import msgspec
+
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.model.association import Association
+from rankd.core.model.setting import Qos
+
+Shares = float | Literal["parent"]
+
+PARENT = 2**31 - 1
+"""What dumps write for ``FairShare=parent`` (SLURMDB_FS_USE_PARENT)."""
+NOT_SET = frozenset({"", "(null)", "none", "n/a", str(2**32 - 1), str(2**32 - 2)})
+"""How Slurm writes that a number was not given: empty, or its INFINITE and NO_VAL."""
+
+
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
+    """Something in a line that has no counterpart in rankd, or not quite the same one."""
+
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        """``cluster.cfg:12: …``, as compilers print places; without a line where the whole file is meant."""
+        return f"{self.file}:{self.line}: {self.message}" if self.line else f"{self.file}: {self.message}"
+
+
+class Reading:
+    """One file while it is read. Lines count from 1; 0 is the file as a whole."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+        self.remarks: list[Remark] = []
+
+    def refuse(self, line: int, message: str) -> None:
+        """Note what the file can't be taken with."""
+        self.problems.append(Problem(file=self.file, line=line, path="", message=message))
+
+    def remark(self, line: int, message: str) -> None:
+        """Note what the file is taken without."""
+        self.remarks.append(Remark(file=self.file, line=line, message=message))
+
+    def lost(self, line: int, subject: str, fields: list[str]) -> None:
+        """Note that these fields of a line have no counterpart; nothing if there are none."""
+        if fields:
+            self.remark(line, f"{subject}: no counterpart for {', '.join(fields)}")
+
+    def raise_problems(self) -> None:
+        """Raise everything that was refused.
+
+        Raises:
+            ConfigurationError: with every problem.
+        """
+        if self.problems:
+            raise ConfigurationError(self.problems)
+
+    def shares(self, line: int, subject: str, text: str) -> Shares:
+        """``FairShare``: a number, a fraction, ``parent``; 1 where none is given."""
+        if text.strip().lower() in ("parent", str(PARENT)):
+            return "parent"
+        return self.amount(line, f"shares of {subject}", text, 1.0)
+
+    def amount(self, line: int, subject: str, text: str, default: float) -> float:
+        """A finite number of at least 0."""
+        if text.strip().lower() in NOT_SET:
+            return default
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value < math.inf:
+            self.refuse(line, f"{subject}: '{text.strip()}' is no number of at least 0")
+            return default
+        return value
+
+    def whole(self, line: int, subject: str, text: str, default: int = 0) -> int:
+        """A whole number of at least 0."""
+        value = self.amount(line, subject, text, float(default))
+        if not value.is_integer():
+            self.refuse(line, f"{subject}: '{text.strip()}' is no whole number")
+            return default
+        return int(value)
+
+
+class Accounting(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of the accounting's files holds.
+
+    ``lines`` are the associations' lines, beside them. ``default_qos`` is the cluster's, where it has one.
+    """
+
+    cluster: str = ""
+    associations: tuple[Association, ...] = ()
+    lines: tuple[int, ...] = ()
+    qos: tuple[Qos, ...] = ()
+    default_qos: str | None = None
+
+
+class Entries:
+    """The associations of one file as they are found; each (account, user) once."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._rows: dict[tuple[str, str | None], tuple[Association, int]] = {}
+
+    def __contains__(self, account: str) -> bool:
+        """Whether it is a known account."""
+        return (account, None) in self._rows
+
+    def add(self, entry: Association, line: int, partition: str = "") -> None:
+        """Take an association; of several of one user in one account (Slurm's, per partition) the first, all usage."""
+        key = (entry.account, entry.user)
+        known = self._rows.get(key)
+        if known is None:
+            self._rows[key] = (entry, line)
+            if partition:
+                message = f"{naming(entry)}: no associations per partition here; taken for all, from '{partition}'"
+                self._reading.remark(line, message)
+        elif entry.user is None:
+            self._reading.refuse(line, f"{naming(entry)} is there twice, first in line {known[1]}")
+        elif partition:
+            first = known[0]
+            kept = msgspec.structs.replace(first, usage=first.usage + entry.usage)
+            self._rows[key] = (kept, known[1])
+            message = f"{naming(entry)}: no associations per partition here; '{partition}' adds its usage to line"
+            self._reading.remark(line, f"{message} {known[1]}")
+        else:
+            self._reading.refuse(line, f"{naming(entry)} is there twice, first in line {known[1]}")
+
+    def accounting(self, cluster: str = "", qos: tuple[Qos, ...] = (), default_qos: str | None = None) -> Accounting:
+        """Everything that was taken, in its order."""
+        return Accounting(
+            cluster=cluster,
+            associations=tuple(entry for entry, _ in self._rows.values()),
+            lines=tuple(line for _, line in self._rows.values()),
+            qos=qos,
+            default_qos=default_qos,
+        )
+
+
+def naming(entry: Association) -> str:
+    """An association in words."""
+    return f"account '{entry.account}'" if entry.user is None else f"user '{entry.user}' in '{entry.account}'"
+
+
+def said(shares: Shares) -> str:
+    """Shares as they are written."""
+    return shares if isinstance(shares, str) else f"{shares:g}"

@@ -1,0 +1,75 @@
+"""Tables as ``sacctmgr -P``, ``sacctmgr -p`` and ``sshare -P`` print them: a header, cells between bars.
+
+Columns come in any order. The account's leading blanks are its depth in the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rankd.core.slurm.reading import NOT_SET, Reading
+
+ACCOUNT = "account"
+
+
+class Row(NamedTuple):
+    """One line: its number from 1, the depth of its account, its cells by column, stripped."""
+
+    line: int
+    depth: int
+    cells: dict[str, str]
+
+    def get(self, *columns: str) -> str:
+        """The first of these columns that the table has; empty where it has none."""
+        return next((self.cells[column] for column in columns if column in self.cells), "")
+
+
+class Table(NamedTuple):
+    """Columns by their canonical names (lower case, no blanks), with what the header calls them; the rows."""
+
+    titles: dict[str, str]
+    rows: list[Row]
+
+    def left(self, row: Row, used: Sequence[str]) -> list[str]:
+        """What stands in columns other than these, as ``Title=value``."""
+        return [
+            f"{self.titles[column]}={value}"
+            for column, value in row.cells.items()
+            if column not in used and value.lower() not in NOT_SET
+        ]
+
+
+def canonical(title: str) -> str:
+    """A column's name without what differs between Slurm's versions.
+
+    >>> canonical("Def QOS")
+    'defqos'
+    """
+    return title.strip().lower().replace(" ", "").replace("_", "")
+
+
+def parse_table(text: str, reading: Reading) -> Table:
+    """The rows; lines with another number of cells than the header are refused."""
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    if not lines:
+        reading.refuse(0, "holds no lines")
+        return Table({}, [])
+    header = [canonical(title) for title in lines[0][1].split("|")]
+    titles = {canonical(title): title.strip() for title in reversed(lines[0][1].split("|")) if title.strip()}
+    rows = []
+    for number, line in lines[1:]:
+        cells = line.split("|")
+        if len(cells) != len(header):
+            reading.refuse(number, f"{len(cells)} cells where the header has {len(header)}; is the file whole?")
+            continue
+        named = {title: cell.strip() for title, cell in reversed(list(zip(header, cells, strict=True))) if title}
+        rows.append(Row(number, _depth(header, cells), dict(reversed(named.items()))))
+    return Table(titles, rows)
+
+
+def _depth(header: Sequence[str], cells: Sequence[str]) -> int:
+    if ACCOUNT not in header:
+        return 0
+    cell = cells[header.index(ACCOUNT)]
+    return len(cell) - len(cell.lstrip(" "))

@@ -1,0 +1,55 @@
+"""Lists of trackable resources with a number each: ``CPU=1.0,Mem=0.25G,GRES/gpu=2.0``."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from rankd.core.model.quantity import MEMORY, VCORE
+
+_SUFFIXES = {"": 1.0, "K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40, "P": 2.0**50}
+_MEBIBYTE = 2.0**20
+_ENTRY = re.compile(r"(?P<name>[^=]+)=(?P<number>[-+0-9.eE]+?)(?P<suffix>[KMGTP]?)", re.IGNORECASE)
+_NAMES = {"cpu": VCORE, "mem": MEMORY}
+
+
+def resource_of(tres: str) -> str | None:
+    """What rankd calls a TRES; None for those that it does not count (energy, billing, node, licences).
+
+    >>> resource_of("CPU"), resource_of("GRES/gpu:a100"), resource_of("node")
+    ('vcore', 'gpu:a100', None)
+    """
+    name = tres.strip().lower()
+    if name.startswith("gres/"):
+        return name.removeprefix("gres/") or None
+    return _NAMES.get(name)
+
+
+def parse_tres(text: str) -> dict[str, tuple[float, str]]:
+    """The number and its suffix by TRES, as they are written.
+
+    Raises:
+        ValueError: naming the entry that can't be read.
+    """
+    found = {}
+    for part in filter(None, (piece.strip() for piece in text.strip("\"'").split(","))):
+        match = _ENTRY.fullmatch(part)
+        try:
+            number = float(match.group("number")) if match else math.nan
+        except ValueError:
+            number = math.nan
+        if match is None or not math.isfinite(number):
+            raise ValueError(f"'{part}' is no TRES with a number; Slurm writes CPU=1.0")
+        found[match.group("name").strip()] = (number, match.group("suffix").upper())
+    return found
+
+
+def per_unit(resource: str, weight: float, suffix: str) -> float:
+    """A billing weight per unit of rankd's: memory is weighted per MiB there unless a suffix says so, here per byte.
+
+    >>> per_unit("memory", 0.25, "G") * 2**30, per_unit("memory", 0.25, "") * 2**20, per_unit("vcore", 1.0, "")
+    (0.25, 0.25, 1.0)
+    """
+    if resource == MEMORY and not suffix:
+        return weight / _MEBIBYTE
+    return weight / _SUFFIXES[suffix]
