@@ -5,7 +5,7 @@ Taken whole or not at all. A file that is missing means its defaults.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,11 +16,12 @@ from rankd.config.plugin import factor_names
 from rankd.config.priority_class import read_priority_classes
 from rankd.config.queues import read_queues
 from rankd.config.settings import read_settings
+from rankd.core.admission.acl import EVERYONE, parse_acl
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
-from rankd.core.model.queue import Partition
+from rankd.core.model.queue import Partition, walk_queues
 from rankd.core.model.setting import Settings
 
 T = TypeVar("T")
@@ -69,8 +70,21 @@ def load_configuration(directory: Path) -> Configuration:
         associations=tuple(associations),
         classes=tuple(classes),
         groups=accounts.groups,
-        warnings=tuple(queues.warnings),
+        warnings=(*queues.warnings, *_unknown_groups(queues.partitions, accounts.groups)),
     )
+
+
+def _unknown_groups(partitions: tuple[Partition, ...], groups: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
+    """Warnings about groups in access lists and limits that nobody is in."""
+    known = {name for names in groups.values() for name in names}
+    for partition in partitions:
+        for queue in walk_queues(partition.root):
+            named = [name for text in (queue.submitacl, queue.adminacl) for name in sorted(parse_acl(text).groups)]
+            named += [name for limit in queue.limits for name in limit.groups if name != EVERYONE]
+            for name in dict.fromkeys(named):
+                if name not in known:
+                    message = f"{queue.path} names the group '{name}', which accounts.yaml puts nobody in"
+                    yield Problem(file="queues.yaml", path=queue.path, message=message)
 
 
 def _part(directory: Path, name: str, absent: str, read: Callable[[str], T], problems: list[Problem]) -> T | None:

@@ -19,7 +19,7 @@ from rankd.config.plugin import factor_range, is_provided, load_factor, load_nod
 from rankd.config.queues import QueuesRead, read_queue_document
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.check import Range
-from rankd.core.evaluate.document import Document, decode
+from rankd.core.evaluate.document import Document, JobEntry, decode
 from rankd.core.evaluate.evaluate import Surroundings, evaluate
 from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.result import Result, Warned
@@ -74,6 +74,7 @@ class Evaluator:
             scheduling=settings.scheduling if document.scheduling is None else document.scheduling,
             qos=settings.qos if document.qos is None else document.qos,
             associations=list(own.associations) if document.associations is None else document.associations,
+            jobs=[_with_groups(job, own.groups) for job in document.jobs] if own.groups else document.jobs,
         )
 
     def _default_qos(self, document: Document) -> str | None:
@@ -87,6 +88,12 @@ class Evaluator:
         if document.queues is UNSET or bytes(document.queues) == b"null":
             return self._own_queues
         return _read_queues(bytes(document.queues))
+
+
+def _with_groups(job: JobEntry, groups: Mapping[str, tuple[str, ...]]) -> JobEntry:
+    """A job that names no groups has those of its user."""
+    known = groups.get(job.user or "", ())
+    return job if job.groups or not known else msgspec.structs.replace(job, groups=list(known))
 
 
 def _factors(settings: bytes) -> Mapping[str, Factor]:

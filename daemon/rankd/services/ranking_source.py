@@ -21,11 +21,12 @@ from rankd.core.model.association import ROOT, Association
 from rankd.core.model.job import Dependency, Event, State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import VCORE, Resources
+from rankd.core.model.queue import walk_queues
 from rankd.core.ranking.columns import NO_GROUP, IntArray, JobColumns
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.services.application_table import ApplicationTable
-from rankd.store.catalog import Catalog, walk_queues
+from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
 from rankd.store.made_queue import LiveQueues
 from rankd.store.node import read_nodes

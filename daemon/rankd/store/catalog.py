@@ -7,7 +7,7 @@ never reused: a queue or account that is gone stays as a row, marked ``configure
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from sqlalchemy import Connection
@@ -18,7 +18,7 @@ from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.queue_entry import queue_entries
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
-from rankd.core.model.queue import Partition, Queue, with_made
+from rankd.core.model.queue import Partition, Queue, walk_queues, with_made
 from rankd.core.model.setting import Qos
 from rankd.store.priority_class import read_classes, sync_classes
 
@@ -106,13 +106,6 @@ def made_leaves(connection: Connection) -> list[tuple[str, str]]:
 def is_parent(queue: Queue) -> bool:
     """Whether jobs can't be submitted to it."""
     return queue.parent or bool(queue.queues)
-
-
-def walk_queues(queue: Queue) -> Iterator[Queue]:
-    """The queue and all below, parents first."""
-    yield queue
-    for child in queue.queues:
-        yield from walk_queues(child)
 
 
 def _sync_queues(connection: Connection, configuration: Configuration) -> None:

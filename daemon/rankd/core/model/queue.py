@@ -8,7 +8,7 @@ empty mapping is not set.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -75,6 +75,13 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     child_template: ChildTemplate | None = None
     limits: tuple[Limit, ...] = ()
     queues: tuple[Queue, ...] = ()
+
+
+def walk_queues(queue: Queue) -> Iterator[Queue]:
+    """The queue and all below, parents first."""
+    yield queue
+    for child in queue.queues:
+        yield from walk_queues(child)
 
 
 def make_child(parent: Queue, name: str) -> Queue:

@@ -1,0 +1,45 @@
+"""What the files of a configuration directory say about each other."""
+
+import json
+
+import pytest
+
+from rankd.config.configuration import load_configuration
+from rankd.config.evaluation import Evaluator
+
+QUEUES = """
+partitions:
+  - name: default
+    limits: [{groups: [dev, ghosts], maxapplications: 1}]
+    queues:
+      - name: root
+        queues:
+          - {name: a, submitacl: "alice dev", adminacl: " ops,dev"}
+          - {name: b, submitacl: "*", limits: [{groups: [dev, "*"], maxapplications: 1}]}
+"""
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "queues.yaml").write_text(QUEUES)
+    (tmp_path / "accounts.yaml").write_text("groups: [{name: dev, users: [dora]}, {name: ops}]")
+    return tmp_path
+
+
+def test_groups_that_nobody_is_in_are_warned_about(directory):
+    warnings = load_configuration(directory).warnings
+    assert [(found.file, found.path, found.message.split("'")[1]) for found in warnings] == [
+        ("queues.yaml", "root", "ghosts"),
+        ("queues.yaml", "root.a", "ops"),
+    ]
+
+
+def test_the_groups_of_a_configuration_are_those_of_a_documents_jobs_that_name_none(directory):
+    jobs = [
+        {"id": 1, "queue": "root.a", "user": "dora"},
+        {"id": 2, "queue": "root.a", "user": "dora", "groups": ["others"]},
+        {"id": 3, "queue": "root.a", "user": "eve"},
+    ]
+    document = {"now": 1.0, "jobs": jobs, "unknown_association": "zero"}
+    rejected = Evaluator(load_configuration(directory)).evaluate(json.dumps(document).encode()).rejected
+    assert [(found.job, found.code) for found in rejected] == [(2, "queue_access"), (3, "queue_access")]
