@@ -12,12 +12,12 @@ down_revision = "0002"
 branch_labels = None
 depends_on = None
 
-_STATES = """
-UPDATE applications SET state = CASE
-    WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.application_id = applications.id
-        AND j.state IN ('allocated', 'running')) THEN 'running'
-    WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.application_id = applications.id AND j.state = 'pending') THEN 'accepted'
-    ELSE 'completed' END, state_at = created_at"""
+_OF_JOBS = "UPDATE applications SET state = '{}' WHERE id IN (SELECT application_id FROM jobs WHERE state IN ({}))"
+_STATES = (
+    "UPDATE applications SET state = 'completed', state_at = created_at",
+    _OF_JOBS.format("accepted", "'pending'"),
+    _OF_JOBS.format("running", "'allocated', 'running'"),
+)
 
 
 def upgrade() -> None:
@@ -73,7 +73,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("generation", "application_id"),
         sqlite_with_rowid=False,
     )
-    op.execute(_STATES)
+    for statement in _STATES:
+        op.execute(statement)
 
 
 def downgrade() -> None:

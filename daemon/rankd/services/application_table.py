@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.order import Applications
 
-_NEW = "SELECT id, queue_id, name, created_at, revision FROM applications WHERE revision > ? ORDER BY id"
+_NEW = "SELECT id, queue_id, name, created_at, revision FROM applications WHERE revision > ?"
 
 _STATES = """
 SELECT a.id, a.state FROM json_each(?) w JOIN applications a ON a.queue_id = w.value

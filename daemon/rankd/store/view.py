@@ -122,9 +122,9 @@ _GENERATION = """CREATE VIEW generation AS
 SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures FROM generations"""
 
 _QUEUE_PRIORITY = f"""CREATE VIEW queue_priority AS
-WITH running AS (
+WITH running AS MATERIALIZED (
     SELECT l.partition, l.path, count(DISTINCT coalesce(-j.application_id, j.id)) AS applications
-    FROM allocations a JOIN jobs j ON j.allocation_id = a.id JOIN queues l ON l.id = j.queue_id
+    FROM allocations a JOIN jobs j ON j.id = a.job_id JOIN queues l ON l.id = j.queue_id
     WHERE a.ended_at IS NULL GROUP BY l.id)
 SELECT q.path, q.partition, q.policy, q.offset,
     CASE WHEN q.sort_priority THEN 'enabled' ELSE 'disabled' END AS sort_priority, q.sort_policy,

@@ -3,7 +3,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from builder import new_database
 from sqlalchemy import create_engine
@@ -99,3 +101,37 @@ async def test_two_who_upgrade_at_once_make_one_schema(tmp_path):
 def test_migrations_travel_with_rankd():
     assert (shipped("migrations") / "env.py").is_file()
     assert (shipped("config") / "rankd.toml").is_file()
+
+
+def put(connection, table, **given):
+    """A row with these values, and anything where something is needed."""
+    columns = connection.exec_driver_sql(f"PRAGMA table_info({table})").all()
+    rows = [(name, not_null and default is None and not key) for _, name, _, not_null, default, key in columns]
+    needed = {name: 0 for name, is_needed in rows if is_needed}
+    values = {**needed, **given}
+    names, marks = ", ".join(f'"{name}"' for name in values), ", ".join("?" * len(values))
+    connection.exec_driver_sql(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values()))
+
+
+def test_applications_of_an_older_database_get_the_state_that_their_jobs_say():
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")))
+    config.set_main_option("path_separator", "os")
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+        jobs = {"runs": ["running", "pending"], "waits": ["pending", "completed"], "over": ["failed"], "empty": []}
+        for id_, (name, states) in enumerate(jobs.items(), start=1):
+            put(connection, "applications", id=id_, name=name, created_at=5.0)
+            for state in states:
+                put(connection, "jobs", application_id=id_, state=state)
+        put(connection, "jobs", application_id=None, state="running")
+        command.upgrade(config, "0003")
+        found = connection.exec_driver_sql("SELECT name, state, state_at FROM applications").all()
+        command.downgrade(config, "0002")
+    engine.dispose()
+    assert {name: state for name, state, _ in found} == {
+        "runs": "running", "waits": "accepted", "over": "completed", "empty": "completed",
+    }  # fmt: skip
+    assert {at for _, _, at in found} == {5.0}
