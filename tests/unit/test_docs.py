@@ -82,7 +82,7 @@ def setting_keys(kind, prefix=""):
     for field in msgspec.structs.fields(kind):
         path = f"{prefix}{field.name}"
         inner = field.type
-        if path == "qos":
+        if path in ("qos", "adapters"):
             inner = inner.__args__[0]
         if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
             yield from setting_keys(inner, f"{path}.")

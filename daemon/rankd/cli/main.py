@@ -59,6 +59,7 @@ COMMANDS: dict[str, Command] = {
     "evaluate": Command("What if", "evaluate", "everything that would be decided on a state, offline"),
     "dump": Command("What if", "dump", "the live state, as evaluate takes it"),
     "config": Command("What if", "config_command", "check a configuration"),
+    "import": Command("What if", "import_command", "make a configuration of what Slurm's commands print"),
     "node": Command("Administer", "node_command", "drain nodes, and let them take jobs again"),
     "intake": Command("Services", "service", "takes requests and answers them"),
     "prioritizer": Command("Services", "service", "ranks the pending jobs"),

@@ -16,6 +16,8 @@ import yaml
 
 from rankd.config.limit_rule import GROUP_NAME
 from rankd.config.settings import convert
+from rankd.config.yaml_lines import Unreadable
+from rankd.config.yaml_value import load_yaml
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.association import ROOT, Association
 
@@ -64,10 +66,12 @@ def read_accounts(text: str, file: str = FILE) -> AccountsRead:
         ConfigurationError: for what can't be read.
     """
     try:
-        document = convert(yaml.safe_load(text) or {}, _Document, file)
+        document = convert(load_yaml(text) or {}, _Document, file)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise ConfigurationError([Problem(file=file, line=line, path="", message=str(error.problem))]) from None
+    except Unreadable as error:
+        raise ConfigurationError([Problem(file=file, line=error.line, path="", message=error.message)]) from None
     associations = [_user(ROOT, user) for user in document.users]
     for account in document.accounts:
         associations.append(

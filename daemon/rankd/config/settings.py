@@ -39,6 +39,7 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
         *check_weights(settings.priority, factors, file),
         *_check_qos(settings, file),
         *_check_billing(settings.priority, file),
+        *_check_adapters(settings, file),
     ]
     if problems:
         raise ConfigurationError(problems)
@@ -103,6 +104,23 @@ def _check_qos(settings: Settings, file: str) -> list[Problem]:
     if settings.default_qos not in names:
         message = f"'{settings.default_qos}' is no QoS; known: {', '.join(names)}"
         problems.append(Problem(file=file, path="default_qos", message=message))
+    return problems
+
+
+def _check_adapters(settings: Settings, file: str) -> list[Problem]:
+    """Names are unique; a factor is named where, and only where, it is the input, and it has a weight."""
+    problems = []
+    names = [adapter.name for adapter in settings.adapters]
+    for place, adapter in enumerate(settings.adapters):
+        path = f"adapters[{place}]"
+        if adapter.name in names[:place]:
+            problems.append(Problem(file=file, path=f"{path}.name", message=f"'{adapter.name}' is there twice"))
+        if (adapter.factor is None) == (adapter.input == "factor"):
+            message = 'goes with input = "factor" and nothing else: name the factor whose values it gives'
+            problems.append(Problem(file=file, path=f"{path}.factor", message=message))
+        elif adapter.factor is not None and adapter.factor not in settings.priority.weights:
+            message = f"the factor '{adapter.factor}' has no weight, so its values would do nothing; give it one"
+            problems.append(Problem(file=file, path=f"{path}.factor", message=message))
     return problems
 
 

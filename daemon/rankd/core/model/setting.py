@@ -83,6 +83,26 @@ class Qos(_Setting, frozen=True, kw_only=True):
     usage_factor: Annotated[float, Meta(ge=0)] = 1.0
 
 
+OptionValue = str | int | float | bool | list[str] | dict[str, str]
+
+
+class AdapterSettings(_Setting, frozen=True, kw_only=True):
+    """An input from outside: what it gives, which plugin reads it, how often, and within which limits.
+
+    ``columns``: what the input's columns are called there, by rankd's names for them. ``options`` are the plugin's.
+    """
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]
+    input: Literal["associations", "usage", "qos", "groups", "factor"]
+    adapter: str
+    factor: str | None = None
+    period_s: Annotated[float, Meta(ge=0.1)] = 60.0
+    time_limit_s: Positive = 10.0
+    largest_bytes: AtLeastOne = 64 * 2**20
+    columns: dict[str, str] = {}
+    options: dict[str, OptionValue] = {}
+
+
 class Settings(_Setting, frozen=True, kw_only=True):
     """The whole of rankd.toml."""
 
@@ -92,3 +112,4 @@ class Settings(_Setting, frozen=True, kw_only=True):
     node: NodeSettings = NodeSettings()
     default_qos: str = "normal"
     qos: list[Qos] = msgspec.field(default_factory=lambda: [Qos(name="normal")])
+    adapters: list[AdapterSettings] = []

@@ -63,14 +63,14 @@ def parse_config(text: str, reading: Reading) -> SlurmConfig:
     """The settings; everything else about priorities is remarked on, keys about other things are counted."""
     config = _Config(reading)
     lines = list(_logical(text))
-    config.version = next((_version(value) for _, key, value in lines if key == "slurm_version"), None)
+    config.version = next((_version(value) for _, key, value in lines if key.lower() == "slurm_version"), None)
     for number, key, value in lines:
         config.take(number, key, value)
     return config.found()
 
 
 def _logical(text: str) -> Iterator[tuple[int, str, str]]:
-    """Line, key in lower case, value. A partition is one line ``partitionname``, its fields in the value."""
+    """Line, key, value. A partition is one line ``PartitionName``, its fields in the value."""
     pending: tuple[int, str, str] | None = None
     for number, raw in enumerate(text.splitlines(), start=1):
         line = re.sub(r"(?<!\\)#.*", "", raw)
@@ -83,9 +83,9 @@ def _logical(text: str) -> Iterator[tuple[int, str, str]]:
         pending = None
         if match is None:
             continue
-        entry = (number, match.group(1).lower(), match.group(2))
-        if entry[1] == "partitionname":
-            pending = (number, "partitionname", line.strip())
+        entry = (number, match.group(1), match.group(2))
+        if entry[1].lower() == "partitionname":
+            pending = (number, entry[1], line.strip())
         else:
             yield entry
     if pending is not None:
@@ -115,14 +115,15 @@ class _Config:
             "partitionname": self._partition,
         }
 
-    def take(self, line: int, key: str, value: str) -> None:
+    def take(self, line: int, written: str, value: str) -> None:
         self.taken += 1
+        key = written.lower()
         if key in self._known:
             self._known[key](line, value)
         elif key in _WEIGHTS:
-            self._weight(line, key, value)
+            self.weights[_WEIGHTS[key]] = self.reading.amount(line, written, value, 0.0)
         elif _LOOKED_AT.match(key):
-            self._remark(line, key, value)
+            self._remark(line, written, value)
         else:
             self.others += 1
 
@@ -137,13 +138,10 @@ class _Config:
         weights = {name: weight for name, weight in self.weights.items() if weight}
         return SlurmConfig(weights=weights, settings=self.settings, partitions=tuple(self.partitions))
 
-    def _weight(self, line: int, key: str, value: str) -> None:
-        self.weights[_WEIGHTS[key]] = self.reading.amount(line, key, value, 0.0)
-
     def _remark(self, line: int, key: str, value: str) -> None:
-        if value.lower() in NOT_SET or value.lower() in _AS_HERE.get(key, set()):
+        if value.lower() in NOT_SET or value.lower() in _AS_HERE.get(key.lower(), set()):
             return
-        if key == "prioritycalcperiod":
+        if key.lower() == "prioritycalcperiod":
             self.reading.remark(line, f"{key} = {value}: not needed; priorities follow every change within seconds")
         else:
             self.reading.remark(line, f"{key} = {value}: no counterpart")

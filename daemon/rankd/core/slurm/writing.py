@@ -38,12 +38,12 @@ def _settings(conversion: Conversion) -> Iterator[str]:
     values = {"admission.unknown_association": "refuse", **conversion.settings}
     for section in _SECTIONS:
         inside = {key: value for key, value in values.items() if key.rpartition(".")[0] == section}
-        if section == "priority" and conversion.weights:
-            yield from ["", "[priority.weights]", *(f"{_key(k)} = {_number(w)}" for k, w in _ordered(conversion))]
         if inside or (section == "priority.fairshare" and conversion.billing):
             yield from ["", f"[{section}]", *(f"{key.rpartition('.')[2]} = {_toml(v)}" for key, v in inside.items())]
         if section == "priority.fairshare" and conversion.billing:
             yield f"billing = {_table(conversion.billing)}"
+        if section == "priority" and conversion.weights:
+            yield from ["", "[priority.weights]", *(f"{_key(k)} = {_number(w)}" for k, w in _ordered(conversion))]
     for qos in conversion.qos:
         yield from ["", "[[qos]]", f"name = {json.dumps(qos.name)}", f"priority = {qos.priority}"]
         yield f"usage_factor = {_number(qos.usage_factor)}"

@@ -1,0 +1,39 @@
+"""YAML as plain values, by libyaml where it is there: five times faster, which a tree of thousands of users notices.
+
+libyaml overflows its stack on a text that is nested too deeply, so the depth is counted before, on its events, which
+costs no stack and little time.
+"""
+
+from __future__ import annotations
+
+import yaml
+
+from rankd.config.yaml_lines import DEEPEST, Unreadable
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_OPENS = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
+_CLOSES = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
+
+
+def load_yaml(text: str) -> object:
+    """The document's value; nothing is ever constructed from a tag.
+
+    Raises:
+        yaml.MarkedYAMLError: it is no YAML, or more than one document.
+        Unreadable: nested beyond all reason, or with characters that YAML does not have.
+    """
+    try:
+        _check_depth(text)
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - one of the two safe loaders
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise Unreadable(line, f"the character {error.character!r} can't stand in YAML; remove it") from None
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, _OPENS) - isinstance(event, _CLOSES)
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1 if event.start_mark else 0
+            raise Unreadable(line, f"nested more than {DEEPEST} levels deep; flatten it")
