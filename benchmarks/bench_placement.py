@@ -28,15 +28,15 @@ GIB = 2**30
 REPEATS = 5
 
 
-def nodes(n: int, rng: np.random.Generator, filled: float) -> list[Node]:
-    """Nodes of three sizes, every fourth with GPUs; used up to ``filled``, no two by the same amounts."""
+def nodes(n: int, rng: np.random.Generator, filled: float, least: float = 0.0) -> list[Node]:
+    """Nodes of three sizes, some with GPUs; used between ``least`` and ``filled``, no two by the same amounts."""
     made = []
     for place in range(n):
         cores = int(rng.choice([64, 96, 128]))
         capacity = {"vcore": cores * 1000, "memory": cores * 4 * GIB} | ({"gpu": 8} if place % 4 == 0 else {})
         used = {
-            "vcore": int(rng.integers(0, 20)) * 100 + int(capacity["vcore"] * rng.uniform(0, filled)),
-            "memory": int(capacity["memory"] * rng.uniform(0, filled)) + place,
+            "vcore": int(rng.integers(0, 20)) * 100 + int(capacity["vcore"] * rng.uniform(least, filled)),
+            "memory": int(capacity["memory"] * rng.uniform(least, filled)) + place,
             "gpu": int(rng.integers(0, 5)) if place % 4 == 0 else 0,
         }
         used = {kind: min(amount, capacity.get(kind, 0)) for kind, amount in used.items() if amount}
@@ -109,11 +109,8 @@ def problem(
 
 def holds(of: list[Node], n: int, rng: np.random.Generator) -> list[Hold]:
     """So many running jobs, which have all that is used, and end within a day."""
-    chosen = rng.choice(len(of), min(n, len(of)), replace=False)
-    return [
-        Hold(node=of[place].name, resources=of[place].used, ends_at=NOW + float(rng.uniform(60, 86_400)))
-        for place in chosen.tolist()
-    ]
+    ends_at = (NOW + rng.uniform(60, 86_400, n)).tolist()
+    return [Hold(node=node.name, resources=node.used, ends_at=ends_at[place % n]) for place, node in enumerate(of)]
 
 
 def timed(run: Callable[[], CycleOutcome], repeats: int = REPEATS) -> tuple[float, CycleOutcome]:
@@ -157,7 +154,7 @@ def full_cluster() -> dict[str, object]:
 
 def backfill() -> dict[str, object]:
     rng = np.random.default_rng(9)
-    of = nodes(5_000, rng, 0.98)
+    of = nodes(5_000, rng, 1.0, 0.9)
     given = problem(
         100_000,
         200,

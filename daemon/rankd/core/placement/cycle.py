@@ -172,27 +172,30 @@ class _Cycle:
         finder = self.finders.get(key)
         if finder is None:
             self.index = self.index or NodeIndex(self.table)
-            demand, limit_s = case.demand, case.limit_s
-
-            def refused(row: int) -> bool:
-                return row in self.timeline.refused(demand, limit_s)
-
-            finder = self.finders[key] = Finder(self.index, demand, refused if case.finds_reserved else None)
+            limit_s, timeline = case.limit_s, self.timeline
+            kept = (lambda: timeline.kept(limit_s)) if case.finds_reserved else None
+            finder = self.finders[key] = Finder(self.index, case.demand, kept)
         case.finder = finder
         return finder
 
     def _free_now(self, case: _Case) -> list[int]:
         """Rows with room that is not reserved, in the nodes' order; no more than can be used."""
-        fits = self._not_reserved(case, self.table.fitting(case.demand))
-        if int(np.count_nonzero(fits)) < case.shape.min_nodes:
+        fits = self.table.fitting(case.demand)
+        if np.count_nonzero(fits) < case.shape.min_nodes:
+            return []
+        fits &= ~self._kept_from(case, fits)
+        if np.count_nonzero(fits) < case.shape.min_nodes:
             return []
         return self.table.best(fits, len(fits) if case.shape.exclusive else case.shape.nodes)
 
-    def _not_reserved(self, case: _Case, fits: BoolArray) -> BoolArray:
-        refused = self.timeline.refused(case.demand, case.limit_s)
-        if refused:
-            fits[list(refused)] = False
-        return fits
+    def _kept_from(self, case: _Case, fits: BoolArray) -> BoolArray:
+        """Those of the nodes that have room where it is kept for reservations."""
+        kept = self.timeline.kept(case.limit_s)
+        refused = np.zeros(len(fits), dtype=bool)
+        if kept is not None:
+            rows = np.flatnonzero(fits)
+            refused[rows] = ~kept.allows(rows, case.demand)
+        return refused
 
     def _pick(self, case: _Case, rows: list[int]) -> list[int]:
         """The first rows that stay within the quotas, up to ``nodes`` of them; none if these are too few."""
@@ -243,14 +246,14 @@ class _Cycle:
     def _why_none(self, case: _Case) -> Reason:
         if case.demand.n_able < case.shape.min_nodes:
             return not_able(case.shape, case.demand.n_able, self.table)
-        n_free = 0
+        n_free, fits = 0, case.demand.able
         if not (case.demand.least > self.largest).any():
             fits = self.table.fitting(case.demand)
             n_free = int(np.count_nonzero(fits))
         if n_free >= case.shape.min_nodes:
-            refused = sorted(self.timeline.refused(case.demand, case.limit_s))
-            first = next((row for row in refused if fits[row]), None)
-            if first is not None:
+            refused = np.flatnonzero(self._kept_from(case, fits))
+            if len(refused):
+                first = int(refused[0])
                 return reserved(self.timeline.promised_to(first), self.table.nodes[first].name)
         return lacking(case.shape, n_free, case.demand, self.largest, self.table, self.problem.backfill)
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rankd.core.placement.node_table import Demand, NodeTable
+from rankd.core.placement.node_table import Demand, NodeTable, rows_fitting
+from rankd.core.placement.timeline import Kept
 
 BLOCK = 128
 """Nodes whose free amounts are compared at once."""
@@ -67,13 +68,13 @@ class NodeIndex:
 
 
 class Finder:
-    """The nodes that a demand fits, best first. ``refused`` says of a node for ever that it is not to be used."""
+    """The nodes that a demand fits, best first. ``kept`` says what reservations leave to it."""
 
-    def __init__(self, index: NodeIndex, demand: Demand, refused: Callable[[int], bool] | None = None) -> None:
+    def __init__(self, index: NodeIndex, demand: Demand, kept: Callable[[], Kept | None] | None = None) -> None:
         self._index = index
         self._demand = demand
-        self._refused = refused
-        self._out: set[int] = set()
+        self._ask = kept
+        self._kept: Kept | None = None
         self._all_able = demand.n_able == int(np.count_nonzero(index.table.up))
         self._n_layout = 0
 
@@ -82,31 +83,32 @@ class Finder:
         index = self._index
         self._n_layout = index.n_layouts
         self._fitting: list[int] = []
-        self._blocks: list[int] = np.flatnonzero((index.largest >= self._demand.least).all(axis=1)).tolist()
+        self._blocks: list[int] = np.flatnonzero(rows_fitting(index.largest, self._demand)).tolist()
         self._blocks.reverse()
 
     def best(self) -> int | None:
         """The first node by key and name; None: nothing fits, now and for the rest of the cycle."""
-        while (row := self._first()) is not None:
-            if self._refused is None or (row not in self._out and not self._refused(row)):
-                return row
-            self._out.add(row)
-        return None
-
-    def _first(self) -> int | None:
         if self._n_layout != self._index.n_layouts:
             self._begin()
+        if self._ask is not None:
+            self._take_kept(self._ask())
         laid = self._first_laid()
         return self._first_changed(laid) if self._index.slots else laid
 
+    def _take_kept(self, kept: Kept | None) -> None:
+        """Drop what was reserved since."""
+        before, self._kept = self._kept, kept
+        if kept is not None and self._fitting and (before is None or before.version != kept.version):
+            rows = np.array(self._fitting)
+            self._fitting = rows[kept.allows(rows, self._demand)].tolist()
+
     def _first_laid(self) -> int | None:
         """The first node of the layout that fits and has not changed."""
-        changed, fitting, out = self._index.slots, self._fitting, self._out
+        changed, fitting = self._index.slots, self._fitting
         while True:
             while fitting:
-                row = fitting[-1]
-                if row not in changed and row not in out:
-                    return row
+                if fitting[-1] not in changed:
+                    return fitting[-1]
                 fitting.pop()
             if not self._blocks:
                 return None
@@ -116,10 +118,12 @@ class Finder:
         """Rows of a block that fit and have not changed, the first last."""
         index, of = self._index, slice(block * BLOCK, (block + 1) * BLOCK)
         rows = index.rows[of]
-        fits = (index.free[of] >= self._demand.least).all(axis=1)
+        fits = rows_fitting(index.free[of], self._demand)
         fits &= ~index.is_changed[rows]
         if not self._all_able:
             fits &= self._demand.able[rows]
+        if self._kept is not None:
+            fits &= self._kept.allows(rows, self._demand)
         fitting: list[int] = rows[fits][::-1].tolist()
         return fitting
 
@@ -128,11 +132,11 @@ class Finder:
         index, demand = self._index, self._demand
         n_changed = len(index.slots)
         rows, keys = index.changed_rows[:n_changed], index.changed_keys[:n_changed]
-        fits = (index.changed_free[:n_changed] >= demand.least).all(axis=1)
+        fits = rows_fitting(index.changed_free[:n_changed], demand)
         if not self._all_able:
             fits &= demand.able[rows]
-        if self._out:
-            fits &= ~np.isin(rows, list(self._out))
+        if self._kept is not None:
+            fits &= self._kept.allows(rows, demand)
         slots = np.flatnonzero(fits)
         if not len(slots):
             return laid

@@ -226,7 +226,7 @@ class NodeTable:
 
     def fitting(self, demand: Demand) -> BoolArray:
         """Which nodes have room now."""
-        return demand.able & (self.free >= demand.least).all(axis=1)
+        return demand.able & rows_fitting(self.free, demand)
 
     def best(self, which: BoolArray, most: int) -> list[int]:
         """The first so many of these rows in the nodes' order."""
@@ -257,6 +257,15 @@ class NodeTable:
         """Names of the nodes that are up with their utilisation, the first to be chosen first."""
         utilisation = self.utilisation()
         return [(self.nodes[row].name, float(utilisation[row])) for row in self.best(self.up, len(self.nodes))]
+
+
+def rows_fitting(free: IntArray, demand: Demand) -> BoolArray:
+    """Which rows have enough free, int64 (n, n_types + 1) to bool (n,): a comparison per type that is asked for."""
+    fits: BoolArray | None = None
+    for column, amount in demand.pairs:
+        enough = free[:, column] >= amount
+        fits = enough if fits is None else fits & enough
+    return np.ones(len(free), dtype=bool) if fits is None else fits
 
 
 def totals(nodes: Iterable[Node]) -> Resources:

@@ -16,15 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankd.core.placement.node_table import Demand, NodeTable
-from rankd.core.ranking.columns import FloatArray, IntArray
+from rankd.core.placement.node_table import Demand, NodeTable, rows_fitting
+from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
-_Event = tuple[int, float, IntArray]
-"""A node's row, an instant, and what is added to its free amounts then."""
+_UNKEPT = np.iinfo(np.int64).max
 
 
 class _Steps(NamedTuple):
-    """Steps (n,): rows, when each begins and ends, and free amounts (n, n_types + 1)."""
+    """Steps (n,): rows, when each begins and ends, and free amounts (n_types + 1, n)."""
 
     rows: IntArray
     begins: FloatArray
@@ -33,7 +32,7 @@ class _Steps(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """When a demand fits a node, longest runs first begun: ``begins`` to ``ends`` float64 (n,), ``rows``."""
+    """When a demand fits a node for long enough: ``begins`` to ``ends`` float64 (n,), ``rows``."""
 
     rows: IntArray
     begins: FloatArray
@@ -55,6 +54,31 @@ class Windows(NamedTuple):
         return order
 
 
+class Kept(NamedTuple):
+    """What is not kept for reservations of each node, for jobs up to a limit: int64 (n_nodes, n_types + 1).
+
+    The same ``version`` means that no reservation has been made since.
+    """
+
+    version: int
+    free: IntArray
+
+    def allows(self, rows: IntArray, demand: Demand) -> BoolArray:
+        """Which of these rows the demand may use."""
+        return rows_fitting(self.free[rows], demand)
+
+
+class _Horizon:
+    """The least free of each reserved node up to an instant; brought up to date with the log of starts."""
+
+    __slots__ = ("free", "n_logged", "until")
+
+    def __init__(self, until: float, free: IntArray, n_logged: int) -> None:
+        self.until = until
+        self.free = free
+        self.n_logged = n_logged
+
+
 class Timeline:
     """The future of a table's nodes. :meth:`start` and :meth:`reserve` say what the cycle decides."""
 
@@ -62,19 +86,21 @@ class Timeline:
         self._table = table
         self._now = now
         self._is_built = False
-        self._begun: list[_Event] = []
-        self._new: list[_Event] = []
+        self._begun: list[tuple[int, float, IntArray]] = []
+        self._new: dict[int, list[tuple[float, IntArray]]] = {}
         self._steps: _Steps | None = None
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
         self._promised: dict[int, int] = {}
         self._has_endless_reservation = False
-        self._refusals: dict[tuple[int, float], tuple[int, frozenset[int]]] = {}
         self._version = 0
+        self._starts_at: list[float] = []
+        self._horizons: dict[int, _Horizon] = {}
+        self._log: list[tuple[int, float, IntArray]] = []
 
     @property
     def has_reservations(self) -> bool:
         """Whether anything is reserved."""
-        return bool(self._promised)
+        return self._version > 0
 
     def promised_to(self, row: int) -> int | None:
         """The job that a node was reserved for last."""
@@ -82,29 +108,35 @@ class Timeline:
 
     def start(self, rows: Sequence[int], demand: Demand, limit_s: float) -> None:
         """A job starts now on these nodes; the table knows it already."""
+        ends_at = self._now + limit_s
         for row in rows:
             vector = self._taken(row, demand)
             if not self._is_built:
-                self._begun.append((row, self._now + limit_s, vector))
+                self._begun.append((row, ends_at, vector))
                 continue
-            self._new.append((row, self._now, -vector))
-            self._new.append((row, self._now + limit_s, vector))
+            self._add(row, self._now, ends_at, vector)
             if self._reserved[row]:
-                self._version += 1
+                self._log.append((row, ends_at, vector))
 
     def reserve(self, job: int, rows: Sequence[int], demand: Demand, at: float, limit_s: float) -> None:
         """A job is promised these nodes from an instant on, for its limit."""
         for row in rows:
-            vector = self._taken(row, demand)
-            self._new.append((row, at, -vector))
-            self._new.append((row, at + limit_s, vector))
+            self._add(row, at, at + limit_s, self._taken(row, demand))
             self._reserved[row] = True
             self._promised[row] = job
         self._has_endless_reservation |= limit_s == math.inf
         self._version += 1
+        self._starts_at = sorted({*self._starts_at, at})
+        self._horizons.clear()
 
     def _taken(self, row: int, demand: Demand) -> IntArray:
         return self._table.capacity[row] if demand.shape.exclusive else demand.vector
+
+    def _add(self, row: int, begins: float, ends: float, vector: IntArray) -> None:
+        events = self._new.setdefault(row, [])
+        events.append((begins, -vector))
+        if ends < math.inf:
+            events.append((ends, vector))
 
     def ever_free(self) -> IntArray:
         """The most of each column that any node will have free at any time, int64 (n_types + 1,); now included.
@@ -122,11 +154,11 @@ class Timeline:
     def windows(self, demand: Demand, limit_s: float, least: int) -> Windows | None:
         """When the demand fits which nodes for so long; None if never on at ``least`` so many at once."""
         steps = self._up_to_date()
-        finally_ = np.flatnonzero(steps.ends == math.inf)
-        able = demand.able[steps.rows[finally_]] & (steps.free[finally_] >= demand.least).all(axis=1)
-        if np.count_nonzero(able) < least and not self._has_endless_reservation:
+        fits = demand.able[steps.rows]
+        for column, amount in demand.pairs:
+            fits &= steps.free[column] >= amount
+        if np.count_nonzero(fits & (steps.ends == math.inf)) < least and not self._has_endless_reservation:
             return None  # what is free only grows, but for reservations
-        fits = demand.able[steps.rows] & (steps.free >= demand.least).all(axis=1)
         same = steps.rows[1:] == steps.rows[:-1]
         begins = np.flatnonzero(fits & ~np.concatenate([[False], same & fits[:-1]]))
         ends = np.flatnonzero(fits & ~np.concatenate([same & fits[1:], [False]]))
@@ -134,22 +166,52 @@ class Timeline:
         begins, ends = begins[long_enough], ends[long_enough]
         return Windows(steps.rows[begins], steps.begins[begins], steps.ends[ends], limit_s)
 
-    def refused(self, demand: Demand, limit_s: float) -> frozenset[int]:
-        """Rows where a job that starts now, for so long, would take room that is reserved."""
-        key = (id(demand), limit_s)
-        version, rows = self._refusals.get(key, (-1, frozenset()))
-        if version != self._version:
-            rows = self._refused(demand, limit_s)
-            self._refusals[key] = (self._version, rows)
-        return rows
+    def kept(self, limit_s: float) -> Kept | None:
+        """What a job that starts now, for so long, may use of each node; None if no reservation begins meanwhile.
 
-    def _refused(self, demand: Demand, limit_s: float) -> frozenset[int]:
-        if not self._promised:
-            return frozenset()
+        Limits between which no reservation begins are of one kind: free amounts only fall where one begins.
+        """
+        n_begun = int(np.searchsorted(self._starts_at, self._now + limit_s, side="left"))
+        if n_begun == 0:
+            return None
+        horizon = self._horizons.get(n_begun)
+        if horizon is None:
+            until = self._starts_at[n_begun - 1]
+            horizon = self._horizons[n_begun] = _Horizon(until, self._least_until(until), len(self._log))
+        elif horizon.n_logged < len(self._log):
+            self._catch_up(horizon)
+        return Kept(self._version, horizon.free)
+
+    def _least_until(self, until: float) -> IntArray:
+        """The least free of each reserved node in steps that begin up to an instant; of others any amount."""
         steps = self._up_to_date()
-        which = np.flatnonzero(self._reserved[steps.rows] & (steps.begins < self._now + limit_s))
-        lacks = ~(steps.free[which] >= demand.least).all(axis=1)
-        return frozenset(steps.rows[which[lacks]].tolist())
+        which = np.flatnonzero(self._reserved[steps.rows] & (steps.begins <= until))
+        rows = steps.rows[which]
+        least = np.full(self._table.free.shape, _UNKEPT)
+        if len(rows):
+            firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+            least[rows[firsts]] = np.minimum.reduceat(steps.free[:, which], firsts, axis=1).T
+        return least
+
+    def _catch_up(self, horizon: _Horizon) -> None:
+        """Take in starts on reserved nodes: those that last beyond the horizon take from it, others are summed up."""
+        for row, ends_at, vector in self._log[horizon.n_logged :]:
+            if ends_at > horizon.until:
+                horizon.free[row] -= vector
+            else:
+                horizon.free[row] = self._least_of(row, horizon.until)
+        horizon.n_logged = len(self._log)
+
+    def _least_of(self, row: int, until: float) -> IntArray:
+        begin, end = np.searchsorted(self._rows, [row, row + 1])
+        new = self._new.get(row, [])
+        times = np.concatenate([self._times[begin:end], [at for at, _ in new]])
+        amounts = np.concatenate([self._amounts[:, begin:end].T, *(vector[np.newaxis] for _, vector in new)])
+        order = np.argsort(times, kind="stable")
+        times, sums = times[order], np.cumsum(amounts[order], axis=0)
+        steps = np.append(times[1:] > times[:-1], [True]) & (times <= until)
+        least: IntArray = sums[steps].min(axis=0)
+        return least
 
     def _up_to_date(self) -> _Steps:
         """The steps with everything in them that was started and reserved."""
@@ -173,36 +235,38 @@ class Timeline:
         times = np.concatenate([first, ends, np.array([at for _, at, _ in begun], dtype=np.float64)])
         amounts = np.concatenate([table.free[up], held.vectors[coming], vectors])
         order = np.lexsort((times, rows))
-        self._rows, self._times, self._amounts = rows[order], np.maximum(times[order], now), amounts[order]
+        self._rows, self._times = rows[order], np.maximum(times[order], now)
+        self._amounts = np.ascontiguousarray(amounts[order].T)
         self._is_built = True
 
     def _insert(self) -> None:
-        new = [event for event in self._new if event[1] < math.inf]
-        self._new = []
+        """Put new events behind those of their node and instant that are there."""
+        new = [(row, at, vector) for row in sorted(self._new) for at, vector in sorted(self._new[row], key=_instant)]
+        self._new = {}
         if not new:
             return
-        rows = np.array([row for row, _, _ in new], dtype=np.int64)
-        times = np.array([at for _, at, _ in new])
-        amounts = np.array([vector for _, _, vector in new])
-        order = np.lexsort((times, rows))
-        rows, times, amounts = rows[order], times[order], amounts[order]
-        begins, ends = np.searchsorted(self._rows, [rows, rows + 1])
-        places = [
-            begin + int(np.searchsorted(self._times[begin:end], at, side="right"))
-            for begin, end, at in zip(begins.tolist(), ends.tolist(), times.tolist(), strict=True)
-        ]
+        rows, times = np.array([row for row, _, _ in new]), np.array([at for _, at, _ in new])
+        # complex numbers compare by real part, then by imaginary part
+        places = np.searchsorted(self._rows + 1j * self._times, rows + 1j * times, side="right")
         self._rows = np.insert(self._rows, places, rows)
         self._times = np.insert(self._times, places, times)
-        self._amounts = np.insert(self._amounts, places, amounts, axis=0)
+        vectors = np.array([vector for _, _, vector in new]).T
+        self._amounts = np.stack(
+            [np.insert(own, places, added) for own, added in zip(self._amounts, vectors, strict=True)]
+        )
 
     def _step(self) -> _Steps:
         """Sums along each node's events; of several at an instant the last counts."""
         rows, times = self._rows, self._times
-        sums = np.cumsum(self._amounts, axis=0)  # may wrap around 64 bits, and back in the difference
+        sums = np.cumsum(self._amounts, axis=1)  # may wrap around 64 bits, and back in the difference
         firsts = np.flatnonzero(np.diff(rows, prepend=-1))
-        before = np.repeat(sums[firsts] - self._amounts[firsts], np.diff(firsts, append=len(rows)), axis=0)
-        free = sums - before
-        ends = np.concatenate([times[1:], [math.inf]]) if len(times) else times
-        ends[np.flatnonzero(np.diff(rows, append=-1))] = math.inf
-        keep = ends > times
-        return _Steps(rows[keep], times[keep], ends[keep], free[keep])
+        lengths = np.diff(firsts, append=len(rows))
+        free = sums - np.repeat(sums[:, firsts] - self._amounts[:, firsts], lengths, axis=1)
+        ends = np.append(times[1:], [math.inf]) if len(times) else times
+        ends[firsts[1:] - 1] = math.inf
+        keep = np.flatnonzero(ends > times)
+        return _Steps(rows[keep], times[keep], ends[keep], free[:, keep])
+
+
+def _instant(event: tuple[float, IntArray]) -> float:
+    return event[0]
