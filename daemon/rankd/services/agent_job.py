@@ -7,6 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 
 import msgspec
 
@@ -27,6 +28,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     state: AgentState
     groups: ControlGroups
+    threads: Executor
     tell: Callable[[Report], None]
 
 
@@ -38,47 +40,62 @@ class JobRun:
         self._around = around
         self._group: JobGroup = around.groups.group(str(order.allocation), order.plan.limits)
         self._cause: str | None = None
+        self._grace_s = order.grace_s
         self._process: Process | None = None
         self._started_at: float | None = None
         self._started_clock = 0.0
         self._kill: asyncio.TimerHandle | None = None
 
-    def start(self) -> Report | None:
-        """Spawn it, record it and tell; an end report if it could not be started.
+    @property
+    def allocation(self) -> int:
+        """Under which it runs."""
+        return self._order.allocation
 
-        Raises:
-            FileExistsError: it was started before.
-        """
-        with self._around.state.marker(self._order.allocation) as mark:
-            started = launch(self._order.plan, self._group)
-            if isinstance(started, StartFailure):
-                log.info("job %d can't be started: %s", self._order.job, started.message)
-                failure = {"exit_status": started.exit_status, "message": started.message}
-                return self._finished(cause="start_failed", **failure)
-            mark(started.record)
-        self._process = started
-        self._started_at, self._started_clock = started.record.started_at, time.monotonic()
-        self._around.tell(self.started())
-        return None
-
-    def started(self) -> Report:
-        """The start report of what runs."""
-        return self._report(kind="started", at=self._started_at)
+    def started(self) -> Report | None:
+        """The start report, once it runs."""
+        return None if self._started_at is None else self._report(kind="started", at=self._started_at)
 
     def end(self, cause: str, grace_s: float) -> None:
         """TERM to all of its processes, and KILL after the grace; the first cause counts."""
-        if self._cause is not None or self._process is None:
+        if self._cause is not None:
             return
-        self._cause = cause
-        self._process.signal_group(signal.SIGTERM)
-        self._kill = asyncio.get_running_loop().call_later(grace_s, self._process.signal_group, signal.SIGKILL)
+        self._cause, self._grace_s = cause, grace_s
+        if self._process:
+            self._terminate(self._process)
 
-    async def attend(self) -> Report:
-        """Wait for the end of what :meth:`start` has started; returns the end report, which is on disk by then."""
-        if self._process is None:
-            raise RuntimeError("nothing was started")
-        process, limit_s = self._process, self._order.time_limit_s
+    def _terminate(self, process: Process) -> None:
+        process.signal_group(signal.SIGTERM)
+        self._kill = asyncio.get_running_loop().call_later(self._grace_s, process.signal_group, signal.SIGKILL)
+
+    async def run(self) -> Report:
+        """Start it, tell that, wait; the end report.
+
+        Raises:
+            FileExistsError, FileNotFoundError: it was started before, or never claimed.
+        """
         loop = asyncio.get_running_loop()
+        started = await loop.run_in_executor(self._around.threads, self._launch)
+        if isinstance(started, StartFailure):
+            log.info("job %d can't be started: %s", self._order.job, started.message)
+            return self._finished(cause="start_failed", exit_status=started.exit_status, message=started.message)
+        self._started_at, self._started_clock = started.record.started_at, time.monotonic()
+        self._around.tell(self._report(kind="started", at=self._started_at))
+        return await self._attend(started)
+
+    def _launch(self) -> Process | StartFailure:
+        """In a thread: spawn and record."""
+        with self._around.state.marker(self._order.allocation) as mark:
+            started = launch(self._order.plan, self._group)
+            if isinstance(started, Process):
+                mark(started.record)
+            return started
+
+    async def _attend(self, process: Process) -> Report:
+        """From the spawn until the leader has ended; if it was told to end: its whole group, or the grace is over."""
+        self._process, limit_s = process, self._order.time_limit_s
+        loop = asyncio.get_running_loop()
+        if self._cause is not None:
+            self._terminate(process)
         limit = None if limit_s is None else loop.call_later(limit_s, self.end, "timeout", self._order.grace_s)
         await process.exited()
         if limit:
@@ -93,7 +110,8 @@ class JobRun:
     async def _until_alone(self, process: Process, deadline: float) -> None:
         """Let the rest of the group finish what it does on TERM; nothing tells when a group is empty."""
         loop = asyncio.get_running_loop()
-        while loop.time() < deadline and process.has_company():  # noqa: ASYNC110 - as said
+        threads = self._around.threads
+        while loop.time() < deadline and await loop.run_in_executor(threads, process.has_company):  # noqa: ASYNC110 - as said
             await asyncio.sleep(COMPANY_CHECK_S)
 
     def _reaped(self, ended: Ended) -> Report:

@@ -28,6 +28,11 @@ class Planner:
             output_dir.mkdir(parents=True, exist_ok=True)
             output_dir.chmod(EVERYBODYS)
 
+    @property
+    def as_users(self) -> bool:
+        """Whether jobs run as their users."""
+        return self._run_as.mode == SUBMITTER
+
     def plan(self, start: StartJob) -> Launch:
         """How to start a job.
 

@@ -1,4 +1,4 @@
-"""One job's process: files, spawn, signals, end. Blocks briefly; called by the keeper, which has one thread.
+"""One job's process: files, spawn, signals, end. Blocks briefly; the keeper calls it in threads.
 
 ``subprocess`` uses vfork here where the job is not another user's (no ``preexec_fn``), measured several times faster
 than uvloop's spawn. The job is a session of its own, so one signal reaches all of its processes. Until
@@ -8,6 +8,7 @@ than uvloop's spawn. The job is a session of its own, so one signal reaches all 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -123,20 +124,30 @@ def _fulfil(future: asyncio.Future[None]) -> None:
 def launch(plan: Launch, group: JobGroup) -> Process | StartFailure:
     """Start a command in a control group; parent directories of its output files are made.
 
-    Directories are entered and files opened as the job's user, who may do what root may not (and the reverse).
+    Directories are entered and files opened as the job's user, who may do what root may not (and the reverse). With a
+    user's identity, one thread at a time: rights and the working directory are the whole process's.
     """
     with ExitStack() as files:
-        files.callback(os.chdir, "/")
         try:
+            group.make()
             with _acting_as(plan.identity):
-                os.chdir(plan.cwd)
+                _enter(plan, files)
                 stdin, stdout, stderr = _open_files(plan, files)
-            with group.inside():
-                started = _spawn(plan, stdin, stdout, stderr)
+            started = _spawn(plan, stdin, stdout, stderr)
         except OSError as error:
             return StartFailure(NOT_EXECUTABLE, _why(plan, error))
-    group.limit()
+    if isinstance(started, Process):
+        group.take(started.pid)
     return started
+
+
+def _enter(plan: Launch, files: ExitStack) -> None:
+    """See that the working directory is there; with a user's rights, go there, since root may not on every server."""
+    if plan.identity:
+        files.callback(os.chdir, "/")
+        os.chdir(plan.cwd)
+    elif not Path(plan.cwd).is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plan.cwd)
 
 
 def _why(plan: Launch, error: OSError) -> str:
@@ -149,7 +160,7 @@ def _why(plan: Launch, error: OSError) -> str:
 
 @contextmanager
 def _acting_as(identity: Identity | None) -> Iterator[None]:
-    """With a user's rights; one thread only, since they are the whole process's."""
+    """With a user's rights."""
     if identity is None:
         yield
         return
@@ -172,6 +183,7 @@ def _spawn(plan: Launch, stdin: int, stdout: int, stderr: int) -> Process | Star
         popen = subprocess.Popen(  # noqa: S603 - running users' commands is what an agent is for
             plan.command,
             env=plan.environment,
+            cwd=None if user else plan.cwd,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

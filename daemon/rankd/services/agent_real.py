@@ -52,25 +52,26 @@ class RealNode:
         self._reporter = reporter
         self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
         self._ledger: Ledger[int] = Ledger()
-        self._link = KeeperLink(state.root, self._happened, self._lose_all)
+        self._link = KeeperLink(state.root, self._happened, self._lose_all, as_users=planner.as_users)
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over what runs, and report everything that ended unreported."""
         hello = await self._link.connect()
         log.info("%s", hello.limits)
         leftovers = await self._in_thread(self._state.scan)
-        running = {report.allocation: report for report in hello.running}
+        running = frozenset(hello.running)
         unwritten = {report.allocation: report for report in hello.unwritten}
         lost = []
         for leftover in leftovers:
             entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job, leftover.claim.sequence)
             if entry.key in running:
                 self._watch(entry)
-                self._report(running[entry.key])
             elif ended := leftover.ended or unwritten.get(entry.key):
                 self._ended(entry, ended)
             else:
                 lost.append((entry, leftover))
+        for report in hello.started:
+            self._report(report)
         log.info("%d jobs of an earlier agent run on, %d are lost", len(running), len(lost))
         await self._lose(lost)
         group.create_task(self._link.run())

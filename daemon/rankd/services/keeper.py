@@ -3,9 +3,9 @@
 A process of its own, started by the first agent of a state directory. It spawns what the agent asks for, enforces
 time limits, and writes every end into the state directory before it tells it; so an agent that was killed finds its
 jobs running, or their ends. It ends with its last job once no agent is connected. Should it be killed, its jobs are
-lost: the agent ends them and reports that. One thread: it takes on users' rights while it opens their files.
+lost: the agent ends them and reports that.
 
-Run as ``python -m rankd.services.keeper STATE LISTENING_DESCRIPTOR``.
+Run as ``python -m rankd.services.keeper STATE LISTENING_DESCRIPTOR [users]``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import signal
 import socket
 import sys
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -25,11 +26,12 @@ import msgspec
 from rankd.services.agent_cgroup import ControlGroups
 from rankd.services.agent_job import JobRun, Surroundings
 from rankd.services.agent_state import AgentState
-from rankd.services.keeper_message import LONGEST_LINE, EndJob, Happened, Hello, KeepJob, line, read_ask
+from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, EndJob, Happened, Hello, line, read_ask
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.keeper")
 
+THREADS = 4
 CLEAN_S = 1.0
 FIRST_AGENT_S = 60.0
 """So long it waits for the agent that has started it."""
@@ -38,10 +40,10 @@ FIRST_AGENT_S = 60.0
 class Keeper:
     """The jobs, and the one connection at a time to an agent."""
 
-    def __init__(self, state: AgentState, groups: ControlGroups) -> None:
+    def __init__(self, state: AgentState, groups: ControlGroups, threads: Executor) -> None:
         self.idle = asyncio.Event()
         self._groups = groups
-        self._around = Surroundings(state=state, groups=groups, tell=self._tell)
+        self._around = Surroundings(state=state, groups=groups, threads=threads, tell=self._tell)
         self._runs: dict[int, JobRun] = {}
         self._unwritten: list[Report] = []
         self._agent: asyncio.StreamWriter | None = None
@@ -74,8 +76,13 @@ class Keeper:
         if self._agent is not None:
             self._agent.close()
         self._agent = writer
-        running = [run.started() for run in self._runs.values()]
-        hello = Hello(pid=os.getpid(), running=running, unwritten=self._unwritten, limits=self._groups.statement)
+        hello = Hello(
+            pid=os.getpid(),
+            running=list(self._runs),
+            started=[report for run in self._runs.values() if (report := run.started())],
+            unwritten=self._unwritten,
+            limits=self._groups.statement,
+        )
         self._unwritten = []
         writer.write(line(hello))
         with suppress(OSError):
@@ -93,28 +100,19 @@ class Keeper:
         except msgspec.MsgspecError as error:  # torn: its agent was killed as it wrote
             log.warning("can't read what the agent asks: %s", error)
             return
-        if isinstance(ask, KeepJob):
-            self._keep(ask, group)
-        elif run := self._runs.get(ask.allocation):
-            _end(run, ask)
+        if isinstance(ask, EndJob):
+            if run := self._runs.get(ask.allocation):
+                run.end(ask.cause, ask.grace_s)
+        elif ask.allocation not in self._runs:
+            self._runs[ask.allocation] = JobRun(ask, self._around)
+            group.create_task(self._keep(self._runs[ask.allocation]))
 
-    def _keep(self, order: KeepJob, group: asyncio.TaskGroup) -> None:
-        run = JobRun(order, self._around)
+    async def _keep(self, run: JobRun) -> None:
         try:
-            failed = run.start()
+            self._write_end(await run.run())
         except (FileExistsError, FileNotFoundError) as error:
-            log.warning("allocation %d is not started (again): %s", order.allocation, error)
-            return
-        if failed:
-            self._write_end(failed)
-            return
-        self._runs[order.allocation] = run
-        group.create_task(self._attend(order.allocation, run))
-
-    async def _attend(self, allocation: int, run: JobRun) -> None:
-        report = await run.attend()
-        self._write_end(report)
-        del self._runs[allocation]
+            log.warning("allocation %d is not started (again): %s", run.allocation, error)
+        del self._runs[run.allocation]
         self._rest()
 
     def _write_end(self, report: Report) -> None:
@@ -130,10 +128,6 @@ class Keeper:
     def _tell(self, report: Report) -> None:
         if self._agent is not None:
             self._agent.write(line(Happened(report=report)))
-
-
-def _end(run: JobRun, ask: EndJob) -> None:
-    run.end(ask.cause, ask.grace_s)
 
 
 def tag_of(state: Path) -> str:
@@ -152,7 +146,9 @@ def main(arguments: list[str]) -> int:
     groups = ControlGroups(tag_of(state.root))
 
     async def run() -> None:
-        await Keeper(state, groups).serve(keeper_socket)
+        # taking on another user's rights is the whole process's: then one at a time
+        with ThreadPoolExecutor(1 if os.geteuid() == 0 and arguments[2:] == [AS_USERS] else THREADS) as threads:
+            await Keeper(state, groups, threads).serve(keeper_socket)
 
     asyncio.run(run())
     return 0

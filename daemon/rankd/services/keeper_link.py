@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rankd.core.errors import Unavailable
-from rankd.services.keeper_message import LONGEST_LINE, SOCKET, Ask, Happened, Hello, line, read_tell
+from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, SOCKET, Ask, Happened, Hello, line, read_tell
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.agent")
@@ -28,10 +28,16 @@ class KeeperLink:
     """One connection at a time. ``up`` is set while it can be asked; ``on_lost`` ends what a lost keeper held."""
 
     def __init__(
-        self, state: Path, on_report: Callable[[Report], None], on_lost: Callable[[], Awaitable[None]]
+        self,
+        state: Path,
+        on_report: Callable[[Report], None],
+        on_lost: Callable[[], Awaitable[None]],
+        *,
+        as_users: bool = False,
     ) -> None:
         self.up = asyncio.Event()
         self._state = state
+        self._arguments = [AS_USERS] if as_users else []
         self._on_report = on_report
         self._on_lost = on_lost
         self._reader: asyncio.StreamReader | None = None
@@ -122,7 +128,7 @@ class KeeperLink:
                 listening.bind(path)
                 listening.listen()
                 self._keeper = subprocess.Popen(  # noqa: S603 - our own command
-                    _command(self._state, listening.fileno()),
+                    [*_command(self._state, listening.fileno()), *self._arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,

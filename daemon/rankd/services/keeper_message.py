@@ -12,6 +12,8 @@ from rankd.wire.message import Report
 
 LONGEST_LINE = 16 * 2**20
 SOCKET = "keeper.socket"
+AS_USERS = "users"
+"""The keeper's last argument where jobs run as their users."""
 
 
 class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):
@@ -33,10 +35,11 @@ class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
-    """The keeper's first words: the starts of what it keeps, ends that it could not write down, what it can limit."""
+    """The keeper's first words: what it keeps, ends that it could not write down, what it can limit."""
 
     pid: int
-    running: list[Report]
+    running: list[int]
+    started: list[Report]
     unwritten: list[Report]
     limits: str
 
