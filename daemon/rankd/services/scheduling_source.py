@@ -16,7 +16,7 @@ from rankd.core.model.job import State
 from rankd.core.model.node import Node
 from rankd.core.model.quantity import Resources
 from rankd.core.placement.kind_table import KindTable
-from rankd.core.placement.node_table import totals
+from rankd.core.placement.node_set import totals
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.queue_forest import queue_views, roll_up

@@ -17,7 +17,8 @@ import numpy as np
 
 from rankd.core.model.quantity import Resources
 from rankd.core.placement.node_index import Finder, NodeIndex
-from rankd.core.placement.node_table import SLOTS, Demand, NodeSortPolicy, NodeTable
+from rankd.core.placement.node_set import SLOTS, Demand
+from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import (
     RESERVED,
     RESOURCES,

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rankd.core.placement.node_table import Demand, NodeTable, rows_fitting
+from rankd.core.placement.node_set import Demand, rows_fitting
+from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.timeline import Kept
 
 BLOCK = 128

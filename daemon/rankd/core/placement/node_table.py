@@ -1,8 +1,6 @@
 """The nodes of one partition as columns: what is free, what fits, which is chosen.
 
-Resource types are columns of integer matrices (n_nodes, n_types + 1). The last column counts jobs: a node has
-:data:`SLOTS` of them, a job takes one and an exclusive job all, so that "nobody else on the node" is a comparison
-like any other. Rows are in the order of the nodes' names. Order among nodes that fit: the policy's key ascending,
+Columns and rows are those of the nodes' :class:`.NodeSet`. Order among nodes that fit: the policy's key ascending,
 then name; utilisation is rounded to 12 decimals, so that equal nodes tie.
 """
 
@@ -11,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-import msgspec
 import numpy as np
 
-from rankd.core.model.node import Node, NodeState
-from rankd.core.model.quantity import LARGEST, Resources
-from rankd.core.placement.constraint import parse_constraints, satisfied
+from rankd.core.model.node import Node
+from rankd.core.model.quantity import Resources
+from rankd.core.placement.node_set import SLOTS, Demand, Held, NodeSet, rows_fitting
 from rankd.core.placement.problem import Hold
 from rankd.core.placement.request import Shape
-from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
-
-SLOTS = 2**40
-"""More jobs than any node holds."""
+from rankd.core.ranking.columns import BoolArray, FloatArray
 
 _SCALE = 1e12
 """Utilisation is rounded to 12 decimals."""
@@ -44,126 +38,33 @@ class NodeSortPolicy(Protocol):
         """
 
 
-class Held(msgspec.Struct, frozen=True):
-    """What running jobs have: rows of nodes (n,), int64 (n, n_types + 1), and until when, float64 (n,)."""
-
-    rows: IntArray
-    vectors: IntArray
-    ends_at: FloatArray
-
-
-class Demand:
-    """A shape in a table's columns: what it takes of each node, and which nodes could hold it when empty.
-
-    ``vector`` int64 (n_types + 1,); ``pairs`` its positive entries (column, amount). ``least`` is what a node must
-    have free: the same, and anything at all of types that are not asked for, of which a node that has shrunk may
-    have less than nothing. ``n_able`` nodes could hold it when empty: those of ``able``, bool (n_nodes,).
-    """
-
-    __slots__ = ("_classes", "_of_rows", "_rows", "least", "n_able", "pairs", "shape", "vector")
-
-    def __init__(self, shape: Shape, vector: IntArray, classes: BoolArray, n_able: int, of_rows: IntArray) -> None:
-        self.shape = shape
-        self.vector = vector
-        self.least = np.where(vector > 0, vector, np.iinfo(np.int64).min)
-        self.pairs = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0)
-        self.n_able = n_able
-        self._classes = classes
-        self._of_rows = of_rows
-        self._rows: BoolArray | None = None
-
-    @property
-    def able(self) -> BoolArray:
-        """Which nodes that are up could hold it when empty, by labels and capacity."""
-        if self._rows is None:
-            self._rows = self._classes[self._of_rows]
-        return self._rows
-
-
-class NodeSet:
-    """What does not change of nodes while they are the same: capacities, labels, states; answers that follow from it.
-
-    Nodes that differ in nothing but their names are of one class; what is asked of nodes is asked of classes.
-    """
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self.nodes = sorted(nodes, key=lambda node: node.name)
-        self.types = sorted({kind for node in nodes for kind in (*node.capacity, *node.used)})
-        self.columns = {kind: column for column, kind in enumerate(self.types)}
-        self.rows = {node.name: row for row, node in enumerate(self.nodes)}
-        self.capacity = self.matrix([node.capacity for node in self.nodes])
-        self.capacity[:, -1] = SLOTS
-        self.up = np.array([node.state is NodeState.UP for node in self.nodes], dtype=bool)
-        self.totals = totals(self.nodes)
-        self.facts: dict[object, tuple[Shape, str]] = {}
-        self._demands: dict[tuple[object, ...], Demand] = {}
-        self._matching: dict[str | None, BoolArray] = {}
-        classes: dict[object, int] = {}
-        firsts: list[int] = []
-        of_rows = []
-        for row, node in enumerate(self.nodes):
-            key = (tuple(node.capacity.items()), tuple(node.labels.items()), node.state)
-            place = classes.setdefault(key, len(classes))
-            if place == len(firsts):
-                firsts.append(row)
-            of_rows.append(place)
-        self._of_rows = np.array(of_rows, dtype=np.int64)
-        self._firsts = np.array(firsts, dtype=np.int64)
-        self._sizes = np.bincount(self._of_rows, minlength=len(firsts))
-
-    def matrix(self, rows: Sequence[Mapping[str, int]]) -> IntArray:
-        """Amounts in the columns, int64 (n, n_types + 1), the last 0; types that no node has are left out."""
-        matrix = np.zeros((len(rows), len(self.types) + 1), dtype=np.int64)
-        for column, kind in enumerate(self.types):
-            amounts = [row.get(kind, 0) for row in rows]
-            try:
-                matrix[:, column] = amounts
-            except OverflowError:  # sums of what documents state
-                matrix[:, column] = [min(amount, LARGEST) for amount in amounts]
-        return matrix
-
-    def demand(self, shape: Shape) -> Demand:
-        """The shape in these columns."""
-        key = (tuple(sorted(shape.resources.items())), shape.constraints, shape.exclusive)
-        found = self._demands.get(key)
-        if found is None:
-            vector = self.matrix([shape.resources])[0]
-            vector[-1] = SLOTS if shape.exclusive else 1
-            classes = self._able(shape, vector)
-            n_able = int(self._sizes[classes].sum())
-            found = self._demands[key] = Demand(shape, vector, classes, n_able, self._of_rows)
-        return found
-
-    def _able(self, shape: Shape, vector: IntArray) -> BoolArray:
-        """Classes of nodes that are up and could hold the shape when empty."""
-        if any(kind not in self.columns for kind in shape.resources):
-            return np.zeros(len(self._firsts), dtype=bool)
-        if shape.constraints not in self._matching:
-            terms = parse_constraints(shape.constraints)
-            matching = [satisfied(terms, self.nodes[row].labels) for row in self._firsts.tolist()]
-            self._matching[shape.constraints] = np.array(matching, dtype=bool)
-        able: BoolArray = (self.capacity[self._firsts] >= vector).all(axis=1) & self.up[self._firsts]
-        return able & self._matching[shape.constraints]
-
-
 class NodeTable:
-    """The nodes of a partition during one cycle; :meth:`take` uses them up. ``free`` may be below 0."""
+    """The nodes of a partition during one cycle; :meth:`take` uses them up. ``free`` may be below 0.
+
+    Of nodes as such, ``used`` counts as they state it; with a `Held`, what it says is all that is used.
+    """
 
     def __init__(
         self,
         nodes: Sequence[Node] | NodeSet,
         policy: NodeSortPolicy,
         weights: Mapping[str, float],
-        holds: Iterable[Hold] = (),
+        holds: Iterable[Hold] | Held = (),
     ) -> None:
         self.set = nodes if isinstance(nodes, NodeSet) else NodeSet(nodes)
         self.nodes, self.types, self.rows = self.set.nodes, self.set.types, self.set.rows
         self.capacity, self.up = self.set.capacity, self.set.up
-        self.free = self.capacity - self.set.matrix([node.used for node in self.nodes])
+        self.free = self.capacity.copy()
+        if not isinstance(holds, Held):
+            self.free -= self.set.matrix([node.used for node in self.nodes])
         self._policy = policy
         self._weighed = [(column, w) for column, kind in enumerate(self.types) if (w := weights.get(kind, 0.0)) > 0]
-        self.held = self._held(holds)
-        self._fill_slots()
+        if isinstance(holds, Held):
+            self.held = holds
+            np.subtract.at(self.free, holds.rows, holds.vectors)
+        else:
+            self.held = self._held(holds)
+            self._fill_slots()
         self.keys = policy.key(self.utilisation()) if self.nodes else np.empty(0)
 
     def _held(self, holds: Iterable[Hold]) -> Held:
@@ -257,22 +158,3 @@ class NodeTable:
         """Names of the nodes that are up with their utilisation, the first to be chosen first."""
         utilisation = self.utilisation()
         return [(self.nodes[row].name, float(utilisation[row])) for row in self.best(self.up, len(self.nodes))]
-
-
-def rows_fitting(free: IntArray, demand: Demand) -> BoolArray:
-    """Which rows have enough free, int64 (n, n_types + 1) to bool (n,): a comparison per type that is asked for."""
-    fits: BoolArray | None = None
-    for column, amount in demand.pairs:
-        enough = free[:, column] >= amount
-        fits = enough if fits is None else fits & enough
-    return np.ones(len(free), dtype=bool) if fits is None else fits
-
-
-def totals(nodes: Iterable[Node]) -> Resources:
-    """Sum of the capacities of nodes that are up or draining."""
-    total: Resources = {}
-    for node in nodes:
-        if node.state in (NodeState.UP, NodeState.DRAINING):
-            for kind, amount in node.capacity.items():
-                total[kind] = total.get(kind, 0) + amount
-    return total

@@ -13,6 +13,7 @@ from rankd.core.model.node import Node
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import NodeSort
 from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.node_set import Held, NodeSet
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import QueueView
@@ -83,8 +84,8 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     kinds: KindTable
     used: Mapping[int, Resources]
     pending: Mapping[int, Resources] | None = None
-    nodes: Sequence[Node]
-    holds: Sequence[Hold] = ()
+    nodes: Sequence[Node] | NodeSet
+    holds: Sequence[Hold] | Held = ()
     tenants: Sequence[Tenant] = ()
     applications: Applications = msgspec.field(default_factory=no_applications)
     node_sort: NodeSort = NodeSort()

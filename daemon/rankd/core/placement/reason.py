@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.model.quantity import shown
-from rankd.core.placement.node_table import Demand, NodeTable
+from rankd.core.placement.node_set import Demand
+from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.quota import Account, Over
 from rankd.core.placement.request import Shape

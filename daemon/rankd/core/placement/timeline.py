@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankd.core.placement.node_table import Demand, NodeTable, rows_fitting
+from rankd.core.placement.node_set import Demand, rows_fitting
+from rankd.core.placement.node_table import NodeTable
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 _UNKEPT = np.iinfo(np.int64).max
