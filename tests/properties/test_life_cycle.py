@@ -22,6 +22,7 @@ from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Event, State, next_state
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
+from rankd.services.node_watch import lose_nodes
 from rankd.services.prioritizer import _make_eligible
 from rankd.store.allocation import NewAllocation, commit_allocations, mark_published, unpublished
 from rankd.store.application import follow, overdue_applications
@@ -30,9 +31,11 @@ from rankd.store.database import Database
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_action import act, cancel, hold, release, select_ids
 from rankd.store.job_update import update_jobs
-from rankd.store.node import set_state
+from rankd.store.node import register_node, sent_allocations_of, set_state
+from rankd.store.node_action import NodeWish, drain, resume
+from rankd.store.node_action import act as act_on_nodes
 from rankd.store.report import take_reports
-from rankd.wire.message import JobFilter, JobUpdate, Report
+from rankd.wire.message import JobFilter, JobUpdate, NodeRegistration, Report
 
 MAX_REQUEUES = 2
 NODES = ("n0", "n1", "n2")
@@ -45,7 +48,9 @@ ENDS = st.sampled_from(
         {"signal": 15, "cause": "timeout"},
         {"signal": 15, "cause": "cancel"},
         {"signal": 15, "cause": "gang"},
-        *[{"cause": "node_lost"}] * 4,
+        *[{"cause": "node_lost"}] * 3,
+        {"cause": "lost"},
+        {"signal": 9, "cause": "out_of_memory"},
         {"cause": "agent_stopped"},
         {"exit_status": 127, "cause": "start_failed"},
     ]
@@ -209,9 +214,58 @@ class Life(RuleBasedStateMachine):
         }
         assert self.write(lambda c: commit_allocations(c, new, 1, self.now)) == len(may)
 
-    @rule(node=st.sampled_from(NODES), state=st.sampled_from([NodeState.UP] * 6 + [NodeState.LOST, NodeState.DRAINING]))
-    def nodes_come_and_go(self, node, state):
-        self.write(lambda c: set_state(c, node, state, self.now, "root"))
+    @rule(node=st.sampled_from(NODES), state=st.sampled_from([NodeState.DOWN, NodeState.LOST]))
+    def nodes_go(self, node, state):
+        self.write(lambda c: set_state(c, node, state, self.now, "intake"))
+
+    @rule(nodes=st.lists(st.sampled_from(NODES), min_size=1), decide=st.sampled_from([drain, resume, resume]))
+    def nodes_are_drained_and_resumed(self, nodes, decide):
+        before = {row["name"]: row["drained_by"] for row in self.rows("SELECT * FROM nodes")}
+        wish = NodeWish(nodes=nodes, actor="root", reason="new disks", at=self.now)
+        reply = self.write(lambda c: act_on_nodes(c, wish, decide))
+        done = {node for node in nodes if decide is drain or before[node]}
+        assert set(reply.done) == done
+        assert {failed.code for failed in reply.failed} <= {"not_draining"}
+        for row in self.rows("SELECT * FROM nodes"):
+            if row["name"] in done:
+                assert bool(row["drained_by"]) is (decide is drain)
+
+    @rule(node=st.sampled_from(NODES), places=st.lists(PLACES, max_size=3), vcore=st.integers(0, 8))
+    def nodes_come_and_say_what_runs(self, node, places, vcore):
+        """Also with less than before. What others do by now is ended there."""
+        known = [row["id"] for row in self.rows("SELECT id FROM allocations ORDER BY id")]
+        running = sorted({known[place % len(known)] for place in places}) if known else []
+        registration = NodeRegistration(resources={"vcore": vcore}, agent=node, running=running)
+        before = self.everything()
+        self.write(lambda c: register_node(c, node, registration, self.now))
+        after = self.everything()
+        assert (after["jobs"], after["job_events"]) == (before["jobs"], before["job_events"])
+        for row in self.rows("SELECT * FROM allocations"):
+            if row["id"] in running and row["ended_at"] is not None:
+                assert (row["cancel"], row["cancel_published"]) == ("stray", 0)
+
+    @rule(node=st.sampled_from(NODES))
+    def a_node_falls_silent(self, node):
+        """What ran there is lost with it; a gang's other parts are told to end."""
+        counted = self.rows("SELECT 1 FROM nodes WHERE name = ? AND state IN ('up', 'draining')", node)
+        long_ago = "UPDATE nodes SET heartbeat_at = ? - 100 WHERE name = ?"
+        self.write(lambda c: c.exec_driver_sql(long_ago, (self.now, node)))
+        others = "UPDATE nodes SET heartbeat_at = ? WHERE name <> ?"
+        self.write(lambda c: c.exec_driver_sql(others, (self.now, node)))
+        self.write(lambda c: lose_nodes(c, self.now, 60, MAX_REQUEUES))
+        if counted:
+            assert self.rows("SELECT state FROM nodes WHERE name = ?", node)[0][0] == NodeState.LOST
+            opened = {(row["allocation_id"]) for row in self.open_parts() if row["node"] == node}
+            assert not opened & {row["id"] for row in self.rows("SELECT id FROM allocations WHERE ended_at IS NULL")}
+
+    @rule(node=st.sampled_from(NODES))
+    def what_was_sent_and_nobody_knows_is_lost(self, node):
+        """As an agent reports that comes back without a memory."""
+        self.write(lambda c: c.exec_driver_sql("UPDATE allocations SET published = 1 WHERE id % 2"))
+        for allocation in self.write(lambda c: sent_allocations_of(c, node)):
+            assert allocation % 2
+            self.report(node, allocation=allocation, job=0, kind="ended", cause="lost")
+        assert self.write(lambda c: sent_allocations_of(c, node)) == []
 
     # --- what agents report -----------------------------------------------------------------------------------
 
@@ -244,6 +298,8 @@ class Life(RuleBasedStateMachine):
     @rule(end=ENDS, starts=st.booleans())
     def run_whatever_waits(self, end, starts):
         """All that waits is allocated, may start, and ends: a round in which much is requeued."""
+        wish = NodeWish(nodes=NODES, actor="root", reason=None, at=self.now)
+        self.write(lambda c: act_on_nodes(c, wish, resume))
         self.write(lambda c: [set_state(c, node, NodeState.UP, self.now, "root") for node in NODES])
         pending = self.rows("SELECT id, revision, nodes FROM jobs WHERE state = 'pending'")
         new = [self.placement(job, job["revision"]) for job in pending]
@@ -339,6 +395,13 @@ class Life(RuleBasedStateMachine):
         opened = [(r["job_id"], r["id"]) for r in self.rows("SELECT * FROM allocations WHERE ended_at IS NULL")]
         active = [row for row in self.rows("SELECT * FROM jobs ORDER BY id") if row["state"] in ACTIVE_STATES]
         assert sorted(opened) == [(row["id"], row["allocation_id"]) for row in active]
+
+    @invariant()
+    def a_drained_node_never_takes_jobs(self):
+        if hasattr(self, "reader"):
+            for row in self.rows("SELECT * FROM nodes"):
+                assert not (row["state"] == NodeState.UP and row["drained_by"])
+                assert not (row["state"] == NodeState.DRAINING and not row["drained_by"])
 
     @invariant()
     def nothing_starts_twice(self):

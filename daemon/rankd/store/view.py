@@ -77,7 +77,11 @@ SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p
     {_in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
     j.time_limit_s, j.begin_at, j.depends_on, j.requeue, j.requeues, j.submitted_at, j.eligible_at,
     j.started_at, j.ended_at, j.exit_status, j.signal, j.allocation_id, j.nodelist,
-    o.stdout, o.stderr, o.max_rss_bytes, o.cpu_s, o.message, j."key", j.comment, j.request
+    o.stdout, o.stderr,
+    (SELECT max(p.max_rss_bytes) FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id) AS max_rss_bytes,
+    (SELECT sum(p.cpu_s) FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id) AS cpu_s,
+    (SELECT p.message FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.message IS NOT NULL
+     ORDER BY p.ended_at, p.node LIMIT 1) AS message, j."key", j.comment, j.request
 FROM jobs j
 JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id
