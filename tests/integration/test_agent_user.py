@@ -25,8 +25,9 @@ def of(start, user: str):
 @pytest.fixture
 def reachable(tmp_path: Path) -> Path:
     """Other users may look into it."""
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(path.stat().st_mode | 0o011)
+    for path in (tmp_path, *tmp_path.parents):
+        if not path.stat().st_mode & 0o001:
+            path.chmod(path.stat().st_mode | 0o011)
     return tmp_path
 
 

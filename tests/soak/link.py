@@ -15,6 +15,7 @@ class Link:
         self._broker_port = broker_port
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._relaying: set[asyncio.Task[None]] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._is_cut = False
@@ -29,8 +30,11 @@ class Link:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        self.cut()
         self._server.close()
+        self.cut()
+        while self._relaying:
+            await asyncio.wait(self._relaying)
+        await self._server.wait_closed()
 
     def cut(self) -> None:
         self._is_cut = True
@@ -47,11 +51,16 @@ class Link:
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
+        task = asyncio.current_task()
+        self._relaying.add(task)
+        task.add_done_callback(self._relaying.discard)
         try:
             if self._is_cut:
                 return
             broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", self._broker_port)
             self._open.add(broker_writer)
+            if self._is_cut:  # meanwhile
+                broker_writer.transport.abort()
             try:
                 await asyncio.gather(self._pump(reader, broker_writer), self._pump(broker_reader, writer))
             finally:
