@@ -17,6 +17,7 @@ import pytest
 from builder import NOW, accepted, configuration, leaf, new_database, parent
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rankd.bus.connection import Bus
 from rankd.core.admission.admit import Submitter
@@ -25,8 +26,8 @@ from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Partition, QueueProperties
 from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
-from rankd.core.ranking.factor import Per
-from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
+from rankd.core.ranking.factor import FactorContext, Per
+from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, compute_priorities
 from rankd.core.ranking.ranking import rank
 from rankd.services.prioritizer import Prioritizer
 from rankd.services.ranking_source import RankingSource
@@ -173,6 +174,9 @@ class Cluster:
         await self.database.take_role("prioritizer", NOW)
         self.catalog = await self.database.write(lambda c: sync_catalog(c, self.config, NOW))
         await self.database.write(lambda c: self._prepare(c, nodes, first_id))
+        self.start_prioritizer()
+
+    def start_prioritizer(self):
         bus = Bus("nats://127.0.0.1:1", "test")  # never connected: a pass does not need it
         self.prioritizer = Prioritizer(without_luck(self.config), self.new_source(), self.database, bus)
         self.prioritizer._settings = self.config.settings.priority
@@ -209,14 +213,40 @@ class Cluster:
 
     async def rank(self, now):
         """One pass; afterwards the state that it saw and what came out."""
-        ranking = await self.prioritizer.run_once(now)
-        return self.prioritizer._source.state, ranking
+        self.ranking = await self.prioritizer.run_once(now)
+        return self.prioritizer._source.state, self.ranking
+
+    async def take_in(self, now):
+        """Delta generations, until there is nothing left; afterwards what they must show."""
+        while await self.prioritizer.insert_once(now):
+            pass
+        return await self.shown_by_delta()
+
+    async def shown_by_delta(self):
+        """All jobs as they are, at the instant and with the groups of the full pass, in the order of the delta."""
+        live = self.prioritizer._writer.live
+        state = await self.database.read(self.new_source().refresh)
+        context = FactorContext(now=live.ranked_at, jobs=state.jobs, groups=self.ranking.groups)
+        passed = compute_priorities(context, self.config.settings.priority, self.factors())
+        rows = live._tally._rows
+        queues = tuple(rows[row.id] for row in self.ranking.queues)
+        ids = np.array(merged_ids(live._delta), dtype=np.int64)
+        return state, replace(self.ranking, ids=ids, priorities=passed, queues=queues)
+
+
+def merged_ids(delta):
+    """The order of a full pass with a delta's entries done to it, from their definition."""
+    entries, listed = delta.entries(), []
+    removed = set((-entries.positions[entries.positions < 0]).tolist())
+    for rank_, job in enumerate([*delta.base.ids.tolist(), None], start=1):
+        listed += entries.ids[entries.positions == rank_].tolist()
+        if job is not None and rank_ not in removed:
+            listed.append(job)
+    return listed
 
 
 def without_luck(config):
     """The plugin is not installed: it is put in by hand."""
-    from msgspec.structs import replace
-
     weights = {name: weight for name, weight in config.settings.priority.weights.items() if name != "luck"}
     priority = replace(config.settings.priority, weights=weights)
     return replace(config, settings=replace(config.settings, priority=priority))
@@ -383,6 +413,24 @@ def test_the_views_show_what_the_ranking_used_bit_for_bit(config, nodes, first_i
     run(config, nodes, first_id, story)
 
 
+STEPS = st.lists(st.tuples(submissions(4), changes(), st.sampled_from(["full", "delta", "delta"])), max_size=3)
+
+
+@given(configurations(), NODES, st.sampled_from([1, 4090]), submissions(), STEPS)
+@settings(max_examples=25)
+def test_the_views_show_full_and_delta_generations_bit_for_bit(config, nodes, first_id, jobs, steps):
+    async def story(cluster):
+        await cluster.submit(jobs)
+        check(cluster, *await cluster.rank(NOW))
+        for place, (more_jobs, todo, kind) in enumerate(steps, start=1):
+            now = NOW + 10.5 * place
+            await cluster.submit([(job, now - 1) for job, _ in more_jobs])
+            await cluster.change(todo, now - 0.5)
+            check(cluster, *await (cluster.rank(now) if kind == "full" else cluster.take_in(now)))
+
+    run(config, nodes, first_id, story)
+
+
 @given(configurations(), NODES, submissions(), changes(), submissions(4), changes())
 @settings(max_examples=20)
 def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, jobs, todo, more_jobs, more_todo):
@@ -400,7 +448,7 @@ def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, j
         assert one.ids.tolist() == other.ids.tolist()
         assert one.priorities.points_sums.tobytes() == other.priorities.points_sums.tobytes()
         assert one.queues == other.queues
-        assert cluster.prioritizer._source.blocked == new_source.blocked
+        assert cluster.prioritizer._source.jobs.blocked == new_source.jobs.blocked
 
     run(config, nodes, 1, story)
 
@@ -479,7 +527,7 @@ def test_what_came_after_the_generation_has_its_initial_priority_and_no_rank(con
     async def story(cluster):
         await cluster.submit(jobs)
         state, ranking = await cluster.rank(NOW)
-        newest = cluster.prioritizer._source.revision
+        newest = cluster.prioritizer._source.jobs.revision
         before = expected_rows(config, state, ranking)
         await cluster.submit(more_jobs)
         await cluster.change(todo, NOW + 1)
@@ -645,7 +693,7 @@ def test_a_job_of_a_queue_that_is_no_longer_configured_has_a_row_without_rank():
         await cluster.submit([(accepted(queue="root.gone"), NOW - 9), (accepted(), NOW - 8)])
         cluster.config = now_without
         cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, now_without, NOW))
-        cluster.prioritizer._source = cluster.new_source()
+        cluster.start_prioritizer()
         state, ranking = await cluster.rank(NOW)
         assert ranking.ids.tolist() == [2]
         shown = rows_of(cluster.database.path, "SELECT id, rank, queue FROM job_priority ORDER BY id")

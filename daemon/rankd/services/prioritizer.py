@@ -1,13 +1,14 @@
 """The prioritizer: recomputes all priorities and the ranking, all the time, and waits for nobody.
 
-A pass runs at once after something changed that it would show, and every ``priority.period_s``. Its arithmetic
-is ``core.ranking``; it runs in a thread, so that the bus stays answered.
+Two loops. One takes jobs into the newest order, and out of it, as soon as they come, change or go: a delta
+generation, which costs what has changed. The other makes a full pass every ``priority.period_s``, and soon after
+something has changed that a delta can't show (usage, nodes, a new association or queue). Passes run in a thread,
+and deltas go on beside them; their arithmetic is ``core.ranking``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from contextlib import AsyncExitStack
@@ -23,29 +24,31 @@ from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import factor_names, load_factors
 from rankd.config.settings import check_weights
-from rankd.core.admission.dependency import BEGIN_TIME, Progress, blocked_by, next_begin
 from rankd.core.errors import ConfigurationError, Unavailable
-from rankd.core.model.job import Event, State
-from rankd.core.ranking.factor import Per
+from rankd.core.ranking.columns import NO_GROUP, JobColumns
+from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.queue_priority import QueuePriorities
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
+from rankd.services.eligibility import Eligibility
+from rankd.services.generation_writer import FullPass, GenerationWriter
+from rankd.services.job_table import JobChanges, Snapshot, merged
+from rankd.services.live_order import Changes
 from rankd.services.ranking_source import RankingSource
 from rankd.services.runtime import Wake, probe, run_until, unless
-from rankd.store.application import follow, overdue_applications, save_waiting_applications
 from rankd.store.catalog import sync_catalog
 from rankd.store.database import Database, sqlite_path
-from rankd.store.generation import GenerationRecord, Settlement, newest_number, stages
-from rankd.store.job import Change, apply_changes, read_states
-from rankd.store.view import FactorColumn
+from rankd.store.generation import Header, Settlement
 from rankd.wire.message import RankingEvent
 from rankd.wire.subject import EVENT_RANKING, WAKE
 
 log = logging.getLogger("rankd.prioritizer")
 
 ROLE = "prioritizer"
-REST = 0.5
-"""After a pass, wait this part of its duration: submissions in between share the next one."""
+REST = 1.0
+"""After a pass, wait this part of its duration, whatever has changed: half of a core is left to others."""
+MOST = 1_000
+"""Changes per delta generation: a few milliseconds of work."""
 LOOK_EVERY_S = 1.0
 """Hints may be lost; this is how long it then takes until the records are looked at."""
 
@@ -102,17 +105,16 @@ class Prioritizer:
     def __init__(self, configuration: Configuration, source: RankingSource, database: Database, bus: Bus) -> None:
         self.wake = Wake()
         self._settings = configuration.settings.priority
-        self._partitions = [partition.name for partition in configuration.partitions]
         self._factors = load_factors(self._settings)
         self._source = source
         self._database = database
         self._bus = bus
-        self._number: int | None = None
-        self._shown: list[FactorColumn] = []
-        self._last_event: RankingEvent | None = None
-        self._only_early: set[int] = set()
+        partitions = [partition.name for partition in configuration.partitions]
+        self._writer = GenerationWriter(database, source, partitions, ROLE)
+        self._eligibility = Eligibility(source.jobs, database, ROLE)
+        self._soon = asyncio.Event()
+        """A full pass is due before its time."""
         self._last_good: dict[str, FactorValues] = {}
-        self._waiting: frozenset[int] | None = None
         self._queue_priorities = QueuePriorities()
 
     async def healthy(self) -> str:
@@ -121,47 +123,131 @@ class Prioritizer:
         Raises:
             Unavailable: ``not_ranked``, or what :func:`probe` raises.
         """
-        if self._last_event is None:
+        if self._writer.newest is None:
             raise Unavailable("not_ranked", "the first pass is not finished")
-        return f"generation {self._number}, {await probe(self._database, self._bus)}"
+        return f"generation {self._writer.newest.number}, {await probe(self._database, self._bus)}"
 
     async def run(self) -> None:
-        """Pass after pass."""
+        """Both loops."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._rank_for_ever())
+            group.create_task(self._insert_for_ever())
+
+    async def _rank_for_ever(self) -> None:
         while True:
             begun = time.monotonic()
             await self.run_once(time.time())
-            await asyncio.sleep(REST * (time.monotonic() - begun))
-            await self._until_due()
+            await self._until_due(begun, time.monotonic() - begun)
 
-    async def _until_due(self) -> None:
-        """Until there is something that the newest generation does not show, or its time is over."""
-        due = time.monotonic() + self._pause(time.time())
-        while (left := due - time.monotonic()) > 0:
-            await self.wake.wait(min(left, LOOK_EVERY_S))
-            if await self._database.read(self._source.is_behind):
-                return
+    async def _until_due(self, begun: float, took: float) -> None:
+        """Until the pass's period is over; or something has changed, and the pass that took so long has rested."""
+        left = begun + self._settings.period_s - time.monotonic()
+        if left > 0 and await _is_set(self._soon, left):
+            await asyncio.sleep(min(REST * took, max(begun + self._settings.period_s - time.monotonic(), 0)))
+        self._soon.clear()
+
+    async def _insert_for_ever(self) -> None:
+        while True:
+            await self.wake.wait(min(self._pause(time.time()), LOOK_EVERY_S))
+            while await self.insert_once(time.time()):
+                pass
 
     def _pause(self, now: float) -> float:
-        begin = next_begin(list(self._source.blocked.values()), now)
-        return self._settings.period_s if begin is None else min(self._settings.period_s, begin - now)
+        """How long until there is something to do even if nothing happens."""
+        due = [begin - now for begin in self._source.jobs.begins.values() if begin > now]
+        return min(self._settings.period_s, *due) if due else self._settings.period_s
 
     async def run_once(self, now: float) -> Ranking:
-        """Read what changed, rank, make one generation visible, say so."""
+        """A full pass: read what changed, rank, make one generation visible, say so."""
         clock = [time.perf_counter()]
-        await self._age_applications(now)
-        state = await self._database.read(self._source.refresh)
-        if await self._release(now):
-            state = await self._database.read(self._source.refresh)
+        await self._eligibility.age_applications(now)
+        if not self._source.jobs.is_loaded:
+            await asyncio.to_thread(self._source.load, str(self._database.path))
+        state, snapshot, revision = await self._gather(now)
         clock.append(time.perf_counter())
-        ranking = await asyncio.to_thread(
-            rank, state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities
-        )
+        ranking, state = await asyncio.to_thread(self._rank, state, snapshot, now)
+        self._source.adopt(snapshot, state.jobs)
         self._keep_good(ranking)
         clock.append(time.perf_counter())
-        durations = {"read": clock[1] - clock[0], "rank": clock[2] - clock[1]}
-        await self._save(state, ranking, durations)
-        await self._announce(ranking)
+        found = FullPass(
+            ranking=ranking,
+            state=state,
+            revision=revision,
+            settlement=self._settlement(ranking.now),
+            durations={"read": clock[1] - clock[0], "rank": clock[2] - clock[1]},
+            settings=self._settings,
+            factors=self._factors,
+        )
+        made = await self._writer.save_full(found)
+        for header in made:
+            await self._announce(header)
         return ranking
+
+    async def _gather(self, now: float) -> tuple[RankingState, Snapshot, int]:
+        """The state without its jobs, whose changes are known from here on; and the last event that is in it."""
+        async with self._writer.lock:
+            self._take_note(await self._database.read_in_thread(self._source.gather))
+            if await self._eligibility.release(now):
+                self._take_note(await self._database.read_in_thread(self._source.gather))
+            self._writer.backlog = []
+            jobs = self._source.jobs
+            return self._source.known_state, jobs.snapshot(), jobs.revision
+
+    def _take_note(self, changes: JobChanges) -> None:
+        if changes.is_shown:
+            self._writer.unapplied.append(self._as_columns(changes, None))
+
+    def _rank(self, state: RankingState, snapshot: Snapshot, now: float) -> tuple[Ranking, RankingState]:
+        """The pass itself, in a thread."""
+        state = msgspec.structs.replace(state, jobs=merged(snapshot))
+        ranking = rank(
+            state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities, for_deltas=True
+        )
+        return ranking, state
+
+    async def insert_once(self, now: float) -> bool:
+        """Take what has happened to jobs into the order: one delta generation; whether there may be more."""
+        async with self._writer.lock:
+            live = self._writer.live
+            if live is None or live.is_broken:
+                return False
+            begun = time.perf_counter()
+            changes, more, touched = await self._next_changes()
+            durations = {"read": time.perf_counter() - begun}
+            made = await self._writer.save_delta(changes, durations) if changes.is_shown else None
+            if live.is_stale:
+                self._soon.set()
+        if made is not None:
+            await self._announce(made)
+        return await self._eligibility.release_after(touched, now) or more
+
+    async def _next_changes(self) -> tuple[Changes, bool, list[int]]:
+        """What has happened since, whether there may be more, and the jobs that others may have waited for."""
+        if self._writer.unapplied:
+            return self._writer.unapplied.pop(0), True, []
+
+        def read(connection: Connection) -> tuple[JobChanges, Applications | None, bool]:
+            changes = self._source.take_changes(connection, MOST)
+            named = any(row.application != NO_GROUP for row in changes.rows)
+            applications = self._source.applications(connection) if named else None
+            return changes, applications, self._source.has_other_nodes(connection)
+
+        found, applications, other_nodes = await self._database.read_in_thread(read)
+        if found.moved_room or other_nodes:
+            self._soon.set()
+        changes = self._as_columns(found, applications)
+        if self._writer.backlog is not None and changes.is_shown:
+            self._writer.backlog.append(changes)
+        return changes, len(changes) > 0, found.gone
+
+    def _as_columns(self, found: JobChanges, applications: Applications | None) -> Changes:
+        return Changes(
+            gone=np.array(found.gone, dtype=np.int64),
+            jobs=JobColumns.from_rows(found.rows),
+            revision=self._source.jobs.revision,
+            is_shown=found.is_shown,
+            applications=applications,
+        )
 
     def _keep_good(self, ranking: Ranking) -> None:
         failed = {error.factor for error in ranking.priorities.failures}
@@ -170,67 +256,6 @@ class Prioritizer:
         for factor in ranking.priorities.factors:
             if factor.name not in failed:
                 self._last_good[factor.name] = factor
-
-    async def _save(self, state: RankingState, ranking: Ranking, durations: dict[str, float]) -> None:
-        if self._number is None:
-            self._number = await self._database.read(newest_number)
-        columns = self._columns({error.factor for error in ranking.priorities.failures})
-        record = GenerationRecord(
-            number=self._number + 1,
-            kind="full",
-            policy=self._settings.policy,
-            ranking=ranking,
-            revision=self._source.revision,
-            new_jobs=self._source.new_jobs,
-            factors=columns,
-            parameters=[
-                (f"{factor.name}.{name}", value)
-                for factor in self._factors
-                for name, value in factor.parameters().items()
-            ],
-            partitions=list(
-                zip(
-                    self._partitions,
-                    state.partition_nodes.tolist(),
-                    state.partition_cores.tolist(),
-                    strict=True,
-                )
-            ),
-            association_ids=self._source.tree_ids,
-            settlement=self._settlement(ranking.now),
-            durations=durations,
-            new_views=columns != self._shown,
-        )
-        await self._save_waiting(record.number, ranking.held_back)
-        for stage in await asyncio.to_thread(lambda: list(stages(record))):
-            await self._database.write(stage, role=ROLE)
-        self._source.settle(record.settlement.associations)
-        self._last_event = RankingEvent(
-            generation=record.number,
-            kind=record.kind,
-            at=ranking.now,
-            new_jobs=record.new_jobs,
-            jobs=len(ranking.ids),
-        )
-        self._number, self._shown, self._source.new_jobs = record.number, columns, 0
-
-    async def _save_waiting(self, number: int, waiting: frozenset[int]) -> None:
-        """Nothing to write where nothing waits, nor did at the last generation that this process made."""
-        if waiting or self._waiting != waiting:
-            await self._database.write(lambda c: save_waiting_applications(c, number, waiting), role=ROLE)
-        self._waiting = waiting
-
-    def _columns(self, failed: set[str]) -> list[FactorColumn]:
-        """What the views show; values that a failed factor kept from an earlier pass are no formula's."""
-        return [
-            FactorColumn(
-                name=factor.name,
-                per=factor.per,
-                sql=factor.sql() if factor.per is Per.JOB and factor.name not in failed else None,
-                parameters=tuple(factor.parameters()),
-            )
-            for factor in self._factors
-        ]
 
     def _settlement(self, now: float) -> Settlement:
         """Accumulators of associations whose jobs ended since the last pass.
@@ -251,64 +276,21 @@ class Prioritizer:
             allocations += ledger.charges[over].tolist()
         return Settlement(associations=rows, allocations=allocations)
 
-    async def _announce(self, ranking: Ranking) -> None:
-        del ranking
-        if self._last_event is None:
-            return
+    async def _announce(self, header: Header) -> None:
+        at = header.ranked_at if header.kind == "full" else header.made_at
+        event = RankingEvent(
+            generation=header.number, kind=header.kind, at=at, new_jobs=header.new_jobs, jobs=header.jobs
+        )
         try:
-            await self._bus.publish(EVENT_RANKING, self._last_event)
+            await self._bus.publish(EVENT_RANKING, event)
         except LOST as error:  # the generation is in the database: who waits for it looks by itself
             log.info("the ranking's event was not sent: %s", error)
 
-    async def _age_applications(self, now: float) -> None:
-        """Applications that have been starting run, those that have been completing are over."""
-        overdue = await self._database.read(lambda c: overdue_applications(c, now))
-        if overdue:
-            events = {id_: [event] for id_, event in overdue.items()}
-            await self._database.write(lambda c: follow(c, events, now), role=ROLE)
 
-    async def _release(self, now: float) -> bool:
-        """Make jobs eligible whose dependencies are met and whose time has come."""
-        if not self._source.blocked:
-            return False
-        progress = await self._database.read(self._progress)
-        verdicts = {job: blocked_by(blocked, progress, now) for job, blocked in self._source.blocked.items()}
-        free = [job for job, reason in verdicts.items() if reason is None]
-        if free:
-            await self._database.write(lambda c: _make_eligible(c, free, now), role=ROLE)
-        await self._name_begin_times({job for job, reason in verdicts.items() if reason == BEGIN_TIME})
-        return bool(free)
-
-    async def _name_begin_times(self, early: set[int]) -> None:
-        """Jobs whose dependencies are met and whose begin time is to come say so; that is no event of theirs."""
-        if new := sorted(early - self._only_early):
-            sql = (
-                "UPDATE jobs SET blocked_by = ? WHERE blocked_by IS NOT NULL"
-                " AND id IN (SELECT value FROM json_each(?))"
-            )
-            await self._database.write(lambda c: c.exec_driver_sql(sql, (BEGIN_TIME, json.dumps(new))), role=ROLE)
-        self._only_early = early
-
-    def _progress(self, connection: Connection) -> dict[int, Progress]:
-        wanted = {d.job for blocked in self._source.blocked.values() for d in blocked.depends_on}
-        rows = connection.exec_driver_sql(
-            "SELECT id, state, started_at FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps([job for job in wanted if isinstance(job, int)]),),
-        )
-        return {id_: Progress(State(state), started is not None) for id_, state, started in rows}
-
-
-def _make_eligible(connection: Connection, jobs: list[int], now: float) -> None:
-    states = read_states(connection, jobs)
-    changes = [
-        Change(
-            job=job,
-            state=state.state,
-            event=Event.ELIGIBLE,
-            actor=ROLE,
-            columns={"blocked_by": None, "eligible_at": None if state.held else now},
-        )
-        for job, state in states.items()
-        if state.state is State.PENDING and state.blocked_by is not None
-    ]
-    apply_changes(connection, changes, now)
+async def _is_set(event: asyncio.Event, timeout_s: float) -> bool:
+    """Wait for it so long at most."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await event.wait()
+    except TimeoutError:
+        return False

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,35 +16,29 @@ import numpy as np
 from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
-from rankd.core.admission.dependency import Blocked
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import ROOT, Association
-from rankd.core.model.job import Dependency, Event, State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.model.queue import walk_queues
-from rankd.core.ranking.columns import NO_GROUP, IntArray, JobColumns
+from rankd.core.ranking.columns import IntArray, JobColumns
+from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.services.application_table import ApplicationTable
+from rankd.services.job_table import ALL, JobChanges, JobTable, Places, Snapshot, merged
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
+from rankd.store.look import open_for_reading
 from rankd.store.made_queue import LiveQueues
 from rankd.store.node import read_nodes
 
-_JOBS = """
-SELECT id, association_id, queue_id, qos_id, application_id, class_value, urgency, nodes, vcore, shape,
-    time_limit_s, submitted_at, eligible_at, fixed_priority, state, resources, held, blocked_by, begin_at, depends_on,
-    revision
-FROM jobs WHERE {}"""
-_INITIAL = "state = 'pending'"
-_CHANGED = "revision > ?"
+_OUTSIDE = "SELECT id FROM associations WHERE \"user\" <> '' AND NOT configured"
+_NO_JOBS = JobColumns.from_rows([])
 
 _CHARGES = """
 SELECT l.id, j.association_id, l.charge_rate, l.allocated_at, l.ended_at
 FROM allocations l JOIN jobs j ON j.id = l.job_id WHERE l.charged = 0"""
-
-_DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
 
 
 class Ledger(NamedTuple):
@@ -59,9 +54,7 @@ class RankingSource:
 
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
         self.configuration = configuration
-        self.revision = 0
-        self.new_jobs = 0
-        self.blocked: dict[int, Blocked] = {}
+        self.jobs = JobTable()
         self.association_ids: IntArray = np.empty(0, dtype=np.int64)
         self.tree_ids: IntArray = np.empty(0, dtype=np.int64)
         self.ledgers: tuple[Ledger, ...] = ()
@@ -69,12 +62,8 @@ class RankingSource:
         self.state: RankingState | None = None
         self._catalog = catalog
         self._queues = LiveQueues(configuration, catalog)
-        self._jobs = JobColumns.from_rows([])
         self._applications = ApplicationTable()
-        self._loaded = False
         self._node_event = 0
-        self._shapes: dict[int, int] = {}
-        self._amounts: list[Resources] = []
         self._tree: AccountTree | None = None
         self._usage: dict[int, tuple[float, float]] = {}
         self._outside_ids: IntArray = np.empty(0, dtype=np.int64)
@@ -82,18 +71,60 @@ class RankingSource:
         self._associations_known = (0, 0)
         self._partition_of = self._places()
 
+    def load(self, path: str) -> None:
+        """Begin with all pending jobs; blocks for a second per 400,000."""
+        with closing(open_for_reading(Path(path))) as connection:
+            outside = frozenset(row[0] for row in connection.execute(_OUTSIDE)) if self._is_zero_rule else frozenset()
+            rows = connection.execute("SELECT id, partition FROM queues").fetchall()
+            places = {partition.name: place for place, partition in enumerate(self.configuration.partitions)}
+            self.jobs.load(connection, Places({id_: places.get(name, 0) for id_, name in rows}, outside))
+
+    def take_changes(self, connection: Connection, limit: int) -> JobChanges:
+        """What has happened to jobs since the last time, at most so many."""
+        return self.jobs.read(connection, lambda: self._looked_up(connection), limit)
+
+    def applications(self, connection: Connection) -> Applications:
+        """All that there are, for placing jobs among those of an earlier pass."""
+        return self._applications.read(connection, {}, [])
+
+    def _looked_up(self, connection: Connection) -> Places:
+        """Where jobs belong; who has come since is known then."""
+        if self._queues.refresh(connection):
+            self._partition_of = self._places()
+        if self._is_zero_rule:
+            self._take_associations(connection)
+        return Places(self._partition_of, self._outside)
+
+    @property
+    def _is_zero_rule(self) -> bool:
+        return self.configuration.settings.admission.unknown_association == "zero"
+
     def refresh(self, connection: Connection) -> RankingState:
-        """Take in what has changed since the last time."""
+        """Take in what has changed since the last time; the state of now, its jobs merged."""
+        self.gather(connection)
+        snapshot = self.jobs.snapshot()
+        return self.adopt(snapshot, merged(snapshot))
+
+    def adopt(self, snapshot: Snapshot, columns: JobColumns) -> RankingState:
+        """The state with these jobs, which the snapshot became."""
+        self.jobs.adopt(snapshot, columns)
+        self.state = msgspec.structs.replace(self.known_state, jobs=columns)
+        return self.state
+
+    def gather(self, connection: Connection) -> JobChanges:
+        """As :meth:`refresh`, but for the jobs of the state, which stay to be merged: what has happened to jobs."""
+        if not self.jobs.is_loaded:
+            self.load(str(connection.engine.url.database))
         if self._queues.refresh(connection):
             self._partition_of = self._places()
         self._take_associations(connection)
-        self._take_jobs(connection)
+        changes = self.take_changes(connection, ALL)
         self._node_event = last_id(connection, "node_events")
         nodes, use = read_nodes(connection)
         partitions = self._queues.partitions
         totals = [self._total(nodes, p.name) for p in partitions]
         self.state = RankingState(
-            jobs=self._jobs,
+            jobs=_NO_JOBS,
             tree=self._known_tree,
             association_ids=self.association_ids,
             usage=self._take_usage(connection),
@@ -103,12 +134,18 @@ class RankingSource:
                 for partition, total in zip(partitions, totals, strict=True)
             ],
             used=use.by_queue,
-            shapes=self._amounts,
+            shapes=list(self.jobs.amounts),
             totals=totals,
             partition_nodes=np.array([self._count(nodes, p.name) for p in partitions]),
             partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in totals]),
             applications=self._applications.read(connection, use.by_application, self._filtering()),
         )
+        return changes
+
+    @property
+    def known_state(self) -> RankingState:
+        """The state of the last :meth:`gather`."""
+        assert self.state is not None  # noqa: S101 - gather comes first
         return self.state
 
     def _places(self) -> dict[int, int]:
@@ -125,52 +162,14 @@ class RankingSource:
             if queue.properties.sort_policy == "stateaware"
         ]
 
-    def is_behind(self, connection: Connection) -> bool:
-        """Whether there is something that a pass would show; the start of a job is only if others wait for it."""
-        if last_id(connection, "node_events") != self._node_event:
-            return True
-        ignored = "" if self.blocked else f" AND event <> '{Event.START}'"
-        query = f"SELECT 1 FROM job_events WHERE id > ?{ignored} LIMIT 1"
-        return connection.exec_driver_sql(query, (self.revision,)).first() is not None
+    def has_other_nodes(self, connection: Connection) -> bool:
+        """Whether nodes have come, gone or changed since the last :meth:`gather`."""
+        return last_id(connection, "node_events") != self._node_event
 
     @property
     def _known_tree(self) -> AccountTree:
         assert self._tree is not None  # noqa: S101 - _take_associations comes first
         return self._tree
-
-    def _take_jobs(self, connection: Connection) -> None:
-        newest = last_id(connection, "job_events")
-        where = _CHANGED if self._loaded else _INITIAL
-        rows = connection.exec_driver_sql(_JOBS.format(where), (self.revision,) if self._loaded else ()).all()
-        pending = [self._row(row) for row in rows if row[14] == State.PENDING]
-        ranked = self.revision if self._loaded else _ranked_revision(connection)
-        self.new_jobs += sum(1 for row in rows if row[14] == State.PENDING and row[12] is not None and row[20] > ranked)
-        gone = np.array([row[0] for row in rows if row[14] != State.PENDING], dtype=np.int64)
-        self._jobs = self._jobs.merge(gone, pending) if rows else self._jobs
-        self._take_blocked(rows)
-        self.revision, self._loaded = newest, True
-
-    def _row(self, row: Any) -> tuple[float | int | None, ...]:  # noqa: ANN401 - a database row
-        (id_, association, queue, qos, application, class_value, urgency, nodes, vcore, shape, limit, submitted,
-         eligible, fixed, _, resources, *_rest) = row  # fmt: skip
-        place = self._shapes.get(shape)
-        if place is None:
-            place = self._shapes[shape] = len(self._amounts)
-            self._amounts.append({kind: amount * nodes for kind, amount in json.loads(resources).items()})
-        group = NO_GROUP if application is None else application
-        partition = self._partition_of.get(queue, 0)
-        association = NO_GROUP if association in self._outside else association
-        return (id_, association, queue, qos, partition, group, class_value, urgency, nodes, vcore, place, limit,
-                submitted, eligible, fixed)  # fmt: skip
-
-    def _take_blocked(self, rows: Any) -> None:  # noqa: ANN401 - database rows
-        for row in rows:
-            id_, state, (held, blocked_by, begin_at, depends_on) = row[0], row[14], row[16:20]
-            if state != State.PENDING or blocked_by is None:
-                self.blocked.pop(id_, None)
-                continue
-            dependencies = tuple(_DEPENDENCIES.decode(depends_on)) if depends_on else ()
-            self.blocked[id_] = Blocked(job=id_, held=bool(held), begin_at=begin_at, depends_on=dependencies)
 
     def _take_associations(self, connection: Connection) -> None:
         """Build the tree again when there is a new association."""
@@ -183,7 +182,7 @@ class RankingSource:
         ).all()
         self._usage = {row[0]: (row[7], row[8]) for row in rows}
         self._associations_known = (known[0], known[1])
-        if self.configuration.settings.admission.unknown_association == "zero":
+        if self._is_zero_rule:
             self._outside = frozenset(row[0] for row in rows if row[2] and not row[10])
             self._outside_ids = np.array(sorted(self._outside), dtype=np.int64)
             rows = [row for row in rows if row[0] not in self._outside]
@@ -239,12 +238,6 @@ class RankingSource:
     @staticmethod
     def _count(nodes: list[Node], partition: str) -> float:
         return float(len(_counted(nodes, partition)))
-
-
-def _ranked_revision(connection: Connection) -> int:
-    """The last event that the newest generation knows."""
-    query = "SELECT revision FROM generations ORDER BY number DESC LIMIT 1"
-    return int(connection.exec_driver_sql(query).scalar_one_or_none() or 0)
 
 
 def _counted(nodes: list[Node], partition: str) -> list[Node]:

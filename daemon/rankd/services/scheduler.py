@@ -144,8 +144,7 @@ class Scheduler:
     def _allocations(self, outcomes: list[CycleOutcome]) -> list[NewAllocation]:
         order = self._source.order
         placed = [placement for outcome in outcomes for placement in outcome.placements]
-        wanted = {placement.job for placement in placed}
-        ranks = {job: rank for rank, job in enumerate(order.ids, start=1) if job in wanted}
+        ranks = order.ranks({placement.job: self._source.jobs[placement.job].queue for placement in placed})
         return [
             NewAllocation(
                 job=placement.job,

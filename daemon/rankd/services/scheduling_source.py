@@ -20,6 +20,7 @@ from rankd.core.placement.node_set import totals
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.queue_forest import queue_views, roll_up
+from rankd.services.leaf_orders import LeafOrders
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
 from rankd.store.made_queue import LiveQueues
@@ -46,20 +47,11 @@ class Waiting(msgspec.Struct, frozen=True):
     shape: Shape
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation's order: job ids with their priorities, first to run first."""
-
-    generation: int = 0
-    revision: int = 0
-    ids: list[int] = []
-    priorities: list[int] = []
-
-
 class SchedulingSource:
     """The scheduler's memory; everything in it can be read again from the database."""
 
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
-        self.order = Order()
+        self.order = LeafOrders()
         self.jobs: dict[int, Waiting] = {}
         self.triggers: set[str] = {STARTED_UP}
         self._configuration = configuration
@@ -135,24 +127,8 @@ class SchedulingSource:
             self.jobs[id_] = Waiting(revision, queue, qos, part, shape)
 
     def _take_order(self, connection: Connection) -> None:
-        """The newest generation; it is a trigger if any since the last one brought new jobs."""
-        newest = connection.exec_driver_sql(
-            "SELECT max(number), sum(new_jobs) FROM generations WHERE number > ?", (self.order.generation,)
-        ).one()
-        if newest[0] is None:
-            return
-        revision = connection.exec_driver_sql(
-            "SELECT revision FROM generations WHERE number = ?", (newest[0],)
-        ).scalar_one()
-        ids: list[int] = []
-        priorities: list[int] = []
-        for chunk_ids, chunk_priorities in connection.exec_driver_sql(
-            "SELECT ids, priorities FROM ranking_chunks WHERE generation = ? ORDER BY chunk", (newest[0],)
-        ):
-            ids += msgspec.json.decode(chunk_ids)
-            priorities += msgspec.json.decode(chunk_priorities)
-        self.order = Order(generation=newest[0], revision=revision, ids=ids, priorities=priorities)
-        if newest[1]:
+        """The newest generation, of a delta what has changed; a trigger if any since the last one brought new jobs."""
+        if self.order.read(connection):
             self.triggers.add(SUBMITTED)
 
     def problems(self) -> list[PartitionProblem]:
@@ -176,10 +152,11 @@ class SchedulingSource:
 
     def _ranked(self) -> dict[int, WaitingJobs]:
         ranked: dict[int, list[tuple[int, int, int]]] = {}
-        for job, priority in zip(self.order.ids, self.order.priorities, strict=True):
-            waiting = self.jobs.get(job)
-            if waiting is not None and waiting.revision <= self.order.revision:
-                ranked.setdefault(waiting.queue, []).append((job, priority, self._kind(waiting.shape)))
+        for queue in self.order.queues():
+            for job, priority in zip(*map(np.ndarray.tolist, self.order.leaf(queue)), strict=True):
+                waiting = self.jobs.get(job)
+                if waiting is not None and waiting.revision <= self.order.revision:
+                    ranked.setdefault(queue, []).append((job, priority, self._kind(waiting.shape)))
         return {
             queue: WaitingJobs(jobs=rows[:, 0], priorities=rows[:, 1], kinds=rows[:, 2])
             for queue, listed in ranked.items()

@@ -69,6 +69,10 @@ class Database(AbstractAsyncContextManager["Database"]):
             URL.create("sqlite+aiosqlite", database=str(path)), pool_size=2, max_overflow=2
         )
         event.listen(self._readers.sync_engine, "connect", _on_reader_connect)
+        self._thread_readers = create_engine(
+            URL.create("sqlite", database=str(path)), connect_args={"check_same_thread": False, "isolation_level": None}
+        )
+        event.listen(self._thread_readers, "connect", _on_reader_connect)
 
     def _on_writer_connect(self, connection: sqlite3.Connection, _record: object) -> None:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -82,6 +86,7 @@ class Database(AbstractAsyncContextManager["Database"]):
     ) -> None:
         """Close everything; the last connection's own checkpoint happens under the lock."""
         await self._readers.dispose()
+        self._thread_readers.dispose()
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
@@ -122,6 +127,15 @@ class Database(AbstractAsyncContextManager["Database"]):
         """Run ``work`` in one read transaction, so that it sees one state of the database."""
         async with self._readers.connect() as connection:
             return await _in_transaction(connection, work)
+
+    async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
+        """As :meth:`read`, for work that computes: the event loop goes on meanwhile."""
+        return await asyncio.to_thread(self._read_in_thread, work)
+
+    def _read_in_thread(self, work: Callable[[Connection], T]) -> T:
+        with self._thread_readers.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            return work(connection)
 
     async def checkpoint(self) -> None:
         """Move the write-ahead log into the file once it is large; the janitor's duty."""

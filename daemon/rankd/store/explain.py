@@ -13,6 +13,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.queue import QueueProperties
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.look import Reader, Row, fetch, priorities
+from rankd.store.rank_look import at_rank
 from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _neighbour(connection: Reader, own: Row, rank: int, path: Sequence[Row]) -> 
 
     ``meets``: where jobs are of different queues, the queue in which theirs meet, and what each shows there.
     """
-    job_id = _at_rank(connection, own["generation"], rank)
+    job_id = at_rank(connection, rank)
     rows = priorities(connection, JobFilter(id=job_id)) if job_id is not None else []
     if not rows:
         return {"id": job_id, "gone": True} if job_id is not None else None
@@ -124,12 +125,3 @@ def _decided_by(own: Row, other: Row) -> str:
     if first["priority"] > second["priority"]:
         return "override" if first["override"] else "priority"
     return "submission" if first["queue"] == second["queue"] else "queue order"
-
-
-def _at_rank(connection: Reader, generation: int, rank: int) -> int | None:
-    sql = (
-        "SELECT json_extract(ids, '$[' || (? - first_rank) || ']') AS id FROM ranking_chunks"
-        " WHERE generation = ? AND first_rank <= ? ORDER BY chunk DESC LIMIT 1"
-    )
-    rows = fetch(connection, sql, [rank, generation, rank])
-    return rows[0]["id"] if rows else None

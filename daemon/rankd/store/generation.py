@@ -1,15 +1,16 @@
 """Generations: written in stages that hold the lock shortly, made visible whole by one small commit.
 
-What is the same for all jobs of an association, a QoS or a queue is a row per group; the order is JSON text in
-chunks, by rank and by job id, that plain SQL reads. The row in ``generations`` comes last: until then no view
-sees anything of it.
+What is the same for all jobs of an association, a QoS or a queue is a row per group; the order is written in
+chunks (:mod:`rankd.store.order_rows`). The row in ``generations`` comes last: until then no view sees anything of
+it. A full generation's number is given when its writing begins; delta generations that are made meanwhile have
+larger ones, and one of those stands on it once it is visible.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -17,24 +18,20 @@ from sqlalchemy import Connection
 
 from rankd.core.model.quantity import shown_resources
 from rankd.core.ranking.columns import IntArray
-from rankd.core.ranking.ranking import Ranking
+from rankd.core.ranking.ranking import QueueRow, Ranking
 from rankd.store.migration import replace_views
-from rankd.store.view import CHUNK, FactorColumn, factor_views
-
-KEPT = 3
-"""Generations whose order and values are kept; older ones keep their header row."""
+from rankd.store.order_rows import Row, json_list, order_rows
+from rankd.store.view import FactorColumn, factor_views
 
 HEADERS_KEPT = 100_000
-CHUNKS_PER_STAGE = 8
-_STAGED = (
-    "generation_numbers",
-    "generation_values",
-    "generation_partitions",
-    "generation_queues",
-    "generation_associations",
-    "ranking_chunks",
-    "rank_chunks",
-)
+HEAD = 10_000
+"""So many jobs ``queue_head`` shows."""
+
+STAGE_BYTES = 2**18
+STAGE_ROWS = 500
+"""A stage writes so much at most: one or two milliseconds in which nobody else can write."""
+
+_ROW_BYTES = 64
 
 Stage = Callable[[Connection], None]
 
@@ -46,22 +43,36 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     allocations: list[int]
 
 
-class GenerationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything to be stored of a pass. ``nodes_of_tree``: association id per tree node, -1 for none."""
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """A generation's own row. ``base``: the full generation that it stands on; for a full one its own number."""
 
     number: int
-    kind: str
+    base: int
+    ranked_at: float
+    made_at: float
     policy: str
-    ranking: Ranking
     revision: int
+    jobs: int
     new_jobs: int
+    weights: dict[str, float]
+    durations: dict[str, float]
+    failures: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        """What it is: full or delta."""
+        return "full" if self.base == self.number else "delta"
+
+
+class GenerationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything to be stored of a full pass. ``association_ids``: the ids of the tree's nodes, -1 for none."""
+
+    number: int
+    ranking: Ranking
     factors: Sequence[FactorColumn]
     parameters: Sequence[tuple[str, float]]
     partitions: Sequence[tuple[str, float, float]]
     association_ids: IntArray
-    settlement: Settlement
-    durations: dict[str, float]
-    new_views: bool
 
 
 def newest_number(connection: Connection) -> int:
@@ -69,25 +80,15 @@ def newest_number(connection: Connection) -> int:
     return int(connection.exec_driver_sql("SELECT coalesce(max(number), 0) FROM generations").scalar_one())
 
 
-def stages(record: GenerationRecord) -> Iterator[Stage]:
-    """The transactions that store a generation, in order; the last one makes it visible."""
-    chunks = list(_chunk_rows(record))
-    small = len(chunks) <= CHUNKS_PER_STAGE
-    first: list[Stage] = [lambda c: _clear(c, record.number), lambda c: _write_groups(c, record)]
-    rest: list[Stage] = [
-        lambda c, part=chunks[at : at + CHUNKS_PER_STAGE]: _write_chunks(c, part)  # type: ignore[misc]
-        for at in range(0, len(chunks), CHUNKS_PER_STAGE)
-    ]
-    last: list[Stage] = [lambda c: _publish(c, record)]
-    if small:
-        yield _together(first + rest + last)
-        return
-    yield _together(first)
-    yield from rest
-    yield _together(last)
+def newest_base(connection: Connection) -> int:
+    """The full generation that the newest one stands on; 0 before the first."""
+    query = "SELECT base FROM generations ORDER BY number DESC LIMIT 1"
+    return int(connection.exec_driver_sql(query).scalar_one_or_none() or 0)
 
 
-def _together(parts: Sequence[Stage]) -> Stage:
+def together(parts: Sequence[Stage]) -> Stage:
+    """One transaction of several parts."""
+
     def run(connection: Connection) -> None:
         for part in parts:
             part(connection)
@@ -95,61 +96,76 @@ def _together(parts: Sequence[Stage]) -> Stage:
     return run
 
 
-def _clear(connection: Connection, number: int) -> None:
-    """What a crashed pass left under this number, and what is older than is kept."""
-    for table in _STAGED:
-        connection.exec_driver_sql(
-            f"DELETE FROM {table} WHERE generation >= ? OR generation <= ?",
-            (number, number - KEPT),
-        )
+def stages(record: GenerationRecord) -> Iterator[Stage]:
+    """The transactions that store a full pass, in order; none of it is visible before :func:`publish`."""
+    listed: list[Row] = []
+    size = 0
+    for row in _rows(record):
+        listed.append(row)
+        size += _ROW_BYTES + sum(len(value) for value in row[1] if isinstance(value, str | bytes))
+        if size > STAGE_BYTES or len(listed) == STAGE_ROWS:
+            yield _writing(listed)
+            listed, size = [], 0
+    yield _writing(listed)
 
 
-def _write_groups(connection: Connection, record: GenerationRecord) -> None:
+def _rows(record: GenerationRecord) -> Iterator[Row]:
     number, ranking = record.number, record.ranking
-    factors = ranking.priorities.factors
-    numbers = [(number, f"weight.{row.name}", row.weight) for row in factors]
-    numbers += [(number, name, value) for name, value in record.parameters]
-    _insert(connection, "generation_numbers", numbers)
-    _insert(connection, "generation_values", _value_rows(record))
-    _insert(connection, "generation_partitions", [(number, *row) for row in record.partitions])
-    _insert(connection, "generation_queues", _queue_rows(record))
-    _insert(connection, "generation_associations", _association_rows(record))
+    assert ranking.base is not None  # noqa: S101 - what is stored was made for deltas
+    for factor in ranking.priorities.factors:
+        yield "generation_numbers", (number, f"weight.{factor.name}", factor.weight)
+    for name, value in record.parameters:
+        yield "generation_numbers", (number, name, value)
+    yield from _value_rows(record)
+    for partition in record.partitions:
+        yield "generation_partitions", (number, *partition)
+    for queue in ranking.queues:
+        yield "generation_queues", _queue_row(number, queue)
+    yield from _association_rows(record)
+    yield from order_rows(number, ranking.base, ranking.ranked_priorities)
 
 
-def _insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+def _writing(rows: Sequence[Row]) -> Stage:
+    by_table: dict[str, list[tuple[object, ...]]] = {}
+    for table, row in rows:
+        by_table.setdefault(table, []).append(row)
+
+    def write(connection: Connection) -> None:
+        for table, listed in by_table.items():
+            insert(connection, table, listed)
+
+    return write
+
+
+def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert whole rows, in the place of those with the same keys."""
     if rows:
         marks = ", ".join("?" * len(rows[0]))
-        connection.exec_driver_sql(f"INSERT INTO {table} VALUES ({marks})", list(rows))
+        connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", list(rows))
 
 
-def _value_rows(record: GenerationRecord) -> list[tuple[object, ...]]:
+def _value_rows(record: GenerationRecord) -> Iterator[Row]:
     """Values of groups, and of jobs where a factor has no formula in SQL; zeros are left out."""
-    rows: list[tuple[object, ...]] = []
     stored = {column.name for column in record.factors if column.sql is None}
     for factor in record.ranking.priorities.factors:
         if factor.name in stored:
             places = np.flatnonzero(factor.values)
-            pairs = zip(factor.keys[places].tolist(), factor.values[places].tolist(), strict=True)
-            rows += [(record.number, factor.name, key, value) for key, value in pairs]
-    return rows
+            for key, value in zip(factor.keys[places].tolist(), factor.values[places].tolist(), strict=True):
+                yield "generation_values", (record.number, factor.name, key, value)
 
 
-def _queue_rows(record: GenerationRecord) -> list[tuple[object, ...]]:
-    return [
-        (
-            record.number,
-            row.id,
-            row.priority,
-            row.share,
-            row.pending_jobs,
-            json.dumps(shown_resources(row.pending)),
-            json.dumps(shown_resources(row.used)),
-        )
-        for row in record.ranking.queues
-    ]
+def _queue_row(number: int, row: QueueRow) -> tuple[object, ...]:
+    amounts = json.dumps(shown_resources(row.pending)), json.dumps(shown_resources(row.used))
+    return (number, row.id, row.priority, row.share, row.pending_jobs, *amounts)
 
 
-def _association_rows(record: GenerationRecord) -> list[tuple[object, ...]]:
+def queue_stage(base: int, rows: Iterable[QueueRow]) -> Stage:
+    """What queues of a full generation show now, since deltas stand on it."""
+    listed = [_queue_row(base, row) for row in rows]
+    return lambda connection: insert(connection, "generation_queues", listed)
+
+
+def _association_rows(record: GenerationRecord) -> Iterator[Row]:
     result = record.ranking.fairshare
     columns = zip(
         record.association_ids.tolist(),
@@ -160,74 +176,53 @@ def _association_rows(record: GenerationRecord) -> list[tuple[object, ...]]:
         result.fairshare.tolist(),
         strict=True,
     )
-    return [
-        (record.number, id_, *(None if math.isnan(value) else value for value in values))
-        for id_, *values in columns
-        if id_ >= 0
-    ]
+    for id_, *values in columns:
+        if id_ >= 0:
+            shown = (None if math.isnan(value) else value for value in values)
+            yield "generation_associations", (record.number, id_, *shown)
 
 
-def _chunk_rows(record: GenerationRecord) -> Iterator[tuple[str, tuple[object, ...]]]:
-    """Rows of both chunk tables, ready to insert."""
-    ids, priorities = record.ranking.ids, record.ranking.ranked_priorities
-    for chunk, at in enumerate(range(0, len(ids), CHUNK)):
-        texts = (_json(ids[at : at + CHUNK]), _json(priorities[at : at + CHUNK]))
-        yield "ranking_chunks", (record.number, chunk, at + 1, *texts)
-    if not len(ids):
-        return
-    order = np.argsort(ids, kind="stable")
-    by_id, ranks = ids[order], order + 1
-    starts = np.flatnonzero(np.diff(by_id // CHUNK, prepend=-1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(ids)], strict=True):
-        first = int(by_id[start])
-        yield (
-            "rank_chunks",
-            (record.number, first // CHUNK, first, _sparse(by_id[start:end] - first, ranks[start:end])),
+def publish(
+    header: Header, settlement: Settlement | None = None, new_views: Sequence[FactorColumn] | None = None
+) -> Stage:
+    """The commit that makes a generation visible, with what must be seen together with it.
+
+    ``new_views``: the factors, where the views are to have other columns from here on.
+    """
+
+    def run(connection: Connection) -> None:
+        if new_views is not None:
+            replace_views(connection, factor_views(new_views))
+        if settlement is not None:
+            _settle(connection, settlement)
+        row = msgspec.structs.asdict(header) | {"kind": header.kind}
+        row |= {name: json.dumps(row[name]) for name in ("weights", "durations", "failures")}
+        connection.exec_driver_sql(
+            f"INSERT INTO generations ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
         )
+        connection.exec_driver_sql("DELETE FROM generations WHERE number <= ?", (header.number - HEADERS_KEPT,))
+
+    return run
 
 
-def _json(values: IntArray) -> str:
-    return msgspec.json.encode(values.tolist()).decode()
+def head_stage(old: IntArray, new: IntArray) -> Stage | None:
+    """The first of the ranking as rows, where they were others; None where nothing is to be done."""
+    shared = min(len(old), len(new))
+    differing = np.flatnonzero(old[:shared] != new[:shared])
+    first = int(differing[0]) if len(differing) else shared
+    last = len(new) if len(old) != len(new) else int(differing[-1]) + 1 if len(differing) else 0
+    if first >= last and len(old) == len(new):
+        return None
+    changed = json_list(new[first:last])
 
+    def run(connection: Connection) -> None:
+        connection.exec_driver_sql(
+            "INSERT OR REPLACE INTO ranking_head (rank, job_id) SELECT key + ?, value FROM json_each(?)",
+            (first + 1, changed),
+        )
+        connection.exec_driver_sql("DELETE FROM ranking_head WHERE rank > ?", (len(new),))
 
-def _sparse(places: IntArray, ranks: IntArray) -> str:
-    """Ranks by place, null between."""
-    full: list[int | None] = [None] * (int(places[-1]) + 1)
-    for place, rank in zip(places.tolist(), ranks.tolist(), strict=True):
-        full[place] = rank
-    return msgspec.json.encode(full).decode()
-
-
-def _write_chunks(connection: Connection, rows: Sequence[tuple[str, tuple[object, ...]]]) -> None:
-    for table in ("ranking_chunks", "rank_chunks"):
-        _insert(connection, table, [row for name, row in rows if name == table])
-
-
-def _publish(connection: Connection, record: GenerationRecord) -> None:
-    """The commit that makes the generation visible, with what must be seen together with it."""
-    if record.new_views:
-        replace_views(connection, factor_views(record.factors))
-    _settle(connection, record.settlement)
-    ranking = record.ranking
-    weights = {row.name: row.weight for row in ranking.priorities.factors}
-    failures = {error.factor: error.message for error in ranking.priorities.failures}
-    connection.exec_driver_sql(
-        "INSERT INTO generations (number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations,"
-        " failures) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            record.number,
-            record.kind,
-            ranking.now,
-            record.policy,
-            record.revision,
-            len(ranking.ids),
-            record.new_jobs,
-            json.dumps(weights),
-            json.dumps(record.durations),
-            json.dumps(failures),
-        ),
-    )
-    connection.exec_driver_sql("DELETE FROM generations WHERE number <= ?", (record.number - HEADERS_KEPT,))
+    return run
 
 
 def _settle(connection: Connection, settlement: Settlement) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.ranking.sibling import Sibling, ordered
+from rankd.store.rank_look import whole_ranking
 from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
@@ -201,24 +202,10 @@ def _ranks(connection: Reader, ids: list[int]) -> Mapping[int, tuple[int, int]]:
     if not ids or not _has_ranking(connection):
         return {}
     if len(ids) > FEW:
-        return _whole_ranking(connection)
+        return whole_ranking(connection)
     sql = "SELECT id, rank, priority FROM job_priority WHERE id IN (SELECT value FROM json_each(?))"
     rows = fetch(connection, sql, [_list(ids)])
     return {row["id"]: (row["rank"], row["priority"]) for row in rows if row["rank"] is not None}
-
-
-def _whole_ranking(connection: Reader) -> Mapping[int, tuple[int, int]]:
-    """Rank and priority of every ranked job, from the stored chunks: a tenth of a second per 400,000 jobs."""
-    sql = (
-        "SELECT first_rank, ids, priorities FROM ranking_chunks"
-        " WHERE generation = (SELECT max(number) FROM generations)"
-    )
-    ranks: dict[int, tuple[int, int]] = {}
-    for chunk in fetch(connection, sql):
-        ids = msgspec.json.decode(chunk["ids"], type=list[int])
-        priorities = msgspec.json.decode(chunk["priorities"], type=list[int])
-        ranks.update(zip(ids, enumerate(priorities, start=chunk["first_rank"]), strict=True))
-    return ranks
 
 
 def job(connection: Reader, job_id: int) -> Row:
@@ -274,11 +261,11 @@ def _factor(row: Row, name: str, weight: float) -> Row:
 
 def weights(connection: Reader) -> dict[str, float]:
     """The factors of the newest generation in summing order, with their weights; empty before the first."""
-    newest = fetch(connection, "SELECT number, weights FROM generation ORDER BY number DESC LIMIT 1")
+    newest = fetch(connection, "SELECT base, weights FROM generation ORDER BY number DESC LIMIT 1")
     if not newest:
         return {}
     sql = "SELECT substr(name, 8) AS name, value FROM generation_numbers WHERE generation = ? AND name LIKE 'weight.%'"
-    exact = {row["name"]: row["value"] for row in fetch(connection, sql, [newest[0]["number"]])}
+    exact = {row["name"]: row["value"] for row in fetch(connection, sql, [newest[0]["base"]])}
     return {name: exact.get(name, weight) for name, weight in newest[0]["weights"].items()}
 
 

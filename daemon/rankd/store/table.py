@@ -260,6 +260,14 @@ generations = Table(
     Column("weights", Text, nullable=False),
     Column("durations", Text, nullable=False, comment="seconds by phase"),
     Column("failures", Text, nullable=False, comment="factors that kept their last good values"),
+    Column(
+        "base",
+        Integer,
+        nullable=False,
+        server_default=text("0"),
+        comment="the full generation that it stands on: what is stored of it has that number",
+    ),
+    Column("made_at", Float, nullable=False, server_default=text("0"), comment="when it became visible"),
 )
 
 generation_numbers = Table(
@@ -328,7 +336,7 @@ ranking_chunks = Table(
     Column("chunk", Integer, primary_key=True),
     Column("first_rank", Integer, nullable=False),
     Column("ids", Text, nullable=False, comment="JSON list of job ids by rank"),
-    Column("priorities", Text, nullable=False, comment="JSON list beside ids"),
+    Column("priorities", LargeBinary, nullable=False, comment="beside ids, 11 characters each"),
 )
 
 rank_chunks = Table(
@@ -337,7 +345,57 @@ rank_chunks = Table(
     Column("generation", Integer, primary_key=True),
     Column("chunk", Integer, primary_key=True, comment="job id / 4096"),
     Column("first_id", Integer, nullable=False),
-    Column("ranks", Text, nullable=False, comment="JSON list by job id; null: not ranked"),
+    Column("ranks", LargeBinary, nullable=False, comment="by job id, 8 characters each; 0: not ranked"),
+)
+
+ranking_leaves = Table(
+    "ranking_leaves",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("queue_id", Integer, primary_key=True),
+    Column("chunk", Integer, primary_key=True),
+    Column("ids", LargeBinary, nullable=False, comment="int64, little endian, by rank"),
+    Column("priorities", LargeBinary, nullable=False, comment="int32"),
+    Column("ranks", LargeBinary, nullable=False, comment="int32"),
+)
+
+ranking_deltas = Table(
+    "ranking_deltas",
+    metadata,
+    Column("generation", Integer, primary_key=True, comment="generations.base"),
+    Column("chunk", Integer, primary_key=True),
+    Column("number", Integer, nullable=False, comment="the delta generation that wrote it"),
+    Column("positions", Text, nullable=False, comment="JSON list: +p, inserted before rank p; -p, rank p removed"),
+    Column("ids", Text, nullable=False, comment="JSON list beside it: the inserted job, or 0"),
+    Column("priorities", Text, nullable=False),
+    Column("queues", Text, nullable=False),
+)
+
+ranking_delta_places = Table(
+    "ranking_delta_places",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("first_position", Integer, primary_key=True, comment="of its first entry, without sign"),
+    Column("place", Integer, primary_key=True, comment="of the chunk among all"),
+    Column("chunk", Integer, nullable=False),
+    Column("shift", Integer, nullable=False, comment="inserted before the chunk - removed before it"),
+    sqlite_with_rowid=False,
+)
+
+ranking_delta_jobs = Table(
+    "ranking_delta_jobs",
+    metadata,
+    Column("generation", Integer, primary_key=True),
+    Column("job_id", Integer, primary_key=True),
+    Column("chunk", Integer, comment="null: it has no rank any more"),
+    sqlite_with_rowid=False,
+)
+
+ranking_head = Table(
+    "ranking_head",
+    metadata,
+    Column("rank", Integer, primary_key=True, autoincrement=False),
+    Column("job_id", Integer, nullable=False),
 )
 
 roles = Table(

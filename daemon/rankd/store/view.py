@@ -11,13 +11,12 @@ and parameters are bound numbers of the generation, never literals, since SQLite
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from rankd.core.ranking.factor import Per
-
-CHUNK = 4096
-"""Ranks, and job ids, per chunk of the stored order."""
+from rankd.store.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
 
 JOB_COLUMNS = frozenset(
     [
@@ -43,9 +42,9 @@ JOB_COLUMNS = frozenset(
 )
 """Columns of ``job_priority`` that a factor's name must not hide: such a factor's column gets ``_factor`` behind it."""
 
-_LETS_OTHERS_IN_FIRST = """j.application_id IS NOT NULL AND EXISTS (
+_LETS_OTHERS_IN_FIRST = f"""j.application_id IS NOT NULL AND EXISTS (
             SELECT 1 FROM generation_waiting_applications h WHERE h.application_id = j.application_id AND h.generation
-                = (SELECT number FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1))"""
+                = {NEWEST_BASE})"""
 
 _REASON = f"""CASE
         WHEN j.state <> 'pending' THEN NULL
@@ -123,7 +122,8 @@ SELECT id, "user", at, message_id, code, message, field, CAST(payload AS TEXT) A
 FROM dead_letters"""
 
 _GENERATION = """CREATE VIEW generation AS
-SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures FROM generations"""
+SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures, base, made_at
+FROM generations"""
 
 _QUEUE_PRIORITY = f"""CREATE VIEW queue_priority AS
 WITH running AS MATERIALIZED (
@@ -138,29 +138,20 @@ SELECT q.path, q.partition, q.policy, q.offset,
     q.is_leaf, q.maxapplications, q.dynamic,
     (SELECT coalesce(sum(r.applications), 0) FROM running r WHERE r.partition = q.partition
         AND (r.path = q.path OR substr(r.path, 1, length(q.path) + 1) = q.path || '.')) AS applications,
-    v.generation
+    CASE WHEN v.generation IS NOT NULL THEN {NEWEST_NUMBER} END AS generation
 FROM queues q
 LEFT JOIN generation_queues v
-    ON v.queue_id = q.id AND v.generation = (SELECT max(number) FROM generations)
+    ON v.queue_id = q.id AND v.generation = {NEWEST_BASE}
 WHERE q.configured"""
 
-_ASSOCIATION_SHARE = """CREATE VIEW association_share AS
+_ASSOCIATION_SHARE = f"""CREATE VIEW association_share AS
 SELECT a.account, nullif(a."user", '') AS "user", a.parent,
     CASE WHEN a.shares_parent THEN 'parent' ELSE a.shares END AS shares, a.is_default,
     v.shares_norm, coalesce(v.usage, 0.0) AS usage, v.usage_effective, v.level_fairshare, v.fairshare,
-    v.generation
+    CASE WHEN v.generation IS NOT NULL THEN {NEWEST_NUMBER} END AS generation
 FROM associations a
 LEFT JOIN generation_associations v
-    ON v.association_id = a.id AND v.generation = (SELECT max(number) FROM generations)"""
-
-_RANKING = """CREATE VIEW ranking AS
-SELECT c.first_rank + i.key AS rank, i.value AS job_id,
-    json_extract(c.priorities, '$[' || i.key || ']') AS priority, q.path AS queue, c.generation
-FROM ranking_chunks c
-JOIN json_each(c.ids) i
-JOIN jobs j ON j.id = i.value
-JOIN queues q ON q.id = j.queue_id
-WHERE c.generation = (SELECT max(number) FROM generations)"""
+    ON v.association_id = a.id AND v.generation = {NEWEST_BASE}"""
 
 
 def fixed_views() -> dict[str, str]:
@@ -176,7 +167,7 @@ def fixed_views() -> dict[str, str]:
         "generation": _GENERATION,
         "queue_priority": _QUEUE_PRIORITY,
         "association_share": _ASSOCIATION_SHARE,
-        "ranking": _RANKING,
+        "ranking": RANKING,
     }
 
 
@@ -212,8 +203,8 @@ _SQL_NAMES = {
 def factor_views(factors: Sequence[FactorColumn]) -> dict[str, str]:
     """``job_priority``, ``queue_head`` and ``job_factor`` for these factors, in summing order."""
     return {
-        "job_priority": f"CREATE VIEW job_priority AS {_breakdown(factors)}",
-        "queue_head": f"CREATE VIEW queue_head AS {_head(factors)}",
+        "job_priority": f"CREATE VIEW job_priority AS {_breakdown(factors, _ALL)}",
+        "queue_head": f"CREATE VIEW queue_head AS {_breakdown(factors, _HEAD)}",
         "job_factor": f"CREATE VIEW job_factor AS {_long(factors)}",
     }
 
@@ -227,7 +218,7 @@ def _text(value: str) -> str:
 
 
 def _number(name: str) -> str:
-    return f"(SELECT value FROM generation_numbers WHERE generation = n.number AND name = {_text(name)})"
+    return f"(SELECT value FROM generation_numbers WHERE generation = n.base AND name = {_text(name)})"
 
 
 def _generation(factors: Sequence[FactorColumn]) -> str:
@@ -239,7 +230,7 @@ def _generation(factors: Sequence[FactorColumn]) -> str:
             f"{_number(factor.name + '.' + parameter)} AS p{place}_{at}"
             for at, parameter in enumerate(factor.parameters)
         ]
-    columns = ", ".join(["n.number", "n.ranked_at", "n.policy", "n.revision", *numbers])
+    columns = ", ".join(["n.number", "n.base", "n.ranked_at", "n.policy", "n.revision", *numbers])
     return f"(SELECT {columns} FROM generations n ORDER BY n.number DESC LIMIT 1) g"
 
 
@@ -252,14 +243,26 @@ def _value(place: int, factor: FactorColumn) -> str:
 
 def _joins(factors: Sequence[FactorColumn]) -> str:
     return "\n".join(
-        f"LEFT JOIN generation_values v{place} ON v{place}.generation = g.number"
+        f"LEFT JOIN generation_values v{place} ON v{place}.generation = g.base"
         f" AND v{place}.factor = {_text(factor.name)} AND v{place}.key = {_KEYS[factor.per]}"
         for place, factor in enumerate(factors)
         if factor.sql is None
     )
 
 
-def _breakdown(factors: Sequence[FactorColumn]) -> str:
+class _Source(NamedTuple):
+    """Which jobs a breakdown is of: what to join, with the jobs as ``j``, what its ``place`` is, and the rank of it."""
+
+    jobs: str
+    place: str
+    rank: str
+
+
+_ALL = _Source("jobs j", "NULL", f"CASE WHEN fresh AND eligible_at IS NOT NULL THEN {rank_of('o.id', 'o.base')} END")
+_HEAD = _Source("ranking_head h CROSS JOIN jobs j ON j.id = h.job_id AND j.revision <= g.revision", "h.rank", "place")
+
+
+def _breakdown(factors: Sequence[FactorColumn], source: _Source) -> str:
     """Three layers, since SQL can't name a column in its own row: values, points, sum and priority."""
     values = ", ".join(
         f"CASE WHEN j.revision <= g.revision THEN {_value(place, factor)} END AS f{place}, g.w{place} AS w{place}"
@@ -281,39 +284,25 @@ SELECT id, "user", account, queue, qos, partition, name, {shown or "NULL AS no_f
         WHEN 'fcfs' THEN max(2147483648 - id, -2147483648)
         ELSE max(-2147483648, min(2147483647, class_value + CAST(points_sum AS INTEGER))) END AS priority,
     override, CASE WHEN override = 'fixed' THEN fixed_by END AS override_by,
-    CASE WHEN fresh AND eligible_at IS NOT NULL THEN
-        (SELECT json_extract(c.ranks, '$[' || (id - c.first_id) || ']') FROM rank_chunks c
-         WHERE c.generation = number AND c.chunk = id / {CHUNK} AND c.first_id <= id) END AS rank,
+    {source.rank} AS rank,
     number AS generation, ranked_at, reason, submitted_at, eligible_at
 FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_points"} FROM (
     SELECT j.id, j."user", a.account, q.path AS queue, s.name AS qos, q.partition, j.name, j.class_value,
         j.fixed_priority, j.fixed_by, j.submitted_at, j.eligible_at, {_REASON} AS reason,
-        g.number, g.ranked_at, j.revision <= g.revision AS fresh,
+        g.number, g.base, g.ranked_at, j.revision <= g.revision AS fresh, {source.place} AS place,
         CASE WHEN j.revision > g.revision THEN 'initial'
             WHEN j.urgency = 31 THEN 'expedited'
             WHEN j.fixed_priority IS NOT NULL THEN 'fixed'
             WHEN g.policy <> 'multifactor' THEN g.policy END AS override{", " + values if values else ""}
     FROM {_generation(factors)}
-    CROSS JOIN jobs j
+    CROSS JOIN {source.jobs}
     JOIN associations a ON a.id = j.association_id
     JOIN queues q ON q.id = j.queue_id
     JOIN qos s ON s.id = j.qos_id
-    LEFT JOIN generation_partitions t ON t.generation = g.number AND t.partition = q.partition
+    LEFT JOIN generation_partitions t ON t.generation = g.base AND t.partition = q.partition
     LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
     {_joins(factors)}
-    WHERE j.state = 'pending')))"""
-
-
-def _head(factors: Sequence[FactorColumn]) -> str:
-    """The first 10,000 of the ranking with their breakdown."""
-    del factors
-    return """
-SELECT p.* FROM (
-    SELECT c.first_rank + i.key AS place, i.value AS job_id
-    FROM ranking_chunks c JOIN json_each(c.ids) i
-    WHERE c.generation = (SELECT max(number) FROM generations) AND c.first_rank <= 10000
-    ORDER BY c.chunk, i.key LIMIT 10000) h
-CROSS JOIN job_priority p ON p.id = h.job_id AND p.rank = h.place"""
+    WHERE j.state = 'pending'))) o"""
 
 
 def _long(factors: Sequence[FactorColumn]) -> str:
@@ -329,5 +318,4 @@ def _long(factors: Sequence[FactorColumn]) -> str:
 
 
 def _newest_number(name: str) -> str:
-    newest = "(SELECT max(number) FROM generations)"
-    return f"(SELECT value FROM generation_numbers WHERE generation = {newest} AND name = {_text(name)})"
+    return f"(SELECT value FROM generation_numbers WHERE generation = {NEWEST_BASE} AND name = {_text(name)})"

@@ -108,7 +108,7 @@ def _fill_nodes(put):
 def _fill_generation(put):
     put(
         "generations", number=GENERATION, kind="full", ranked_at=NOW, policy="multifactor", revision=50, jobs=2,
-        new_jobs=2, weights=json.dumps(WEIGHTS), durations="{}", failures="{}",
+        new_jobs=2, weights=json.dumps(WEIGHTS), durations="{}", failures="{}", base=GENERATION, made_at=NOW,
     )  # fmt: skip
     for name, value in ({f"weight.{k}": v for k, v in WEIGHTS.items()} | {"age.max_age_s": 604800.0}).items():
         put("generation_numbers", generation=GENERATION, name=name, value=value)
@@ -123,5 +123,7 @@ def _fill_generation(put):
         "generation_queues", generation=GENERATION, queue_id=2, priority=5000, share=0.25, pending_jobs=1,
         pending='{"vcore":1.5}', allocated='{"vcore":3}',
     )  # fmt: skip
-    put("ranking_chunks", generation=GENERATION, chunk=0, first_rank=1, ids="[2,1]", priorities="[7540,5000]")
-    put("rank_chunks", generation=GENERATION, chunk=0, first_id=0, ranks="[null,2,1,null,null,null,null]")
+    put("ranking_chunks", generation=GENERATION, chunk=0, first_rank=1, ids="[2,1]", priorities=b"0000000754000000005000")
+    put("rank_chunks", generation=GENERATION, chunk=0, first_id=0, ranks=b"000000000000000200000001")
+    for rank, job in enumerate((2, 1), start=1):
+        put("ranking_head", rank=rank, job_id=job)

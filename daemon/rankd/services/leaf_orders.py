@@ -1,0 +1,165 @@
+"""The scheduler's view of the ranking: the jobs of each leaf in their order, kept up from generation to generation.
+
+A full generation is read as arrays, leaf by leaf. Of a delta only the chunks of entries are read that have changed,
+and only the leaves that they name are put together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection
+
+from rankd.core.ranking.columns import IntArray
+
+_NEWEST = "SELECT number, base, revision FROM generations ORDER BY number DESC LIMIT 1"
+_NEW_JOBS = "SELECT coalesce(sum(new_jobs), 0) FROM generations WHERE number > ?"
+_LEAVES = """
+SELECT queue_id, ids, priorities, ranks FROM ranking_leaves WHERE generation = ? ORDER BY queue_id, chunk"""
+_CHANGED = "SELECT chunk, positions, ids, priorities, queues FROM ranking_deltas WHERE generation = ? AND number > ?"
+_PLACES = "SELECT chunk FROM ranking_delta_places WHERE generation = ? ORDER BY first_position, place"
+
+_INTEGERS = msgspec.json.Decoder(list[int])
+_N_COLUMNS = 4
+
+
+class LeafOrder(NamedTuple):
+    """A leaf's ranked jobs, first to run first: ids and priorities, int64 (n_jobs,)."""
+
+    ids: IntArray
+    priorities: IntArray
+
+
+class _Entries(NamedTuple):
+    """Of a delta, as :class:`rankd.core.ranking.delta.Entries`."""
+
+    positions: IntArray
+    ids: IntArray
+    priorities: IntArray
+    queues: IntArray
+
+
+_NOTHING = _Entries(*(np.empty(0, dtype=np.int64) for _ in range(_N_COLUMNS)))
+
+
+class _BaseLeaf(NamedTuple):
+    """A leaf in the full generation."""
+
+    ids: IntArray
+    priorities: IntArray
+    ranks: IntArray
+
+
+_NO_LEAF = _BaseLeaf(*(np.empty(0, dtype=np.int64) for _ in range(3)))
+
+
+class LeafOrders:
+    """The newest generation that was read. ``revision``: the last event that it knows."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.revision = 0
+        self._base = 0
+        self._leaves: dict[int, _BaseLeaf] = {}
+        self._chunks: dict[int, _Entries] = {}
+        self._entries = _NOTHING
+        self._merged: dict[int, LeafOrder] = {}
+        self._of_leaf: dict[int, IntArray] = {}
+        self._inserted: dict[int, int] = {}
+
+    def read(self, connection: Connection) -> int | None:
+        """Take in the newest generation: how many jobs are new since the last time; None if there is no new one."""
+        newest = connection.exec_driver_sql(_NEWEST).first()
+        if newest is None or newest[0] == self.generation:
+            return None
+        number, base, revision = newest
+        new_jobs = int(connection.exec_driver_sql(_NEW_JOBS, (self.generation,)).scalar_one())
+        is_other = base != self._base
+        if is_other:
+            self._read_base(connection, base)
+        self._read_delta(connection, 0 if is_other else self.generation)
+        self.generation, self.revision = number, revision
+        return new_jobs
+
+    def _read_base(self, connection: Connection, base: int) -> None:
+        parts: dict[int, list[_BaseLeaf]] = {}
+        for queue, ids, priorities, ranks in connection.exec_driver_sql(_LEAVES, (base,)):
+            leaf = _BaseLeaf(
+                np.frombuffer(ids, dtype="<i8"),
+                np.frombuffer(priorities, dtype="<i4").astype(np.int64),
+                np.frombuffer(ranks, dtype="<i4").astype(np.int64),
+            )
+            parts.setdefault(queue, []).append(leaf)
+        self._leaves = {
+            queue: own[0] if len(own) == 1 else _BaseLeaf(*map(np.concatenate, zip(*own, strict=True)))
+            for queue, own in parts.items()
+        }
+        self._base, self._chunks, self._merged = base, {}, {}
+
+    def _read_delta(self, connection: Connection, since: int) -> None:
+        changed = connection.exec_driver_sql(_CHANGED, (self._base, since)).all()
+        places = [row[0] for row in connection.exec_driver_sql(_PLACES, (self._base,))]
+        gone = self._chunks.keys() - places
+        before = [self._chunks[chunk] for chunk in {*gone, *(row[0] for row in changed)} if chunk in self._chunks]
+        for chunk, *texts in changed:
+            self._chunks[chunk] = _Entries(*(np.array(_INTEGERS.decode(text), dtype=np.int64) for text in texts))
+        for chunk in gone:
+            del self._chunks[chunk]
+        after = [self._chunks[row[0]] for row in changed]
+        for entries in before + after:
+            for queue in np.unique(entries.queues).tolist():
+                self._merged.pop(queue, None)
+        parts = [self._chunks[chunk] for chunk in places]
+        self._entries = _Entries(*map(np.concatenate, zip(*parts, strict=True))) if parts else _NOTHING
+        self._index()
+
+    def _index(self) -> None:
+        """Which entries are of which leaf, and where each inserted job's is."""
+        queues = self._entries.queues
+        order = np.argsort(queues, kind="stable")
+        firsts = np.flatnonzero(np.diff(queues[order], prepend=-1))
+        self._of_leaf = dict(zip(queues[order][firsts].tolist(), np.split(order, firsts[1:]), strict=False))
+        inserted = np.flatnonzero(self._entries.positions > 0)
+        self._inserted = dict(zip(self._entries.ids[inserted].tolist(), inserted.tolist(), strict=True))
+
+    def queues(self) -> set[int]:
+        """The leaves that may have ranked jobs."""
+        return self._leaves.keys() | self._of_leaf.keys()
+
+    def leaf(self, queue: int) -> LeafOrder:
+        """The ranked jobs of a leaf."""
+        if queue not in self._merged:
+            self._merged[queue] = self._put_together(queue)
+        return self._merged[queue]
+
+    def _put_together(self, queue: int) -> LeafOrder:
+        base = self._leaves.get(queue, _NO_LEAF)
+        if queue not in self._of_leaf:
+            return LeafOrder(base.ids, base.priorities)
+        own = self._of_leaf[queue]
+        positions = self._entries.positions[own]
+        kept = np.flatnonzero(~np.isin(base.ranks, -positions[positions < 0], assume_unique=True))
+        inserted = own[positions > 0]
+        at = np.searchsorted(base.ranks[kept], self._entries.positions[inserted])
+        return LeafOrder(
+            np.insert(base.ids[kept], at, self._entries.ids[inserted]),
+            np.insert(base.priorities[kept], at, self._entries.priorities[inserted]),
+        )
+
+    def ranks(self, jobs: Mapping[int, int]) -> dict[int, int]:
+        """The ranks of ranked jobs, given by job and leaf."""
+        shifts = np.concatenate([[0], np.cumsum(np.sign(self._entries.positions))])
+        positions = np.abs(self._entries.positions)
+        ranks = {}
+        for job, queue in jobs.items():
+            place = self._inserted.get(job)
+            if place is not None:
+                ranks[job] = int(positions[place] + shifts[place])
+                continue
+            base = self._leaves[queue]
+            rank = int(base.ranks[np.flatnonzero(base.ids == job)[0]])
+            ranks[job] = rank + int(shifts[np.searchsorted(positions, rank, side="right")])
+        return ranks

@@ -1,0 +1,77 @@
+"""How SQL finds ranks: the order of a full generation, and what deltas have inserted and removed since.
+
+    rank = rank in the full generation + inserted before - removed before
+
+The delta's entries lie in chunks of JSON lists, in the order of what they change; ``ranking_delta_places`` says of
+each chunk where it begins and by how much all chunks before it shift what comes behind them. So a look-up reads
+one row of each and one short list, however large the delta.
+"""
+
+from __future__ import annotations
+
+CHUNK = 4096
+"""Ranks, and job ids, per chunk of the stored order."""
+
+RANK_WIDTH = 8
+PRIORITY_WIDTH = 11
+"""Characters per number in the chunks: SQL cuts them out without reading the others."""
+
+NEWEST_BASE = "(SELECT base FROM generations ORDER BY number DESC LIMIT 1)"
+NEWEST_NUMBER = "(SELECT max(number) FROM generations)"
+
+
+def rank_of(job: str, base: str) -> str:
+    """The rank of a pending job; null if it has none.
+
+    Both arguments are numbers, or columns with their tables: ``json_each`` has an ``id`` of its own.
+    """
+    return f"""(SELECT CASE WHEN d.job_id IS NULL THEN {_in_base(job, base)}
+            ELSE {_inserted(job, base)} END
+        FROM (SELECT 1) LEFT JOIN ranking_delta_jobs d ON d.generation = {base} AND d.job_id = {job})"""
+
+
+def _inserted(job: str, base: str) -> str:
+    """Of a job that a delta has placed: its own position, and all entries before it."""
+    return f"""(SELECT p.shift + json_extract(c.positions, '$[' || k.key || ']') + (
+                SELECT coalesce(sum(CASE WHEN e.value > 0 THEN 1 ELSE -1 END), 0)
+                FROM json_each(c.positions) e WHERE e.key < k.key)
+            FROM ranking_deltas c JOIN json_each(c.ids) k ON k.value = {job}
+            JOIN ranking_delta_places p ON p.generation = c.generation AND p.chunk = c.chunk
+            WHERE c.generation = {base} AND c.chunk = d.chunk)"""
+
+
+def _in_base(job: str, base: str) -> str:
+    """Of a job that stands where the full generation has put it."""
+    return f"""(SELECT b.rank + coalesce((
+                SELECT p.shift + (SELECT coalesce(sum(
+                        CASE WHEN e.value BETWEEN 1 AND b.rank THEN 1 WHEN e.value BETWEEN -b.rank AND -1 THEN -1 END
+                    ), 0)
+                    FROM ranking_deltas c JOIN json_each(c.positions) e
+                    WHERE c.generation = p.generation AND c.chunk = p.chunk)
+                FROM ranking_delta_places p WHERE p.generation = {base} AND p.first_position <= b.rank
+                ORDER BY p.first_position DESC, p.place DESC LIMIT 1), 0)
+            FROM (SELECT nullif(CAST(substr(c.ranks, ({job} - c.first_id) * {RANK_WIDTH} + 1, {RANK_WIDTH}) AS INTEGER),
+                    0) AS rank
+                FROM rank_chunks c WHERE c.generation = {base} AND c.chunk = {job} / {CHUNK} AND c.first_id <= {job}
+                LIMIT 1) b)"""
+
+
+RANKING = f"""CREATE VIEW ranking AS
+SELECT row_number() OVER (ORDER BY o.position, o.late, o.place, o.entry) AS rank, o.job_id, o.priority,
+    q.path AS queue, {NEWEST_NUMBER} AS generation
+FROM (
+    SELECT c.first_rank + i.key AS position, 1 AS late, 0 AS place, 0 AS entry, i.value AS job_id,
+        CAST(substr(c.priorities, i.key * {PRIORITY_WIDTH} + 1, {PRIORITY_WIDTH}) AS INTEGER) AS priority
+    FROM ranking_chunks c JOIN json_each(c.ids) i
+    WHERE c.generation = {NEWEST_BASE} AND c.first_rank + i.key NOT IN (
+        SELECT -e.value FROM ranking_deltas d JOIN json_each(d.positions) e
+        WHERE d.generation = {NEWEST_BASE} AND e.value < 0)
+    UNION ALL
+    SELECT e.value, 0, p.place, e.key, json_extract(d.ids, '$[' || e.key || ']'),
+        json_extract(d.priorities, '$[' || e.key || ']')
+    FROM ranking_deltas d
+    JOIN ranking_delta_places p ON p.generation = d.generation AND p.chunk = d.chunk
+    JOIN json_each(d.positions) e
+    WHERE d.generation = {NEWEST_BASE} AND e.value > 0) o
+JOIN jobs j ON j.id = o.job_id
+JOIN queues q ON q.id = j.queue_id"""
