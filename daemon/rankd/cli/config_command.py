@@ -67,6 +67,7 @@ def _check_text(line: bytes) -> QueuesChecked:
 
 def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
     """Errors and warnings: the files', and whether the plugins that they name can be used."""
+    from rankd.config.adapter import load_adapter
     from rankd.config.configuration import load_configuration
     from rankd.config.plugin import load_factors, load_node_sort
 
@@ -75,6 +76,8 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
         load_factors(configuration.settings.priority)
         for partition in configuration.partitions:
             load_node_sort(partition.nodesort.type)
+        for adapter in configuration.settings.adapters:
+            load_adapter(adapter, configuration.directory)
     except ConfigurationError as error:
         return error.problems, []
     return [], list(configuration.warnings)

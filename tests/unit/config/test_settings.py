@@ -4,6 +4,7 @@ import pytest
 
 from rankd.config.settings import read_settings
 from rankd.core.errors import ConfigurationError
+from rankd.core.model.setting import PrioritySettings
 
 FACTORS = ("age", "fairshare", "resource")
 
@@ -78,3 +79,31 @@ def test_all_problems_are_told_at_once():
 
 def test_what_is_no_toml_is_told():
     assert paths("[priority") == [""]
+
+
+ADAPTER = '[[adapters]]\nname = "x"\ninput = "{input}"\nadapter = "file"\n{more}\n'
+
+
+def test_an_adapter_with_what_it_needs_is_taken():
+    text = ADAPTER.format(input="factor", more='factor = "qos"\noptions = { path = "x.csv" }')
+    [adapter] = read_settings(text, ["qos", *PrioritySettings().weights]).adapters
+    assert (adapter.factor, adapter.period_s, adapter.options) == ("qos", 60.0, {"path": "x.csv"})
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (ADAPTER.format(input="usage", more="") * 2, "adapters[1].name"),
+        (ADAPTER.format(input="factor", more=""), "adapters[0].factor"),
+        (ADAPTER.format(input="usage", more='factor = "qos"'), "adapters[0].factor"),
+        (ADAPTER.format(input="factor", more='factor = "site"'), "adapters[0].factor"),
+        (ADAPTER.format(input="weights", more=""), "adapters[0].input"),
+        (ADAPTER.format(input="usage", more="period_s = 0"), "adapters[0].period_s"),
+        (ADAPTER.format(input="usage", more="time_limit_s = inf"), "adapters[0].time_limit_s"),
+        (ADAPTER.format(input="usage", more="options = { a = { b = 1 } }"), "adapters[0].options.a"),
+    ],
+)
+def test_an_adapter_that_can_not_work_is_refused_with_its_place(text, path):
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(text, [*PrioritySettings().weights, "site"])
+    assert path in [problem.path for problem in caught.value.problems]

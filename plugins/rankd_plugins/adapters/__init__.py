@@ -1,0 +1,1 @@
+"""Adapters that come with rankd: where inputs from outside are read from."""
