@@ -7,6 +7,8 @@ again under the same message id, which the stream stores once.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -15,7 +17,7 @@ from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
 from rankd.store.database import Database
 from rankd.store.dead_letter import mark_published, unpublished
-from rankd.wire.message import JobEvents, NodeChange, NodeEvents, Transition
+from rankd.wire.message import DeadLetter, JobEvents, NodeChange, NodeEvents, Transition
 from rankd.wire.subject import WAKE, dead_letter_subject, job_event, node_event
 
 log = logging.getLogger("rankd.relay")
@@ -38,6 +40,26 @@ SELECT id, node, event, at, actor, reason FROM node_events
 WHERE id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY id LIMIT ?"""
 
 
+Rows = Sequence[Any]
+
+
+class _New(NamedTuple):
+    """What is not published yet."""
+
+    letters: Sequence[DeadLetter]
+    node_events: Rows
+    job_events: Rows
+
+
+def _read_new(connection: Connection) -> _New:
+    """All of it in one transaction: reading costs more for its beginning and end than for its rows."""
+    return _New(
+        letters=unpublished(connection, LETTERS),
+        node_events=connection.exec_driver_sql(_NODE_EVENTS, (NODE_MARK, BATCH)).all(),
+        job_events=connection.exec_driver_sql(_EVENTS, (MARK, BATCH)).all(),
+    )
+
+
 class Relay:
     """Publishes whenever it is woken. ``role`` is that of the service it is in: only its holder moves the mark."""
 
@@ -56,15 +78,13 @@ class Relay:
 
     async def run_once(self) -> bool:
         """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
-        letters = await self._publish_letters()
-        nodes = await self._publish_node_events()
-        return await self._publish_events() or letters or nodes
+        new = await self._database.read(_read_new)
+        letters = bool(new.letters) and await self._publish_letters(new.letters)
+        nodes = bool(new.node_events) and await self._publish_node_events(new.node_events)
+        return (bool(new.job_events) and await self._publish_events(new.job_events)) or letters or nodes
 
-    async def _publish_letters(self) -> bool:
+    async def _publish_letters(self, letters: Sequence[DeadLetter]) -> bool:
         """To the user's events, and to the stream of dead letters."""
-        letters = await self._database.read(lambda connection: unpublished(connection, LETTERS))
-        if not letters:
-            return False
         try:
             for letter in letters:
                 await self._bus.publish_durably(
@@ -77,10 +97,7 @@ class Relay:
             return False
         return True
 
-    async def _publish_events(self) -> bool:
-        rows = await self._database.read(lambda c: c.exec_driver_sql(_EVENTS, (MARK, BATCH)).all())
-        if not rows:
-            return False
+    async def _publish_events(self, rows: Rows) -> bool:
         by_user: dict[str, list[Transition]] = {}
         for id_, user, job, event, state, at, actor, cause in rows:
             transition = Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause)
@@ -96,10 +113,7 @@ class Relay:
             return False
         return True
 
-    async def _publish_node_events(self) -> bool:
-        rows = await self._database.read(lambda c: c.exec_driver_sql(_NODE_EVENTS, (NODE_MARK, BATCH)).all())
-        if not rows:
-            return False
+    async def _publish_node_events(self, rows: Rows) -> bool:
         by_node: dict[str, list[NodeChange]] = {}
         for id_, node, event, at, actor, reason in rows:
             change = NodeChange(id=id_, node=node, event=event, at=at, actor=actor, reason=reason)
