@@ -26,9 +26,7 @@ def upgrade() -> None:
     )
     op.add_column(
         "generations",
-        sa.Column(
-            "made_at", sa.Float(), server_default=sa.text("0"), nullable=False, comment="when it became visible"
-        ),
+        sa.Column("made_at", sa.Float(), server_default=sa.text("0"), nullable=False, comment="when it became visible"),
     )
     op.execute("UPDATE generations SET base = number, made_at = ranked_at")
     _make_chunks(sa.LargeBinary(), sa.LargeBinary())

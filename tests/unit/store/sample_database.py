@@ -123,7 +123,14 @@ def _fill_generation(put):
         "generation_queues", generation=GENERATION, queue_id=2, priority=5000, share=0.25, pending_jobs=1,
         pending='{"vcore":1.5}', allocated='{"vcore":3}',
     )  # fmt: skip
-    put("ranking_chunks", generation=GENERATION, chunk=0, first_rank=1, ids="[2,1]", priorities=b"0000000754000000005000")
+    put(
+        "ranking_chunks",
+        generation=GENERATION,
+        chunk=0,
+        first_rank=1,
+        ids="[2,1]",
+        priorities=b"0000000754000000005000",
+    )
     put("rank_chunks", generation=GENERATION, chunk=0, first_id=0, ranks=b"000000000000000200000001")
     for rank, job in enumerate((2, 1), start=1):
         put("ranking_head", rank=rank, job_id=job)
