@@ -1,7 +1,8 @@
 """Finds allocations that the intake counts on and nobody runs: an earlier agent took them and was lost with them.
 
-What is still on its way is none of these. So a suspect is judged once everything that was in the stream when the
-intake named it has been taken.
+What is still on its way is none of these. So a suspect is judged once all orders that were in the stream when the
+intake named it have been taken; and once the intake has taken all reports, since an earlier agent may have sent the
+true end, which must be heard first.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from nats.js.errors import NotFoundError
 
 from rankd.bus.connection import LOST, Bus
 from rankd.services.agent_runner import Runner
-from rankd.wire.subject import STREAM_ALLOCATIONS, encode_name
+from rankd.wire.subject import STREAM_ALLOCATIONS, STREAM_REPORTS, encode_name
 
 log = logging.getLogger("rankd.agent")
+
+INTAKE = "intake"
+"""The intake's consumer of reports."""
 
 LOOK_EVERY_S = 0.2
 
@@ -43,29 +47,34 @@ class Audit:
             await self._wake.wait()
             self._wake.clear()
             suspects, self._suspects = self._suspects, {}
-            last = await self._last_sequence()
-            while not await self._is_taken(last):  # noqa: ASYNC110 - the broker tells nobody
-                await asyncio.sleep(LOOK_EVERY_S)
+            await self._until_taken(STREAM_ALLOCATIONS, self._durable)
+            await self._until_taken(STREAM_REPORTS, INTAKE)
             async with taking:
                 for node, allocations in suspects.items():
                     await self._runner.miss(node, allocations)
 
-    async def _last_sequence(self) -> int:
+    async def _until_taken(self, stream: str, durable: str) -> None:
+        """Until all that is in a stream by now has been taken by its consumer."""
+        last = await self._last_sequence(stream)
+        while not await self._is_taken(stream, durable, last):  # noqa: ASYNC110 - the broker tells nobody
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _last_sequence(self, stream: str) -> int:
         while True:
             try:
-                return (await self._bus.jetstream.stream_info(STREAM_ALLOCATIONS)).state.last_seq
+                return (await self._bus.jetstream.stream_info(stream)).state.last_seq
             except LOST as error:
                 log.debug("can't ask for the stream's end: %s", error)
                 await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _is_taken(self, sequence: int) -> bool:
+    async def _is_taken(self, stream: str, durable: str, sequence: int) -> bool:
         """Whether everything up to this message has been carried out: it is acknowledged only then."""
         try:
-            info = await self._bus.jetstream.consumer_info(STREAM_ALLOCATIONS, self._durable)
+            info = await self._bus.jetstream.consumer_info(stream, durable)
         except NotFoundError:
             return False
         except LOST as error:
-            log.debug("can't ask how far the orders are taken: %s", error)
+            log.debug("can't ask how far %s is taken: %s", stream, error)
             return False
         floor = info.ack_floor.stream_seq if info.ack_floor else 0
         return floor >= sequence or (info.num_pending == 0 and info.num_ack_pending == 0)
