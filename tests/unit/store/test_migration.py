@@ -1,6 +1,6 @@
 import asyncio
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from alembic import command
@@ -113,14 +113,37 @@ def put(connection, table, **given):
     connection.exec_driver_sql(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values()))
 
 
-def test_applications_of_an_older_database_get_the_state_that_their_jobs_say():
+@contextmanager
+def database_at(revision):
+    """A connection to a database of this revision, and what upgrades it further."""
     config = Config()
     config.set_main_option("script_location", str(shipped("migrations")))
     config.set_main_option("path_separator", "os")
     engine = create_engine("sqlite://", poolclass=StaticPool)
     with engine.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0002")
+        command.upgrade(config, revision)
+        yield connection, config
+    engine.dispose()
+
+
+def test_nodes_of_an_older_database_that_drain_go_on_draining():
+    with database_at("0003") as (connection, config):
+        put(connection, "nodes", name="a", state="draining", heartbeat_at=5.0)
+        put(connection, "nodes", name="b", state="up", heartbeat_at=6.0)
+        put(connection, "node_events", node="a", event="joined", at=4.0)
+        command.upgrade(config, "0004")
+        nodes = connection.exec_driver_sql("SELECT name, state, drained_by, drained_at, drain_reason FROM nodes").all()
+        events = connection.exec_driver_sql("SELECT node, event, at, reason FROM node_events").all()
+        command.downgrade(config, "0003")
+        kept = connection.exec_driver_sql("SELECT name, state FROM nodes").all()
+    assert nodes == [("a", "draining", "unknown", 5.0, None), ("b", "up", None, None, None)]
+    assert events == [("a", "joined", 4.0, None)]
+    assert kept == [("a", "draining"), ("b", "up")]
+
+
+def test_applications_of_an_older_database_get_the_state_that_their_jobs_say():
+    with database_at("0002") as (connection, config):
         jobs = {"runs": ["running", "pending"], "waits": ["pending", "completed"], "over": ["failed"], "empty": []}
         for id_, (name, states) in enumerate(jobs.items(), start=1):
             put(connection, "applications", id=id_, name=name, created_at=5.0)
@@ -130,7 +153,6 @@ def test_applications_of_an_older_database_get_the_state_that_their_jobs_say():
         command.upgrade(config, "0003")
         found = connection.exec_driver_sql("SELECT name, state, state_at FROM applications").all()
         command.downgrade(config, "0002")
-    engine.dispose()
     assert {name: state for name, state, _ in found} == {
         "runs": "running", "waits": "accepted", "over": "completed", "empty": "completed",
     }  # fmt: skip
