@@ -11,10 +11,13 @@ import pytest
 from integration.stage import NOW, PATIENCE_S, a_cluster, connected, running, write_config
 
 from rankd.core.model.node import NodeState
+from rankd.core.model.queue import Limit, QueueProperties
+from rankd.core.model.setting import SchedulingSettings
 from rankd.services.scheduler import SchedulerOptions, run
 from rankd.store import job_action
 from rankd.store.allocation import unpublished
 from rankd.store.lock import FileLock
+from rankd.wire.message import Report
 
 
 @pytest.fixture(autouse=True)
@@ -44,10 +47,10 @@ async def test_a_generation_without_new_jobs_starts_no_cycle(broker, tmp_path):
     """Room that nobody announced: any cycle would use it, so none that starts nothing goes unseen."""
     async with a_cluster(tmp_path, broker.url) as cluster:
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
-        await cluster.add_node("n1", vcore=1)
-        await cluster.submit(builder.accepted(), builder.accepted())
+        await cluster.add_node("n1", vcore=2)
+        await cluster.submit(builder.accepted(resources={"vcore": 2000}), builder.accepted())
         await schedule(prioritizer, scheduler)
-        await cluster.database.write(lambda c: c.exec_driver_sql("""UPDATE nodes SET capacity = '{"vcore": 8000}'"""))
+        await cluster.database.write(lambda c: c.exec_driver_sql("UPDATE allocations SET ended_at = 1"))
         for later in range(1, 4):
             await schedule(prioritizer, scheduler, NOW + later)
             assert cluster.states() == {1: "allocated", 2: "pending"}
@@ -281,3 +284,128 @@ async def test_wishes_to_end_are_published_once_each(broker, tmp_path):
         await scheduler.publish_once()
         wishes = [message["cancels"] for _, message in await allocations(cluster) if message.get("cancels")]
         assert wishes == [[1, 2, 4], [1, 3, 4]]
+
+
+# --- backfill and limits ------------------------------------------------------------------------------------
+
+
+async def start(cluster, job: int, at: float) -> None:
+    """Its nodes report that the job has begun."""
+    [(allocation, nodes)] = cluster.rows("SELECT id, nodes FROM allocations WHERE job_id = ?", job)
+    began = Report(allocation=allocation, job=job, kind="started", at=at)
+    await cluster.report(*[(node, began) for node in json.loads(nodes)], at=at)
+
+
+RESERVED = "SELECT job_id, nodes, starts_at FROM reservations"
+
+
+async def test_a_wide_job_gets_a_reservation_that_narrow_ones_do_not_delay(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        for name in ("n1", "n2"):
+            await cluster.add_node(name, vcore=1)
+        await cluster.submit(builder.accepted(request={"time_limit_s": 100.0}))
+        await schedule(prioritizer, scheduler)
+        await start(cluster, 1, NOW + 10)
+        wide = builder.accepted(nodes=2, request={"time_limit_s": 50.0})
+        long, short = (builder.accepted(request={"time_limit_s": limit}) for limit in (101.0, 90.0))
+        for job in (wide, long, short):  # in this order
+            await cluster.submit(job, at=NOW + 15)
+        await schedule(prioritizer, scheduler, NOW + 20)
+        assert cluster.states() == {1: "running", 2: "pending", 3: "pending", 4: "allocated"}
+        assert reasons(cluster) == {2: "resources", 3: "reserved"}
+        assert cluster.rows(RESERVED) == [(2, '["n1", "n2"]', NOW + 110)]
+        shown = cluster.rows("SELECT expected_start_at, reserved_nodes FROM job WHERE id = 2")
+        assert shown == [(NOW + 110, '["n1", "n2"]')]
+        await cluster.end(1, at=NOW + 60)
+        await cluster.end(4, at=NOW + 60)
+        await schedule(prioritizer, scheduler, NOW + 61)
+        assert cluster.states()[2] == "allocated"
+        assert cluster.rows("SELECT job_id FROM reservations") == [(3,)]
+
+
+async def test_without_backfill_a_wide_job_starves_and_is_told_so(broker, tmp_path):
+    async with a_cluster(
+        tmp_path, broker.url, builder.configuration(scheduling=SchedulingSettings(backfill="none"))
+    ) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        for name in ("n1", "n2"):
+            await cluster.add_node(name, vcore=1)
+        await cluster.submit(builder.accepted(request={"time_limit_s": 100.0}))
+        await schedule(prioritizer, scheduler)
+        await cluster.submit(builder.accepted(nodes=2), builder.accepted(), at=NOW + 1)
+        await schedule(prioritizer, scheduler, NOW + 2)
+        assert cluster.states() == {1: "allocated", 2: "pending", 3: "allocated"}
+        assert "later jobs that fit go first" in cluster.rows("SELECT reason_fact FROM job WHERE id = 2")[0][0]
+
+
+async def test_a_reservations_time_is_a_trigger(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.add_node("n1", vcore=1)
+        await cluster.submit(builder.accepted(request={"time_limit_s": 100.0}), builder.accepted())
+        await schedule(prioritizer, scheduler)
+        assert cluster.rows(RESERVED) == [(2, '["n1"]', NOW + 100)]
+        await scheduler.run_once(NOW + 99)
+        assert cluster.rows(RESERVED) == [(2, '["n1"]', NOW + 100)]
+        await scheduler.run_once(NOW + 100)  # the job is over its limit: expected to end now
+        await scheduler.run_once(NOW + 101)
+        assert cluster.rows(RESERVED) == [(2, '["n1"]', NOW + 100)]
+        assert cluster.states() == {1: "allocated", 2: "pending"}
+
+
+async def test_limits_hold_for_each_user_and_say_whose(broker, tmp_path):
+    limits = (
+        Limit(users=("alice",), maxresources={"vcore": 2000}),
+        Limit(users=("*",), maxapplications=1),
+    )
+    root = builder.parent("root", builder.leaf("root.default", limits=limits))
+    async with a_cluster(tmp_path, broker.url, builder.configuration(root=root)) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.add_node("n1", vcore=20)
+        await cluster.submit(*[builder.accepted()] * 3, *[builder.accepted(user="bob")] * 2)
+        await schedule(prioritizer, scheduler)
+        assert cluster.states() == {1: "allocated", 2: "allocated", 3: "pending", 4: "allocated", 5: "pending"}
+        assert reasons(cluster) == {3: "user limit", 5: "user limit"}
+        facts = dict(cluster.rows("SELECT id, reason_fact FROM job WHERE reason IS NOT NULL"))
+        assert "user alice in root.default is at its maximum of vcore (2)" in facts[3]
+        assert "user bob in root.default is at its maximum of 1 running applications" in facts[5]
+        await cluster.end(1, at=NOW + 1)
+        await cluster.end(4, at=NOW + 1)
+        await schedule(prioritizer, scheduler, NOW + 2)
+        assert reasons(cluster) == {}
+
+
+async def test_a_queue_runs_no_more_applications_than_it_may(broker, tmp_path):
+    root = builder.parent("root", builder.leaf("root.default", maxapplications=1))
+    async with a_cluster(tmp_path, broker.url, builder.configuration(root=root)) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.add_node("n1", vcore=20)
+        named = [builder.accepted(request={"application": name}) for name in ("a", "b", "a")]
+        await cluster.submit(*named)
+        await cluster.submit(builder.accepted(), at=NOW + 1)
+        await schedule(prioritizer, scheduler, NOW + 1)
+        assert cluster.states() == {1: "allocated", 2: "pending", 3: "allocated", 4: "pending"}
+        assert reasons(cluster) == {2: "queue quota", 4: "queue quota"}
+
+
+async def test_applications_of_a_fair_leaf_take_turns(broker, tmp_path):
+    root = builder.parent("root", builder.leaf("root.default", properties=QueueProperties(sort_policy="fair")))
+    async with a_cluster(tmp_path, broker.url, builder.configuration(root=root)) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.add_node("n1", vcore=4)
+        names = ["a"] * 4 + ["b"] * 4
+        await cluster.submit(*[builder.accepted(request={"application": name}) for name in names])
+        await schedule(prioritizer, scheduler)
+        started = [job for job, state in cluster.states().items() if state == "allocated"]
+        assert started == [1, 2, 5, 6]
+
+
+async def test_an_exclusive_job_is_charged_for_whole_nodes(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.add_node("n1", vcore=8)
+        await cluster.submit(builder.accepted(request={"exclusive": True}), builder.accepted())
+        await schedule(prioritizer, scheduler)
+        assert cluster.rows("SELECT job_id, charge_rate FROM allocations") == [(1, 8.0)]
+        assert reasons(cluster) == {2: "resources"}

@@ -148,7 +148,7 @@ def fields(now: float) -> dict[str, Field]:
         "k": column_of("comment", "COMMENT"),
         "f": column_of("constraints", "FEATURES"),
         "V": _instant("submitted_at", "SUBMIT_TIME"),
-        "S": _instant("started_at", "START_TIME"),
+        "S": Field("START_TIME", _start, lambda row: shown_time(_start(row))),
         "e": _instant("ended_at", "END_TIME"),
         "x": column_of("exit_status", "EXIT", numeric=True),
     }
@@ -157,6 +157,11 @@ def fields(now: float) -> dict[str, Field]:
 def _waiting_for(row: Row) -> str:
     """The scheduler's reason; before it has looked at the job, how far the job has come."""
     return row["reason"] or ("not ranked yet" if row["rank"] is None else f"rank {row['rank']}")
+
+
+def _start(row: Row) -> float | None:
+    """When it started; of a waiting job when it will at the latest, if it has a reservation."""
+    return row.get("started_at") or row.get("expected_start_at")
 
 
 def _by(name: str) -> Callable[[Row], object]:

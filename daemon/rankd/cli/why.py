@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from rankd.cli.duration import shown_time
 from rankd.cli.option import add_asker, add_command, add_place
 from rankd.cli.source import open_source
+from rankd.core.model.nodelist import fold
 
 if TYPE_CHECKING:
     from rankd.cli.option import Subparsers
@@ -25,6 +27,7 @@ _REASONS = {
     "resources": "there is no room now",
     "no node fits": "no node could ever hold it",
     "queue quota": "its queue is at its maximum",
+    "reserved": "the room is kept for a job before it",
     "user limit": "its user or group is at a limit",
     "application waiting": "its application waits for its turn",
     "not eligible": "it waits nowhere",
@@ -63,6 +66,9 @@ def explained(answer: dict[str, Any]) -> list[str]:
     if reason:
         fact = f" ({answer['reason_fact']})" if answer["reason_fact"] else ""
         lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
+    if answer.get("expected_start_at"):
+        nodes = fold(answer["reserved_nodes"])
+        lines.append(f"It has a reservation: {nodes} from {shown_time(answer['expected_start_at'])} on, or earlier.")
     return lines
 
 

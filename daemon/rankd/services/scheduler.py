@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -25,14 +27,17 @@ from rankd.core.errors import Unavailable
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.problem import CycleOutcome, PartitionProblem, WaitReason
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
-from rankd.services.scheduling_source import SchedulingSource
+from rankd.services.scheduling_source import RESERVED, SchedulingSource
 from rankd.store.allocation import (
     NewAllocation,
     Publication,
+    ReasonRow,
+    ReservationRow,
     commit_allocations,
     last_cycle,
     mark_published,
     save_reasons,
+    save_reservations,
     unpublished,
 )
 from rankd.store.catalog import sync_catalog
@@ -86,53 +91,89 @@ class Scheduler:
         self._database = database
         self._bus = bus
         self._cycle: int | None = None
-        self._reasons: frozenset[WaitReason] | None = None
+        self._last: _Decision | None = None
+        self._next_start_at = math.inf
         self._policies = {
             partition.nodesort.type: load_node_sort(partition.nodesort.type) for partition in configuration.partitions
         }
 
     async def run(self) -> None:
-        """Look whenever woken."""
+        """Look whenever woken, and when a reservation's time has come."""
         while True:
-            if not await self.run_once(time.time()):
-                await self.wake.wait(LOOK_EVERY_S)
+            now = time.time()
+            if not await self.run_once(now):
+                await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
 
     async def run_once(self, now: float) -> bool:
         """Take in what changed and run a cycle if that is a trigger; whether it started anything."""
+        if now >= self._next_start_at:
+            self._source.triggers.add(RESERVED)
+            self._next_start_at = math.inf
         await self._database.read(self._source.refresh)
         self._to_publish.set()
         if not self._source.triggers:
             return False
         self._source.triggers = set()
-        return await self._commit(*await asyncio.to_thread(self._decide), now)
+        return await self._commit(await asyncio.to_thread(self._decide, now), now)
 
-    def _decide(self) -> tuple[list[NewAllocation], frozenset[WaitReason]]:
+    def _decide(self, now: float) -> _Decision:
         """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""
-        problems = self._source.problems()
+        problems = self._source.problems(now)
         outcomes = [run_cycle(problem, self._policies[problem.node_sort.type]) for problem in problems]
-        reasons = frozenset(
-            WaitReason(queue, self._source.shape_key(reason.kind), reason.reason, reason.fact)
+        rows = [
+            row
             for problem, outcome in zip(problems, outcomes, strict=True)
             for reason in outcome.reasons
-            for queue in _queues_of(problem, outcome, reason)
+            for row in self._reason_rows(problem, reason)
+        ]
+        return _Decision(
+            allocations=self._allocations(outcomes),
+            reasons=frozenset({(row.queue, *row_key(row)): row for row in rows}.values()),
+            reservations=tuple(
+                ReservationRow(job=made.job, nodes=made.nodes, starts_at=made.starts_at)
+                for outcome in outcomes
+                for made in outcome.reservations
+            ),
         )
-        return self._allocations(outcomes), reasons
 
-    async def _commit(self, new: list[NewAllocation], reasons: frozenset[WaitReason], now: float) -> bool:
-        changed = reasons != self._reasons  # so at first: what a predecessor left may be out of date
-        if not new and not changed:
+    def _reason_rows(self, problem: PartitionProblem, reason: WaitReason) -> Iterator[ReasonRow]:
+        """One row, or one per queue where a row for all would meet those of single users or applications."""
+        key = self._source.pending.key(reason.kind)
+        queues = [0] if reason.queue is None else [reason.queue]
+        if reason.queue is None and not key.is_plain:
+            queues = [queue for queue, jobs in problem.waiting.items() if (jobs.kinds == reason.kind).any()]
+        for queue in queues:
+            yield ReasonRow(
+                queue=queue,
+                shape=key.shape,
+                time_limit_s=-1.0 if key.time_limit_s is None else key.time_limit_s,
+                user=key.user,
+                application=key.application,
+                reason=reason.reason,
+                fact=reason.fact,
+            )
+
+    async def _commit(self, decision: _Decision, now: float) -> bool:
+        new, before = decision.allocations, self._last
+        has_other_reasons = before is None or decision.reasons != before.reasons
+        has_other_reservations = before is None or decision.reservations != before.reservations
+        later = [row.starts_at for row in decision.reservations if row.starts_at > now]
+        self._next_start_at = min(later, default=math.inf)
+        if not new and not has_other_reasons and not has_other_reservations:
             return False
         if self._cycle is None:
             self._cycle = await self._database.read(last_cycle)
         self._cycle = cycle = self._cycle + 1
 
         def commit(connection: Connection) -> int:
-            if changed:
-                save_reasons(connection, reasons)
+            if has_other_reasons:
+                save_reasons(connection, decision.reasons, None if before is None else before.reasons)
+            if has_other_reservations:
+                save_reservations(connection, decision.reservations, cycle, now)
             return commit_allocations(connection, new, cycle, now)
 
         started = await self._database.write(commit, role=ROLE)
-        self._reasons = reasons
+        self._last = decision
         if started < len(new):
             self._source.triggers.add("retry")  # somebody else may have the room that a held job left
         if new:
@@ -142,17 +183,17 @@ class Scheduler:
         return bool(started)
 
     def _allocations(self, outcomes: list[CycleOutcome]) -> list[NewAllocation]:
-        order = self._source.order
+        source = self._source
         placed = [placement for outcome in outcomes for placement in outcome.placements]
-        ranks = order.ranks({placement.job: self._source.jobs[placement.job].queue for placement in placed})
+        ranks = source.ranks([placement.job for placement in placed])
         return [
             NewAllocation(
                 job=placement.job,
-                revision=self._source.jobs[placement.job].revision,
+                revision=source.revision(placement.job),
                 nodes=placement.nodes,
-                resources=self._source.jobs[placement.job].shape.resources,
-                charge_rate=self._source.charge_rate(placement.job, len(placement.nodes)),
-                generation=order.generation,
+                resources=source.shape(placement.job).resources,
+                charge_rate=source.charge_rate(placement.job, placement.nodes),
+                generation=source.order.generation,
                 rank=ranks[placement.job],
             )
             for placement in placed
@@ -183,9 +224,14 @@ class Scheduler:
                 group.create_task(self._bus.publish_durably(subject, publication.message, publication.message_id))
 
 
-def _queues_of(problem: PartitionProblem, outcome: CycleOutcome, reason: WaitReason) -> list[int]:
-    """The queues that a reason is told of."""
-    if reason.queue is not None:
-        return [reason.queue]
-    own = {other.queue for other in outcome.reasons if other.kind == reason.kind}
-    return [queue for queue, jobs in problem.waiting.items() if queue not in own and reason.kind in jobs.kinds]
+class _Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cycle of all partitions comes to, as the records take it."""
+
+    allocations: list[NewAllocation]
+    reasons: frozenset[ReasonRow]
+    reservations: tuple[ReservationRow, ...]
+
+
+def row_key(row: ReasonRow) -> tuple[int, float, str, int]:
+    """What a queue has one reason for."""
+    return row.shape, row.time_limit_s, row.user, row.application

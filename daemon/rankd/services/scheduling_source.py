@@ -1,93 +1,125 @@
-"""What the scheduler knows of the database: pending jobs' shapes, the newest order, nodes, and what woke it."""
+"""What the scheduler knows of the database: pending jobs, the newest order, nodes, what runs, and what woke it.
+
+Everything is kept between looks and extended by what changed; all of it can be read again from the database.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
 from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.job import State
-from rankd.core.model.node import Node
-from rankd.core.model.quantity import Resources
-from rankd.core.placement.kind_table import KindTable
-from rankd.core.placement.node_set import totals
-from rankd.core.placement.problem import PartitionProblem, WaitingJobs
-from rankd.core.placement.request import Kind, Shape
-from rankd.core.ranking.queue_forest import queue_views, roll_up
-from rankd.services.leaf_orders import LeafOrders
+from rankd.core.model.node import Node, NodeState
+from rankd.core.model.queue import Partition
+from rankd.core.placement.node_set import NodeSet
+from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
+from rankd.core.placement.request import Shape
+from rankd.core.ranking.columns import IntArray
+from rankd.core.ranking.order import Applications
+from rankd.core.ranking.queue_forest import QueueView, queue_views, roll_up
+from rankd.services.application_table import ApplicationTable
+from rankd.services.leaf_orders import LeafOrder, LeafOrders
+from rankd.services.occupancy import Occupancy
+from rankd.services.pending_table import COLUMNS, SHAPE, PendingTable, Rules
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
 from rankd.store.made_queue import LiveQueues
-from rankd.store.node import read_nodes
-
-_JOBS = """
-SELECT j.id, j.revision, j.state, j.queue_id, j.qos_id, j.nodes, j.min_nodes, j.resources, j.constraints,
-    j.exclusive, j.shape, q.partition
-FROM jobs j JOIN queues q ON q.id = j.queue_id WHERE {}"""
 
 ENDED = "ended"
 SUBMITTED = "submitted"
 NODES = "nodes"
+RESERVED = "reserved"
 STARTED_UP = "started up"
 
+_BATCH = 20_000
 
-class Waiting(msgspec.Struct, frozen=True):
-    """A pending job as the scheduler keeps it."""
 
-    revision: int
-    queue: int
-    qos: int
-    partition: str
-    shape: Shape
+class _Rows(NamedTuple):
+    """A leaf's order with the rows of its jobs in the pending table (of that layout), and what was made of them."""
+
+    order: LeafOrder
+    layout: int
+    rows: IntArray
 
 
 class SchedulingSource:
-    """The scheduler's memory; everything in it can be read again from the database."""
+    """The scheduler's memory."""
 
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
         self.order = LeafOrders()
-        self.jobs: dict[int, Waiting] = {}
         self.triggers: set[str] = {STARTED_UP}
         self._configuration = configuration
         self._queues = LiveQueues(configuration, catalog)
+        self.pending = PendingTable(self._rules())
         self._usage_factors = {catalog.qos[qos.name]: qos.usage_factor for qos in configuration.settings.qos}
-        self._shapes: dict[int, Shape] = {}
-        self._kinds = KindTable()
-        self._kind_places: dict[int, int] = {}
         self._revision = -1
         self._node_event = -1
-        self._nodes: list[Node] = []
-        self._used: Mapping[int, Resources] = {}
+        self._nodes: dict[str, NodeSet] = {}
+        self._occupancy = Occupancy(configuration.settings.scheduling.default_time_limit_s)
+        self._application_table = ApplicationTable()
+        self._applications: Applications = no_applications()
+        self._rows: dict[int, _Rows] = {}
+        self._waiting: dict[int, WaitingJobs] = {}
+        self._waiting_of: tuple[int, int, int] = (-1, -1, -1)
+
+    def _rules(self) -> Rules:
+        """What tells kinds apart: leaves below queues with limits, and with ``maxapplications``."""
+        by_user: set[int] = set()
+        by_application: set[int] = set()
+        for view in _all_views(self._queues):
+            if view.limits or view.parent in by_user:
+                by_user.add(view.id)
+            if _counts_applications(view) or view.parent in by_application:
+                by_application.add(view.id)
+        default = self._configuration.settings.scheduling.default_time_limit_s
+        return Rules(default, frozenset(by_user), frozenset(by_application))
 
     def refresh(self, connection: Connection) -> None:
         """Take in what changed; :attr:`triggers` says whether that calls for a cycle."""
-        self._queues.refresh(connection)
+        if self._queues.refresh(connection):
+            self.pending.rules = self._rules()
         self._take_events(connection)
         self._take_order(connection)
         if self.triggers:
-            self._nodes, use = read_nodes(connection)
-            self._used = use.by_queue
+            self._occupancy.refresh(connection, self._nodes)
+            self._applications = self._application_table.read(connection, self._occupancy.by_application, [])
 
     def _take_events(self, connection: Connection) -> None:
         newest = last_id(connection, "job_events")
         if newest > self._revision:
-            first = self._revision < 0
-            where = "j.state = 'pending'" if first else "j.revision > ?"
-            rows = connection.exec_driver_sql(_JOBS.format(where), () if first else (self._revision,)).all()
-            self._take_jobs(rows)
-            if not first and self._room_was_freed(connection):
+            self._take_jobs(connection)
+            if self._revision >= 0 and self._room_was_freed(connection):
                 self.triggers.add(ENDED)
             self._revision = newest
         node_event = last_id(connection, "node_events")
         if node_event != self._node_event:
             self._node_event = node_event
+            self._nodes = self._node_sets(connection)
             self.triggers.add(NODES)
+
+    def _node_sets(self, connection: Connection) -> dict[str, NodeSet]:
+        nodes = [
+            Node(
+                name=name,
+                partition=partition,
+                capacity=json.loads(capacity),
+                labels=json.loads(labels),
+                state=NodeState(state),
+            )
+            for name, partition, state, capacity, labels in connection.exec_driver_sql(
+                "SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name"
+            )
+        ]
+        return {
+            partition.name: NodeSet([node for node in nodes if node.partition == partition.name])
+            for partition in self._queues.partitions
+        }
 
     def _room_was_freed(self, connection: Connection) -> bool:
         query = (
@@ -96,84 +128,120 @@ class SchedulingSource:
         )
         return connection.exec_driver_sql(query, (self._revision,)).first() is not None
 
-    def _take_jobs(self, rows: Any) -> None:  # noqa: ANN401 - database rows
-        for (
-            id_,
-            revision,
-            state,
-            queue,
-            qos,
-            nodes,
-            least,
-            resources,
-            constraints,
-            exclusive,
-            key,
-            part,
-        ) in rows:
-            if state != State.PENDING:
-                self.jobs.pop(id_, None)
-                continue
-            shape = self._shapes.get(key)
-            if shape is None:
-                shape = self._shapes[key] = Shape(
-                    partition=part,
-                    nodes=nodes,
-                    min_nodes=least,
-                    resources=json.loads(resources),
-                    constraints=constraints,
-                    exclusive=bool(exclusive),
-                )
-            self.jobs[id_] = Waiting(revision, queue, qos, part, shape)
+    def _take_jobs(self, connection: Connection) -> None:
+        """Jobs that changed, in batches; at first all that are pending."""
+
+        def read_shape(job: int) -> Sequence[object]:
+            return connection.exec_driver_sql(SHAPE, (job,)).one()
+
+        where = "j.state = 'pending' ORDER BY j.id" if self._revision < 0 else "j.revision > ?"
+        query = f"SELECT {COLUMNS}, j.state FROM jobs j WHERE {where}"
+        found = connection.exec_driver_sql(query, () if self._revision < 0 else (self._revision,))
+        while rows := found.fetchmany(_BATCH):
+            self.pending.put((row[:-1] for row in rows if row[-1] == State.PENDING), read_shape)
+            self.pending.drop([row[0] for row in rows if row[-1] != State.PENDING])
 
     def _take_order(self, connection: Connection) -> None:
-        """The newest generation, of a delta what has changed; a trigger if any since the last one brought new jobs."""
+        """The newest generation; it is a trigger if any since the last one brought new jobs."""
         if self.order.read(connection):
             self.triggers.add(SUBMITTED)
 
-    def problems(self) -> list[PartitionProblem]:
+    def problems(self, now: float) -> list[PartitionProblem]:
         """What a cycle decides on, per partition. Jobs that changed after the generation wait for the next one."""
-        ranked = self._ranked()
+        waiting, scheduling = self._waiting_jobs(), self._configuration.settings.scheduling
         problems = []
         for partition in self._queues.partitions:
-            nodes = [node for node in self._nodes if node.partition == partition.name]
-            queues = queue_views(partition, self._queues.ids, totals(nodes))
+            views = self._views(partition)
             problems.append(
                 PartitionProblem(
-                    queues=queues,
-                    waiting={view.id: ranked[view.id] for view in queues if view.id in ranked},
-                    kinds=self._kinds,
-                    used=roll_up(self._used, queues),
-                    nodes=nodes,
+                    now=now,
+                    queues=views,
+                    waiting={view.id: waiting[view.id] for view in views if view.id in waiting},
+                    kinds=self.pending.kind_table,
+                    used=roll_up(self._occupancy.by_queue, views),
+                    nodes=self._nodes[partition.name],
+                    holds=self._occupancy.held(partition.name),
+                    tenants=self._occupancy.tenants() if _needs_tenants(views) else (),
+                    applications=self._applications,
                     node_sort=partition.nodesort,
+                    backfill=scheduling.backfill,
+                    reserve_depth=scheduling.reserve_depth,
                 )
             )
         return problems
 
-    def _ranked(self) -> dict[int, WaitingJobs]:
-        ranked: dict[int, list[tuple[int, int, int]]] = {}
-        for queue in self.order.queues():
-            for job, priority in zip(*map(np.ndarray.tolist, self.order.leaf(queue)), strict=True):
-                waiting = self.jobs.get(job)
-                if waiting is not None and waiting.revision <= self.order.revision:
-                    ranked.setdefault(queue, []).append((job, priority, self._kind(waiting.shape)))
-        return {
-            queue: WaitingJobs(jobs=rows[:, 0], priorities=rows[:, 1], kinds=rows[:, 2])
-            for queue, listed in ranked.items()
-            for rows in [np.array(listed, dtype=np.int64)]
-        }
+    def _views(self, partition: Partition) -> list[QueueView]:
+        return queue_views(partition, self._queues.ids, self._nodes[partition.name].totals)
 
-    def _kind(self, shape: Shape) -> int:
-        if id(shape) not in self._kind_places:
-            self._kind_places[id(shape)] = self._kinds.add(Kind(shape=shape))
-        return self._kind_places[id(shape)]
+    def _waiting_jobs(self) -> dict[int, WaitingJobs]:
+        """By leaf; made anew where the order or the jobs have changed."""
+        key = (self.order.generation, self.pending.layout, self.pending.changes)
+        if key != self._waiting_of:
+            fair = frozenset(v.id for v in _all_views(self._queues) if v.properties.sort_policy == "fair")
+            waiting = {queue: self._still_waiting(queue, is_fair=queue in fair) for queue in self.order.queues()}
+            self._waiting = {queue: own for queue, own in waiting.items() if len(own.jobs)}
+            self._waiting_of = key
+        return self._waiting
 
-    def shape_key(self, kind: int) -> int:
-        """The shape of a kind, as the records have it."""
-        return self._kinds[kind].shape.key()
+    def _still_waiting(self, queue: int, *, is_fair: bool) -> WaitingJobs:
+        """The ranked jobs of a leaf that are as the generation knew them."""
+        table, (order, _, rows) = self.pending, self._rows_of(queue)
+        ids, priorities = order.ids, order.priorities
+        if not (known := rows >= 0).all():
+            ids, priorities, rows = ids[known], priorities[known], rows[known]
+        fresh = table.is_pending[rows] & (table.revisions[rows] <= self.order.revision) & (table.queues[rows] == queue)
+        if not fresh.all():
+            ids, priorities, rows = ids[fresh], priorities[fresh], rows[fresh]
+        return WaitingJobs(
+            jobs=ids,
+            priorities=priorities,
+            kinds=table.kinds[rows],
+            applications=table.applications[rows] if is_fair else None,
+            submitted_at=table.submitted_at[rows] if is_fair else None,
+        )
 
-    def charge_rate(self, job: int, n_nodes: int) -> float:
-        """Billing units per second that the job costs on so many nodes."""
-        waiting = self.jobs[job]
-        billing = self._configuration.settings.priority.fairshare.billing
-        return billing_rate(waiting.shape.resources, n_nodes, billing, self._usage_factors.get(waiting.qos, 1.0))
+    def _rows_of(self, queue: int) -> _Rows:
+        """Looked up again only where the leaf's order, or the table's layout, is another one."""
+        order, known = self.order.leaf(queue), self._rows.get(queue)
+        if known is None or known.order is not order or known.layout != self.pending.layout or (known.rows < 0).any():
+            known = self._rows[queue] = _Rows(order, self.pending.layout, self.pending.lookup(order.ids))
+        return known
+
+    def row(self, job: int) -> int:
+        """A pending job's row."""
+        return int(self.pending.lookup(np.array([job]))[0])
+
+    def ranks(self, jobs: Sequence[int]) -> Mapping[int, int]:
+        """The ranks of ranked jobs in the order."""
+        return self.order.ranks({job: int(self.pending.queues[self.row(job)]) for job in jobs})
+
+    def revision(self, job: int) -> int:
+        """The last event of a pending job that this knows of."""
+        return int(self.pending.revisions[self.row(job)])
+
+    def shape(self, job: int) -> Shape:
+        """What a pending job asks for."""
+        return self.pending.kind_table[int(self.pending.kinds[self.row(job)])].shape
+
+    def charge_rate(self, job: int, nodes: Sequence[str]) -> float:
+        """Billing units per second that the job costs on these nodes; an exclusive one costs them whole."""
+        billing, shape = self._configuration.settings.priority.fairshare.billing, self.shape(job)
+        usage_factor = self._usage_factors.get(int(self.pending.qos[self.row(job)]), 1.0)
+        if not shape.exclusive:
+            return billing_rate(shape.resources, len(nodes), billing, usage_factor)
+        own = self._nodes[shape.partition]
+        return sum(billing_rate(own.nodes[own.rows[name]].capacity, 1, billing, usage_factor) for name in nodes)
+
+
+def _all_views(queues: LiveQueues) -> Iterator[QueueView]:
+    """Of all partitions, parents before children."""
+    for partition in queues.partitions:
+        yield from queue_views(partition, queues.ids, {})
+
+
+def _counts_applications(view: QueueView) -> bool:
+    return bool(view.maxapplications) or any(limit.maxapplications for limit in view.limits)
+
+
+def _needs_tenants(views: Sequence[QueueView]) -> bool:
+    return any(view.limits or view.maxapplications for view in views)

@@ -13,7 +13,6 @@ from rankd.core.model.job import Event, JobRequest, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
-from rankd.core.placement.problem import WaitReason
 from rankd.store.job import MAX_JOB_BYTES, Change, apply_changes, last_id, read_states
 from rankd.wire.message import AllocationMessage, StartJob
 
@@ -33,6 +32,29 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     charge_rate: float
     generation: int
     rank: int
+
+
+class ReasonRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Why jobs of a queue (0: of any without a row of its own) wait that ask for the same.
+
+    ``time_limit_s`` -1: none stated; ``user`` empty: any; ``application`` -1: a job that is its own, -2: any.
+    """
+
+    queue: int
+    shape: int
+    time_limit_s: float
+    user: str
+    application: int
+    reason: str
+    fact: str
+
+
+class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pending job is promised."""
+
+    job: int
+    nodes: tuple[str, ...]
+    starts_at: float
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,13 +130,33 @@ def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def save_reasons(connection: Connection, reasons: Collection[WaitReason]) -> None:
-    """Why jobs wait, per queue and shape, as the newest cycle found it."""
-    connection.exec_driver_sql("DELETE FROM wait_reasons")
-    if reasons:
+def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before: Collection[ReasonRow] | None) -> None:
+    """Why jobs wait, as the newest cycle found it; ``before`` is what is stored, None if that is not known."""
+    if before is None:
+        connection.exec_driver_sql("DELETE FROM wait_reasons")
+    known = frozenset(before or ())
+    gone, new = known.difference(reasons), frozenset(reasons).difference(known)
+    if gone:
         connection.exec_driver_sql(
-            "INSERT INTO wait_reasons (queue_id, shape, reason, fact) VALUES (?, ?, ?, ?)",
-            [(reason.queue, reason.kind, reason.reason, reason.fact) for reason in reasons],
+            'DELETE FROM wait_reasons WHERE queue_id = ? AND shape = ? AND time_limit_s = ? AND "user" = ?'
+            " AND application_id = ?",
+            [(row.queue, row.shape, row.time_limit_s, row.user, row.application) for row in gone],
+        )
+    if new:
+        connection.exec_driver_sql(
+            'INSERT INTO wait_reasons (queue_id, shape, time_limit_s, "user", application_id, reason, fact)'
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [msgspec.structs.astuple(row) for row in new],
+        )
+
+
+def save_reservations(connection: Connection, reservations: Collection[ReservationRow], cycle: int, now: float) -> None:
+    """What the newest cycle promises, instead of what the one before did."""
+    connection.exec_driver_sql("DELETE FROM reservations")
+    if reservations:
+        connection.exec_driver_sql(
+            "INSERT INTO reservations (job_id, cycle, nodes, starts_at, made_at) VALUES (?, ?, ?, ?, ?)",
+            [(row.job, cycle, json.dumps(row.nodes), row.starts_at, now) for row in reservations],
         )
 
 

@@ -26,7 +26,7 @@ def why(connection: Reader, job_id: int) -> Row:
     Raises:
         Refused: ``unknown_job``.
     """
-    columns = 'id, "user", state, queue, partition, reason, reason_fact, nodelist'
+    columns = 'id, "user", state, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist'
     found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
     if not found:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)

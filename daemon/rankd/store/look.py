@@ -35,7 +35,8 @@ _ACTIVE_SQL = "state IN ('pending', 'allocated', 'running')"
 """Written as in the partial index on jobs, else SQLite does not see that the index serves."""
 
 _JOB_LIST = """
-    id, "user", account, queue, partition, qos, application, name, state, reason, reason_fact, held,
+    id, "user", account, queue, partition, qos, application, name, state, reason, reason_fact,
+    expected_start_at, reserved_nodes, held,
     class_value, priority_class, urgency, nodes, cores, resources, constraints, exclusive, time_limit_s,
     begin_at, depends_on, requeues, submitted_at, eligible_at, started_at, ended_at, exit_status, signal,
     nodelist, comment"""
@@ -45,6 +46,7 @@ _JSON = frozenset(
         "resources",
         "depends_on",
         "reason_fact",
+        "reserved_nodes",
         "nodelist",
         "detail",
         "durations",

@@ -241,10 +241,42 @@ allocation_nodes = Table(
 wait_reasons = Table(
     "wait_reasons",
     metadata,
-    Column("queue_id", Integer, primary_key=True),
+    Column("queue_id", Integer, primary_key=True, comment="0: of any queue that has no row of its own"),
     Column("shape", Integer, primary_key=True),
+    Column("time_limit_s", Float, primary_key=True, comment="-1: none stated"),
+    Column("user", Text, primary_key=True, comment="empty: any"),
+    Column("application_id", Integer, primary_key=True, comment="-1: the job is its own; -2: any"),
     Column("reason", Text, nullable=False),
     Column("fact", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("job_id", Integer, primary_key=True),
+    Column("cycle", Integer, nullable=False),
+    Column("nodes", Text, nullable=False, comment="JSON list, in the order chosen"),
+    Column("starts_at", Float, nullable=False, comment="at the latest, if running jobs keep to their limits"),
+    Column("made_at", Float, nullable=False),
+)
+
+adapters = Table(
+    "adapters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("input", Text, nullable=False),
+    Column("plugin", Text, nullable=False),
+    Column("state", Text, nullable=False, comment="waiting, ok, failing"),
+    Column("row_count", Integer, nullable=False, server_default=text("0"), comment="of the input in force"),
+    Column("read_at", Float, comment="when its source was last seen to give what is in force"),
+    Column("changed_at", Float),
+    Column("tried_at", Float),
+    Column("failures", Integer, nullable=False, server_default=text("0"), comment="in a row"),
+    Column("message", Text, comment="of the last failure, while it fails"),
+    Column("digest", Text, nullable=False, server_default="", comment="of content"),
+    Column("content", Text, comment="JSON: the input in force; null: none yet"),
+    Column("revision", Integer, nullable=False, server_default=text("0"), comment="how often it changed"),
 )
 
 generations = Table(

@@ -52,13 +52,20 @@ _REASON = f"""CASE
         WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
         WHEN NOT q.configured THEN 'not eligible'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN 'application waiting'
-        ELSE w.reason END"""
+        ELSE coalesce(w.reason, e.reason) END"""
 
 _REASON_FACT = f"""CASE
         WHEN j.state <> 'pending' OR j.held OR j.urgency = 0 OR j.blocked_by IS NOT NULL THEN NULL
         WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN 'one new application at a time is let into ' || q.path
-        ELSE w.fact END"""
+        ELSE coalesce(w.fact, e.fact) END"""
+
+_REASON_JOINS = """LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
+    AND w.time_limit_s = coalesce(j.time_limit_s, -1.0) AND w."user" IN ('', j."user")
+    AND w.application_id IN (-2, coalesce(j.application_id, -1))
+LEFT JOIN wait_reasons e ON e.queue_id = 0 AND e.shape = j.shape
+    AND e.time_limit_s = coalesce(j.time_limit_s, -1.0) AND e."user" = '' AND e.application_id = -2"""
+"""Of the jobs j: the row of their queue (w), and that of any (e)."""
 
 
 def _in_cores(column: str) -> str:
@@ -70,7 +77,7 @@ def _in_cores(column: str) -> str:
 _JOB = f"""CREATE VIEW job AS
 SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
     j.state, {_REASON} AS reason,
-    {_REASON_FACT} AS reason_fact,
+    {_REASON_FACT} AS reason_fact, r.starts_at AS expected_start_at, r.nodes AS reserved_nodes,
     j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
     j.nodes, j.min_nodes, j.nodes * j.vcore / 1000.0 AS cores,
     {_in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
@@ -86,7 +93,8 @@ JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id
 JOIN qos s ON s.id = j.qos_id
 LEFT JOIN applications p ON p.id = j.application_id
-LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
+{_REASON_JOINS}
+LEFT JOIN reservations r ON r.job_id = j.id AND j.state = 'pending'
 LEFT JOIN allocation_nodes o ON o.allocation_id = j.allocation_id
     AND o.node = (SELECT json_extract(l.nodes, '$[0]') FROM allocations l WHERE l.id = j.allocation_id)"""
 
@@ -120,6 +128,10 @@ _DEAD_LETTER = """CREATE VIEW dead_letter AS
 SELECT id, "user", at, message_id, code, message, field, CAST(payload AS TEXT) AS submission, state,
     jobs, decided_by, decided_at
 FROM dead_letters"""
+
+_ADAPTER = """CREATE VIEW adapter AS
+SELECT name, input, plugin, state, row_count AS rows, read_at, changed_at, tried_at, failures, message
+FROM adapters"""
 
 _GENERATION = """CREATE VIEW generation AS
 SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures, base, made_at
@@ -164,6 +176,7 @@ def fixed_views() -> dict[str, str]:
         "node_event": _NODE_EVENT,
         "priority_class": _PRIORITY_CLASS,
         "dead_letter": _DEAD_LETTER,
+        "adapter": _ADAPTER,
         "generation": _GENERATION,
         "queue_priority": _QUEUE_PRIORITY,
         "association_share": _ASSOCIATION_SHARE,
@@ -300,7 +313,7 @@ FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_poi
     JOIN queues q ON q.id = j.queue_id
     JOIN qos s ON s.id = j.qos_id
     LEFT JOIN generation_partitions t ON t.generation = g.base AND t.partition = q.partition
-    LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
+    {_REASON_JOINS}
     {_joins(factors)}
     WHERE j.state = 'pending'))) o"""
 

@@ -1,0 +1,182 @@
+"""The scheduler's memory of pending jobs: columns by id, and the kinds that jobs are of.
+
+A job keeps its row until the table is compacted, so that whoever has looked rows up may keep them as long as
+:attr:`PendingTable.layout` stays. New jobs go to the end: ids ascend.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.request import Kind, Shape
+from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray
+
+COLUMNS = """j.id, j.revision, j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.submitted_at, j.shape,
+    j.time_limit_s, j."user", j.groups"""
+"""Of table jobs as j: what :meth:`PendingTable.put` takes."""
+
+SHAPE = """
+SELECT q.partition, j.nodes, j.min_nodes, j.resources, j.constraints, j.exclusive
+FROM jobs j JOIN queues q ON q.id = j.queue_id WHERE j.id = ?"""
+
+ANY_APPLICATION = -2
+
+_INTEGERS = ("ids", "revisions", "queues", "qos", "kinds", "applications")
+_DEAD_AT_LEAST = 10_000
+
+Row = Sequence[object]
+ReadShape = Callable[[int], Sequence[object]]
+"""A job's row of :data:`SHAPE`."""
+
+
+class Rules(NamedTuple):
+    """What tells kinds apart beside the shape and the time limit: leaves whose users, whose applications count."""
+
+    default_time_limit_s: float | None
+    by_user: frozenset[int]
+    by_application: frozenset[int]
+
+
+class KindKey(NamedTuple):
+    """A kind as the records know it; ``user`` empty: of any; ``application`` -1: of its own, or any (-2)."""
+
+    shape: int
+    time_limit_s: float | None
+    user: str
+    application: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether neither the user nor the application counts."""
+        return not self.user and self.application == ANY_APPLICATION
+
+
+class PendingTable:
+    """Columns int64 (n_rows,), ``submitted_at`` float64, ``is_pending`` bool; ``kinds`` index :attr:`kind_table`."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.kind_table = KindTable()
+        self.layout = 0
+        self.changes = 0
+        self.rules = rules
+        self._places: dict[tuple[object, ...], int] = {}
+        self._keys: list[KindKey] = []
+        self._shapes: dict[int, Shape] = {}
+        self._columns = {name: np.empty(0, dtype=np.int64) for name in _INTEGERS}
+        self.submitted_at = np.empty(0)
+        self.is_pending: BoolArray = np.empty(0, dtype=bool)
+
+    def __getattr__(self, name: str) -> IntArray:
+        """A column."""
+        if name in _INTEGERS:
+            return self._columns[name]
+        raise AttributeError(name)
+
+    def put(self, rows: Iterable[Row], read_shape: ReadShape) -> None:
+        """Take in pending jobs, known ones as they are now."""
+        new: list[tuple[object, ...]] = []
+        for id_, revision, queue, qos, application, submitted_at, shape, limit, user, groups in rows:
+            kind = self._kind(int(id_), int(queue), int(application), int(shape), limit, user, groups, read_shape)  # type: ignore[call-overload]
+            new.append((id_, revision, queue, qos, kind, application, submitted_at))
+        if not new:
+            return
+        self.changes += 1
+        integers = np.array([row[:6] for row in new], dtype=np.int64)
+        submitted = np.array([row[6] for row in new], dtype=np.float64)
+        places = self.lookup(integers[:, 0])
+        known = places >= 0
+        for column, name in enumerate(_INTEGERS):
+            self._columns[name][places[known]] = integers[known, column]
+        self.submitted_at[places[known]] = submitted[known]
+        self.is_pending[places[known]] = True
+        if not known.all():
+            self._append(integers[~known], submitted[~known])
+
+    def _append(self, integers: IntArray, submitted: np.ndarray) -> None:
+        order = np.argsort(integers[:, 0], kind="stable")
+        integers, submitted = integers[order], submitted[order]
+        at = np.searchsorted(self._columns["ids"], integers[:, 0])
+        if len(self.is_pending) and int(at[0]) < len(self.is_pending):
+            self.layout += 1  # an old job has come back: rows behind it move
+        for column, name in enumerate(_INTEGERS):
+            self._columns[name] = np.insert(self._columns[name], at, integers[:, column])
+        self.submitted_at = np.insert(self.submitted_at, at, submitted)
+        self.is_pending = np.insert(self.is_pending, at, values=True)
+
+    def drop(self, ids: Sequence[int]) -> None:
+        """These are pending no more."""
+        rows = self.lookup(np.array(ids, dtype=np.int64))
+        rows = rows[rows >= 0]
+        if len(rows):
+            self.changes += 1
+            self.is_pending[rows] = False
+        if len(self.is_pending) - np.count_nonzero(self.is_pending) > max(_DEAD_AT_LEAST, len(self.is_pending) // 2):
+            self._compact()
+
+    def _compact(self) -> None:
+        self.layout += 1
+        for name in _INTEGERS:
+            self._columns[name] = self._columns[name][self.is_pending]
+        self.submitted_at = self.submitted_at[self.is_pending]
+        self.is_pending = self.is_pending[self.is_pending]
+
+    def lookup(self, ids: IntArray) -> IntArray:
+        """Rows of jobs; -1 for unknown ones."""
+        known = self._columns["ids"]
+        if not len(known):
+            return np.full(len(ids), -1, dtype=np.int64)
+        rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+        return np.where(known[rows] == ids, rows, -1)
+
+    def _kind(
+        self,
+        id_: int,
+        queue: int,
+        application: int,
+        shape: int,
+        limit: object,
+        user: object,
+        groups: object,
+        read_shape: ReadShape,
+    ) -> int:
+        rules = self.rules
+        own_user, own_groups = (str(user), groups) if queue in rules.by_user else ("", None)
+        own_application = application if queue in rules.by_application else NO_GROUP
+        key = (shape, limit, own_user, own_groups, own_application, queue in rules.by_application)
+        place = self._places.get(key)
+        if place is None:
+            stated = None if limit is None else float(limit)  # type: ignore[arg-type]
+            place = self._places[key] = self.kind_table.add(
+                Kind(
+                    shape=self._shape(shape, id_, read_shape),
+                    time_limit_s=rules.default_time_limit_s if stated is None else stated,
+                    user=own_user,
+                    groups=tuple(json.loads(str(own_groups))) if own_groups else (),
+                    application=own_application,
+                )
+            )
+            counts = own_application if queue in rules.by_application else ANY_APPLICATION
+            self._keys.append(KindKey(shape, stated, own_user, counts))
+        return place
+
+    def _shape(self, key: int, job: int, read_shape: ReadShape) -> Shape:
+        if key not in self._shapes:
+            partition, nodes, least, resources, constraints, exclusive = read_shape(job)
+            self._shapes[key] = Shape(
+                partition=str(partition),
+                nodes=int(nodes),  # type: ignore[call-overload]
+                min_nodes=int(least),  # type: ignore[call-overload]
+                resources=json.loads(str(resources)),
+                constraints=None if constraints is None else str(constraints),
+                exclusive=bool(exclusive),
+            )
+        return self._shapes[key]
+
+    def key(self, kind: int) -> KindKey:
+        """What jobs of a kind have in common in the records."""
+        return self._keys[kind]
