@@ -19,6 +19,7 @@ from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 from rankd.services.agent import AgentOptions, run
+from rankd.services.keeper_link import end_kept
 from rankd.wire.codec import encode
 from rankd.wire.message import (
     AllocationMessage,
@@ -541,6 +542,21 @@ async def test_a_keeper_goes_when_its_agent_has_stopped(broker, tmp_path):
         await intake.start(1, "sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
         keeper = keeper_of(int(await appears(tmp_path / "pid")))
     await gone(keeper)
+
+
+async def test_what_a_killed_agent_left_can_be_ended_without_one(broker, tmp_path):
+    state = tmp_path / "state"
+    async with an_intake(broker) as intake:
+        async with a_killable_agent(broker, tmp_path) as process:
+            await intake.start(1, "sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
+            await intake.started(1)
+            keeper = keeper_of(int(await appears(tmp_path / "pid")))
+            await kill(process)
+        await end_kept(state, grace_s=1)
+        await gone(keeper)
+        await end_kept(state, grace_s=1)
+        async with an_agent(options_of(broker, tmp_path)):
+            assert (await intake.ended(1)).cause == "agent_stopped"
 
 
 async def test_what_the_intake_counts_on_and_nobody_knows_is_lost(broker, tmp_path):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rankd.core.errors import Unavailable
-from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, SOCKET, Ask, Happened, Hello, line, read_tell
+from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, SOCKET, Ask, EndJob, Happened, Hello, line, read_tell
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.agent")
@@ -140,6 +140,24 @@ class KeeperLink:
         if connection is None:
             raise Unavailable("keeper_silent", f"no keeper listens in {self._state}; see keeper.log there")
         return connection
+
+
+async def end_kept(state: Path, grace_s: float) -> None:
+    """End what a keeper holds whose agent has gone; the next agent reports it as stopped. Nothing without a keeper."""
+    connection = _reach(state)
+    if connection is None:
+        return
+    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LONGEST_LINE)
+    with suppress(OSError):
+        said = await reader.readline()
+        left = set(_hello(said).running) if said else set()
+        for allocation in left:
+            writer.write(line(EndJob(allocation=allocation, cause="agent_stopped", grace_s=grace_s)))
+        while left and (said := await reader.readline()):
+            told = read_tell(said)
+            if isinstance(told, Happened) and told.report.kind == "ended":
+                left.discard(told.report.allocation)
+    writer.close()
 
 
 def _command(state: Path, descriptor: int) -> list[str]:

@@ -21,6 +21,7 @@ from rankd.config.configuration import load_configuration
 from rankd.core.errors import Unavailable
 from rankd.services.broker import HOST, find_server, free_port, write_configuration
 from rankd.services.child import Child
+from rankd.services.keeper_link import end_kept
 from rankd.services.runtime import end_tasks
 from rankd.store.database import Database
 from rankd.store.lock import acquire_or_fail
@@ -63,17 +64,17 @@ async def run(options: UpOptions, stop: asyncio.Event, on_ready: Callable[[Up], 
     Raises:
         ConfigurationError, Unavailable: before or instead of running.
     """
-    load_configuration(options.config)
+    grace_s = load_configuration(options.config).settings.node.grace_s
     options.directory.mkdir(parents=True, exist_ok=True)
     lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:
-        await _Machine(options, on_ready).run(stop)
+        await _Machine(options, grace_s, on_ready).run(stop)
     finally:
         lock.close()
 
 
 class _Machine:
-    def __init__(self, options: UpOptions, on_ready: Callable[[Up], None]) -> None:
+    def __init__(self, options: UpOptions, grace_s: float, on_ready: Callable[[Up], None]) -> None:
         self._options = options
         self._on_ready = on_ready
         self._directory = options.directory.absolute()
@@ -85,6 +86,7 @@ class _Machine:
         self._url = options.nats or self._embedded_broker()
         self._services = {name: self._child(name, command) for name, command in self._commands()}
         self._ready = False
+        self._grace_s = grace_s
 
     def _embedded_broker(self) -> str:
         port = free_port(self._options.port, self._directory / "nats.port")
@@ -136,6 +138,7 @@ class _Machine:
         await self._services["scheduler"].stop()
         agents = [child for name, child in self._services.items() if name.startswith("agent")]
         await asyncio.gather(*(child.stop() for child in agents))
+        await end_kept(self._directory / "agent", self._grace_s)  # should the agent have been killed just now
         for name in ("prioritizer", "intake"):
             await self._services[name].stop()
         if self._broker is not None:
