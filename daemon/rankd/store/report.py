@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 
 import msgspec
 from sqlalchemy import Connection
@@ -15,8 +16,10 @@ from rankd.wire.message import Report
 
 def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], max_requeues: int, now: float) -> None:
     """Apply reports of (node, report) in the order in which they came."""
+    jobs = _jobs_of(connection, {report.allocation for _, report in reports})
     for node, given in reports:
-        report = _of_record(connection, given)
+        # an agent that was told to end what it never started does not know the job
+        report = msgspec.structs.replace(given, job=jobs.get(given.allocation, given.job))
         if report.kind == "started":
             _started(connection, node, report, report.at, now)
         else:
@@ -25,10 +28,13 @@ def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], 
             _ended(connection, node, report, max_requeues, now)
 
 
-def _of_record(connection: Connection, report: Report) -> Report:
-    """With the job of the record, which an agent that was told to end what it never started does not know."""
-    row = connection.exec_driver_sql("SELECT job_id FROM allocations WHERE id = ?", (report.allocation,)).first()
-    return msgspec.structs.replace(report, job=row[0]) if row else report
+def _jobs_of(connection: Connection, allocations: Collection[int]) -> dict[int, int]:
+    """The jobs of allocations that there are."""
+    rows = connection.exec_driver_sql(
+        "SELECT l.id, l.job_id FROM json_each(?) w CROSS JOIN allocations l ON l.id = w.value",
+        (json.dumps(list(allocations)),),
+    )
+    return {allocation: job for allocation, job in rows}  # noqa: C416 - rows are no pairs to mypy
 
 
 def _current(connection: Connection, report: Report) -> JobState | None:
@@ -43,8 +49,10 @@ def _started(connection: Connection, node: str, report: Report, at: float, now: 
         " WHERE allocation_id = ? AND node = ? AND started_at IS NULL",
         (at, report.stdout, report.stderr, report.allocation, node),
     )
+    if not first.rowcount:
+        return
     state = _current(connection, report)
-    if not first.rowcount or state is None or state.state is not State.ALLOCATED:
+    if state is None or state.state is not State.ALLOCATED:
         return
     connection.exec_driver_sql("UPDATE allocations SET started_at = ? WHERE id = ?", (at, report.allocation))
     change = Change(
@@ -77,8 +85,10 @@ def _ended(connection: Connection, node: str, report: Report, max_requeues: int,
             node,
         ),
     )
+    if not first.rowcount:
+        return
     state = _current(connection, report)
-    if not first.rowcount or state is None:
+    if state is None:
         return
     parts = connection.exec_driver_sql(
         "SELECT ended_at, exit_status, signal, cause FROM allocation_nodes WHERE allocation_id = ?"
