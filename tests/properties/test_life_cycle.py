@@ -22,8 +22,8 @@ from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Event, State, next_state
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
+from rankd.services.eligibility import _make_eligible
 from rankd.services.node_watch import lose_nodes
-from rankd.services.prioritizer import _make_eligible
 from rankd.store.allocation import NewAllocation, commit_allocations, mark_published, unpublished
 from rankd.store.application import follow, overdue_applications
 from rankd.store.catalog import admission_tables, sync_catalog
@@ -200,7 +200,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def let_blocked_jobs_go(self):
         blocked = [row["id"] for row in self.rows("SELECT id FROM jobs WHERE blocked_by IS NOT NULL")]
-        self.write(lambda c: _make_eligible(c, blocked, self.now))
+        self.write(lambda c: _make_eligible(c, blocked, "prioritizer", self.now))
 
     @rule(places=st.lists(PLACES, min_size=1, max_size=4), fresh=st.sampled_from([True, True, False]))
     def allocate(self, places, fresh):
