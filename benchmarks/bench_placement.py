@@ -19,6 +19,8 @@ from rankd.core.model.node import Node
 from rankd.core.model.queue import NodeSort, QueueProperties
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.node_set import NodeSet
+from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import CycleOutcome, Hold, PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.queue_forest import QueueView
@@ -80,7 +82,13 @@ def queues(n_leaves: int) -> list[QueueView]:
 
 
 def problem(
-    n_jobs: int, n_kinds: int, n_leaves: int, of: list[Node], policy: str, rng: np.random.Generator, **fields: object
+    n_jobs: int,
+    n_kinds: int,
+    n_leaves: int,
+    of: list[Node] | NodeSet,
+    policy: str,
+    rng: np.random.Generator,
+    **fields: object,
 ) -> PartitionProblem:
     """Jobs spread over the leaves, their priorities and kinds mixed."""
     views = queues(n_leaves)
@@ -142,9 +150,10 @@ def full_cluster() -> dict[str, object]:
         Node(name=node.name, capacity=node.capacity, used=node.capacity | {"memory": node.used.get("memory", 0)})
         for node in nodes(5_000, rng, 0.9)
     ]
-    given = problem(1_000_000, 2_000, 20, full, "fair", rng, holds=holds(full, 5_000, rng))
+    held = NodeTable(full, load_node_sort("fair"), {}, holds(full, 5_000, rng)).held
+    given = problem(1_000_000, 2_000, 20, NodeSet(full), "fair", rng, holds=held)
     sort = load_node_sort("fair")
-    seconds, outcome = timed(lambda: run_cycle(given, sort))
+    seconds, outcome = timed(lambda: run_cycle(given, sort), 25)
     return {
         "case": "1,000,000 pending, 2,000 shapes, 20 leaves, 5,000 nodes, full: nothing to start",
         "ms": seconds * 1000,

@@ -28,6 +28,7 @@ ANY_APPLICATION = -2
 
 _INTEGERS = ("ids", "revisions", "queues", "qos", "kinds", "applications")
 _DEAD_AT_LEAST = 10_000
+_KINDS_AT_LEAST = 4_096
 
 Row = Sequence[object]
 ReadShape = Callable[[int], Sequence[object]]
@@ -67,6 +68,7 @@ class PendingTable:
         self._places: dict[tuple[object, ...], int] = {}
         self._keys: list[KindKey] = []
         self._shapes: dict[int, Shape] = {}
+        self._most_kinds = _KINDS_AT_LEAST
         self._columns = {name: np.empty(0, dtype=np.int64) for name in _INTEGERS}
         self.submitted_at = np.empty(0)
         self.is_pending: BoolArray = np.empty(0, dtype=bool)
@@ -117,6 +119,23 @@ class PendingTable:
             self.is_pending[rows] = False
         if len(self.is_pending) - np.count_nonzero(self.is_pending) > max(_DEAD_AT_LEAST, len(self.is_pending) // 2):
             self._compact()
+        if len(self.kind_table) > self._most_kinds:
+            self._forget_kinds()
+
+    def _forget_kinds(self) -> None:
+        """Keep those alone that pending jobs are of."""
+        kinds = self._columns["kinds"]
+        kept = np.unique(kinds[self.is_pending])
+        places = np.zeros(len(self.kind_table), dtype=np.int64)
+        places[kept] = np.arange(len(kept))
+        names = {place: key for key, place in self._places.items()}
+        self._columns["kinds"] = places[kinds]
+        self._places = {names[kind]: place for place, kind in enumerate(kept.tolist())}
+        self._keys = [self._keys[kind] for kind in kept.tolist()]
+        self.kind_table = KindTable(self.kind_table[kind] for kind in kept.tolist())
+        self._shapes = {key.shape: kind.shape for key, kind in zip(self._keys, self.kind_table.kinds, strict=True)}
+        self._most_kinds = max(_KINDS_AT_LEAST, 4 * len(kept))
+        self.changes += 1
 
     def _compact(self) -> None:
         self.layout += 1

@@ -82,7 +82,8 @@ class _Cycle:
         self.reasons: dict[tuple[int, int], WaitReason] = {}
         self.by_job: dict[int, WaitReason] = {}
         self.blocked: set[tuple[int, int]] = set()
-        self.largest = self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min)
+        self.largest: IntArray = self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min)
+        self.most: list[int] = self.largest.tolist()
 
     def run(self) -> CycleOutcome:
         # what no node will ever have room for gets no reservation either
@@ -107,28 +108,32 @@ class _Cycle:
 
     def _reasons_of_passed(self) -> Iterator[WaitReason]:
         """Why the kinds wait that were passed everywhere: the same in all queues but those with another reason."""
-        told: set[int] = set()
-        for queue, kinds in self.walk.passed():
+        looked_at: dict[int, list[int]] = {}
+        for queue, kind in self.reasons:
+            looked_at.setdefault(queue, []).append(kind)
+        kinds = self.problem.kinds
+        told = np.zeros(len(kinds), dtype=bool)
+        for queue, which in self.walk.passed():
+            passed = which & ~told
+            passed[looked_at.get(queue, [])] = False
             room = self.quotas.plain_room(queue)
-            over_room = None if room is None else self.problem.kinds.over(room)
-            for kind in kinds:
-                if (queue, kind) in self.reasons:
-                    continue
-                if over_room is None or over_room[kind] or self.problem.kinds[kind].shape.exclusive:
-                    case = self._case(Turn(queue, 0, kind))
-                    if found := self._over_quota(case) or self._over_whole(case):
-                        yield WaitReason(queue, kind, *found)
-                        continue
-                if kind not in told:
-                    told.add(kind)
-                    yield WaitReason(None, kind, *self._why_passed(kind))
+            alone = which & (kinds.over(room) | kinds.exclusive) if room is not None else which.copy()
+            alone[looked_at.get(queue, [])] = False
+            for kind in np.flatnonzero(alone).tolist():
+                case = self._case(Turn(queue, 0, kind))
+                if found := self._over_quota(case) or self._over_whole(case):
+                    yield WaitReason(queue, kind, *found)
+                    passed[kind] = False
+            told |= passed
+        for kind in np.flatnonzero(told).tolist():
+            yield WaitReason(None, kind, *self._why_passed(kind))
 
     def _why_passed(self, kind: int) -> Reason:
         shape = self.problem.kinds[kind].shape
         demand = self.table.demand(shape)
         if demand.n_able < shape.min_nodes:
             return not_able(shape, demand.n_able, self.table)
-        return lacking(shape, 0, demand, self.largest, self.table, self.problem.backfill)
+        return lacking(shape, 0, demand, self.most, self.table, self.problem.backfill)
 
     def _case(self, turn: Turn) -> _Case:
         key = (turn.queue, turn.kind)
@@ -256,7 +261,7 @@ class _Cycle:
             if len(refused):
                 first = int(refused[0])
                 return reserved(self.timeline.promised_to(first), self.table.nodes[first].name)
-        return lacking(case.shape, n_free, case.demand, self.largest, self.table, self.problem.backfill)
+        return lacking(case.shape, n_free, case.demand, self.most, self.table, self.problem.backfill)
 
     def _wait(self, turn: Turn, case: _Case, blocked: Reason) -> None:
         """Note why the job waits, reserve for it if it is its turn, and pass what is blocked for the same reason."""

@@ -74,6 +74,11 @@ class KindTable:
         """Amounts in the columns; of types that are not named so much as is given."""
         return np.array([max(most.get(kind, without), 0) for kind in self._columns], dtype=object)
 
+    @property
+    def exclusive(self) -> BoolArray:
+        """Which kinds take nodes whole; bool (n_kinds,)."""
+        return self._matrices().exclusive
+
     def summed(self, counts: IntArray) -> Resources:
         """What so many jobs of each kind ask for in all; int64 (n_kinds,)."""
         made = self._matrices()

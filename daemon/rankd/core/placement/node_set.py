@@ -21,6 +21,8 @@ from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 SLOTS = 2**40
 """More jobs than any node holds."""
 
+_FACTS_KEPT = 50_000
+
 
 class Held(msgspec.Struct, frozen=True):
     """What running jobs have: rows of nodes (n,), int64 (n, n_types + 1), and until when, float64 (n,)."""
@@ -75,6 +77,7 @@ class NodeSet:
         self.totals = totals(self.nodes)
         self.facts: dict[object, tuple[Shape, str]] = {}
         self._demands: dict[tuple[object, ...], Demand] = {}
+        self._by_shape: dict[int, tuple[Shape, Demand]] = {}
         self._matching: dict[str | None, BoolArray] = {}
         classes: dict[object, int] = {}
         firsts: list[int] = []
@@ -89,6 +92,12 @@ class NodeSet:
         self._firsts = np.array(firsts, dtype=np.int64)
         self._sizes = np.bincount(self._of_rows, minlength=len(firsts))
 
+    def keep_fact(self, key: object, shape: Shape, fact: str) -> None:
+        """What a job of this shape is told; the shape is kept with it, since the key has its identity."""
+        if len(self.facts) >= _FACTS_KEPT:
+            self.facts.clear()
+        self.facts[key] = (shape, fact)
+
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> IntArray:
         """Amounts in the columns, int64 (n, n_types + 1), the last 0; types that no node has are left out."""
         matrix = np.zeros((len(rows), len(self.types) + 1), dtype=np.int64)
@@ -101,7 +110,17 @@ class NodeSet:
         return matrix
 
     def demand(self, shape: Shape) -> Demand:
-        """The shape in these columns."""
+        """The shape in these columns; the same shape is looked up by its identity alone."""
+        same = self._by_shape.get(id(shape))
+        if same is not None and same[0] is shape:
+            return same[1]
+        found = self._demand_like(shape)
+        if len(self._by_shape) >= _FACTS_KEPT:
+            self._by_shape.clear()
+        self._by_shape[id(shape)] = (shape, found)
+        return found
+
+    def _demand_like(self, shape: Shape) -> Demand:
         key = (tuple(sorted(shape.resources.items())), shape.constraints, shape.exclusive)
         found = self._demands.get(key)
         if found is None:

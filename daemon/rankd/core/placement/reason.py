@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,6 @@ from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.quota import Account, Over
 from rankd.core.placement.request import Shape
-from rankd.core.ranking.columns import IntArray
 
 
 class Reason(NamedTuple):
@@ -37,11 +37,14 @@ def not_able(shape: Shape, n_able: int, table: NodeTable) -> Reason:
     facts, key = table.set.facts, (id(shape), n_able)
     if key not in facts:
         asked = f"{shape.min_nodes} node(s) with {described(shape)} asked"
-        facts[key] = (shape, f"{asked}; {n_able} of {len(table.nodes)} could hold it{_missing(shape, table)}")
+        fact = f"{asked}; {n_able} of {len(table.nodes)} could hold it{_missing(shape, table)}"
+        table.set.keep_fact(key, shape, fact)
     return Reason(NO_NODE_FITS, facts[key][1])
 
 
-def lacking(shape: Shape, n_free: int, demand: Demand, largest: IntArray, table: NodeTable, backfill: str) -> Reason:
+def lacking(
+    shape: Shape, n_free: int, demand: Demand, largest: Sequence[int], table: NodeTable, backfill: str
+) -> Reason:
     """Too few nodes have room now. ``largest``: the most of each column that any node that is up has free."""
     lacks = tuple(column for column, amount in demand.pairs if amount > largest[column])
     facts, key = table.set.facts, (id(shape), n_free, demand.n_able, lacks, backfill)
@@ -51,7 +54,7 @@ def lacking(shape: Shape, n_free: int, demand: Demand, largest: IntArray, table:
         types = [table.types[column] for column in lacks if column < len(table.types)]
         fact += f"; no node has so much {' or '.join(types)} free" if types else ""
         fact += "; no room is kept for it, later jobs that fit go first" if backfill == "none" else ""
-        facts[key] = (shape, fact)
+        table.set.keep_fact(key, shape, fact)
     return Reason(RESOURCES, facts[key][1])
 
 

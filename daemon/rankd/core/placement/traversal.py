@@ -294,12 +294,12 @@ class Traversal:
             if live.blocked is not None:
                 live.blocked |= kinds
 
-    def passed(self) -> Iterator[tuple[int, list[int]]]:
-        """By leaf, the kinds that were passed everywhere and that it has jobs of."""
+    def passed(self) -> Iterator[tuple[int, BoolArray]]:
+        """By leaf, the kinds that were passed everywhere and that it has jobs of; bool (n_kinds,)."""
         if self._always.any():
             for live in self._order:
                 if live.counts is not None:
-                    yield live.view.id, np.flatnonzero(self._always & (live.counts > 0)).tolist()
+                    yield live.view.id, self._always & (live.counts > 0)
 
 
 def _path(live: _Live) -> Iterator[_Live]:

@@ -1,0 +1,82 @@
+import numpy as np
+from builder import NOW
+
+from rankd.services import pending_table
+from rankd.services.pending_table import ANY_APPLICATION, PendingTable, Rules
+
+
+def table(by_user=(), by_application=(), default=None):
+    return PendingTable(Rules(default, frozenset(by_user), frozenset(by_application)))
+
+
+def row(id_, *, revision=1, queue=2, application=-1, shape=7, limit=None, user="alice", groups=None):
+    return (id_, revision, queue, 1, application, NOW, shape, limit, user, groups)
+
+
+def read_shape(_job):
+    return ("default", 1, 1, '{"vcore": 1000}', None, 0)
+
+
+def put(jobs, *rows):
+    jobs.put(rows, read_shape)
+
+
+def pending(jobs):
+    return jobs.ids[jobs.is_pending].tolist()
+
+
+def test_jobs_come_change_go_and_come_back():
+    jobs = table()
+    put(jobs, row(3), row(5))
+    put(jobs, row(9), row(5, revision=2, queue=4))
+    assert pending(jobs) == [3, 5, 9]
+    assert jobs.lookup(np.array([5, 4, 9])).tolist() == [1, -1, 2]
+    assert jobs.queues[1] == 4
+    layout = jobs.layout
+    jobs.drop([3, 4])
+    assert pending(jobs) == [5, 9]
+    put(jobs, row(3, revision=8))
+    assert pending(jobs) == [3, 5, 9]
+    assert jobs.layout == layout  # rows stay where they are
+    put(jobs, row(4))  # a job that ran when the table was first read
+    assert pending(jobs) == [3, 4, 5, 9]
+    assert jobs.layout > layout
+
+
+def test_a_lookup_in_an_empty_table_finds_nothing():
+    assert table().lookup(np.array([1, 2])).tolist() == [-1, -1]
+
+
+def test_users_and_applications_make_kinds_of_their_own_where_they_count():
+    jobs = table(by_user={2}, by_application={2}, default=60.0)
+    put(
+        jobs,
+        row(1),
+        row(2, user="bob", groups='["g"]'),
+        row(3, application=4),
+        row(4, queue=3),
+        row(5, queue=3, user="x"),
+    )
+    kinds = [jobs.kind_table[kind] for kind in jobs.kinds.tolist()]
+    assert [(kind.user, kind.groups, kind.application) for kind in kinds] == [
+        ("alice", (), -1), ("bob", ("g",), -1), ("alice", (), 4), ("", (), -1), ("", (), -1),
+    ]  # fmt: skip
+    assert {kind.time_limit_s for kind in kinds} == {60.0}
+    keys = [jobs.key(kind) for kind in jobs.kinds.tolist()]
+    assert [key.application for key in keys] == [-1, -1, 4, ANY_APPLICATION, ANY_APPLICATION]
+    assert [key.is_plain for key in keys] == [False, False, False, True, True]
+
+
+def test_kinds_and_rows_that_nothing_is_left_of_are_forgotten(monkeypatch):
+    monkeypatch.setattr(pending_table, "_DEAD_AT_LEAST", 10)
+    jobs = table()
+    jobs._most_kinds = 20
+    put(jobs, *(row(id_, shape=id_, limit=float(id_)) for id_ in range(1, 41)))
+    jobs.drop(list(range(1, 36)))
+    assert pending(jobs) == list(range(36, 41))
+    assert len(jobs.ids) == 5
+    assert len(jobs.kind_table) == 5
+    assert [jobs.kind_table[kind].time_limit_s for kind in jobs.kinds.tolist()] == [36.0, 37.0, 38.0, 39.0, 40.0]
+    assert [jobs.key(kind).shape for kind in jobs.kinds.tolist()] == [36, 37, 38, 39, 40]
+    put(jobs, row(50, shape=38, limit=38.0), row(51, shape=1, limit=1.0))
+    assert len(jobs.kind_table) == 6
