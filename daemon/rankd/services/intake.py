@@ -30,6 +30,7 @@ from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.services.class_verbs import class_verbs
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.enqueued import EnqueuedSubmissions
+from rankd.services.input_follower import InputFollower
 from rankd.services.looking import looking_verbs
 from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
@@ -37,6 +38,7 @@ from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
 from rankd.services.submission import Submission, read_submission, reply_of
 from rankd.store import job_action
+from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
@@ -87,7 +89,9 @@ async def _start(options: IntakeOptions, configuration: Configuration, stack: As
     await database.write(forget_idle_queues, role=ROLE)
     catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
     await ensure_streams(bus)
-    return Intake(configuration, catalog, database, bus)
+    intake = Intake(configuration, catalog, database, bus)
+    await intake.inputs.run_once()
+    return intake
 
 
 class Intake:
@@ -102,6 +106,7 @@ class Intake:
         self.relay = Relay(database, bus, ROLE)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group)
+        self.inputs = InputFollower(configuration, database, self._use_inputs)
 
     @property
     def tables(self) -> AdmissionTables:
@@ -124,6 +129,7 @@ class Intake:
                 self.relay.run(),
                 self._checkpoints(),
                 self.nodes.run(),
+                self.inputs.run(),
                 drain=endpoints.drain,
             )
 
@@ -141,6 +147,12 @@ class Intake:
     async def _after_rollback(self) -> None:
         """Ids that the failed transaction gave to new associations do not exist."""
         fresh = await self.database.read(read_catalog)
+        self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
+
+    async def _use_inputs(self, found: InForce) -> None:
+        """Adapters have given something else: accounts, QoS or groups."""
+        fresh = await self.database.read(read_catalog)
+        self.configuration = found.configuration
         self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
 
     async def _use_classes(self, classes: ClassTable) -> None:

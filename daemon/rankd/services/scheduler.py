@@ -26,8 +26,10 @@ from rankd.config.plugin import load_node_sort
 from rankd.core.errors import Unavailable
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.problem import CycleOutcome, PartitionProblem, WaitReason
+from rankd.services.input_follower import InputFollower
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
+from rankd.store.adapter import InForce
 from rankd.store.allocation import (
     NewAllocation,
     Publication,
@@ -40,7 +42,7 @@ from rankd.store.allocation import (
     save_reservations,
     unpublished,
 )
-from rankd.store.catalog import sync_catalog
+from rankd.store.catalog import read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.wire.subject import EVENT_RANKING, WAKE, node_subject
 
@@ -66,7 +68,7 @@ async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
         scheduler = await unless(stop, _start(options, configuration, stack))
         if scheduler is not None:
             log.info("ready")
-            await run_until(stop, scheduler.run(), scheduler.publish_for_ever())
+            await run_until(stop, scheduler.run(), scheduler.publish_for_ever(), scheduler.inputs.run())
 
 
 async def _start(options: SchedulerOptions, configuration: Configuration, stack: AsyncExitStack) -> Scheduler:
@@ -93,9 +95,15 @@ class Scheduler:
         self._cycle: int | None = None
         self._last: _Decision | None = None
         self._next_start_at = math.inf
+        self.inputs = InputFollower(configuration, database, self._use_inputs)
         self._policies = {
             partition.nodesort.type: load_node_sort(partition.nodesort.type) for partition in configuration.partitions
         }
+
+    async def _use_inputs(self, found: InForce) -> None:
+        """Adapters have given something else: what usage costs may be it."""
+        ids = (await self._database.read(read_catalog)).qos
+        self._source.take_qos(found.configuration.settings.qos, ids)
 
     async def run(self) -> None:
         """Look whenever woken, and when a reservation's time has come."""

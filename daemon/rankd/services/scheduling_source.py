@@ -6,7 +6,7 @@ Everything is kept between looks and extended by what changed; all of it can be 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.job import State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.queue import Partition
+from rankd.core.model.setting import Qos
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
 from rankd.core.placement.request import Shape
@@ -57,7 +58,8 @@ class SchedulingSource:
         self._configuration = configuration
         self._queues = LiveQueues(configuration, catalog)
         self.pending = PendingTable(self._rules())
-        self._usage_factors = {catalog.qos[qos.name]: qos.usage_factor for qos in configuration.settings.qos}
+        self._usage_factors: dict[int, float] = {}
+        self.take_qos(configuration.settings.qos, catalog.qos)
         self._revision = -1
         self._node_event = -1
         self._nodes: dict[str, NodeSet] = {}
@@ -67,6 +69,10 @@ class SchedulingSource:
         self._rows: dict[int, _Rows] = {}
         self._waiting: dict[int, WaitingJobs] = {}
         self._waiting_of: tuple[int, int, int] = (-1, -1, -1)
+
+    def take_qos(self, all_qos: Iterable[Qos], ids: Mapping[str, int]) -> None:
+        """What usage under each QoS costs, from the next allocation on."""
+        self._usage_factors = {ids[qos.name]: qos.usage_factor for qos in all_qos}
 
     def _rules(self) -> Rules:
         """What tells kinds apart: leaves below queues with limits, and with ``maxapplications``."""

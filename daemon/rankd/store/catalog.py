@@ -20,6 +20,7 @@ from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, Queue, walk_queues, with_made
 from rankd.core.model.setting import Qos
+from rankd.store.adapter import in_force
 from rankd.store.priority_class import read_classes, sync_classes
 
 
@@ -42,7 +43,8 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sync_catalog(connection: Connection, configuration: Configuration, now: float) -> Catalog:
-    """Write what the configuration names; read back all ids."""
+    """Write what the configuration names, as the inputs from outside change it; read back all ids."""
+    configuration = in_force(connection, configuration).configuration
     _sync_queues(connection, configuration)
     _sync_qos(connection, configuration.settings.qos)
     _sync_associations(connection, configuration.associations, now)

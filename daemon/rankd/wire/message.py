@@ -321,6 +321,16 @@ class NodeEvents(msgspec.Struct, frozen=True, kw_only=True):
     events: list[NodeChange]
 
 
+class AdapterEvent(_Internal, frozen=True, kw_only=True):
+    """What happened to an input from outside: ``changed``, ``failed`` or ``recovered``; ``rows`` are in force."""
+
+    adapter: str
+    event: str
+    at: float
+    rows: int = 0
+    message: str | None = None
+
+
 class Health(_Internal, frozen=True, kw_only=True):
     """Whether a service is ready, asked of itself: database and bus included."""
 

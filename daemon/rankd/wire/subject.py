@@ -106,6 +106,13 @@ def dead_letter_subject(user: str) -> str:
 
 DEAD_LETTER_PATTERN = f"{PREFIX}.deadletter.*"
 
+
+
+def adapter_event(adapter: str) -> str:
+    """Where it is said that an adapter failed, works again, or gives something else."""
+    return f"{PREFIX}.event.adapter.{encode_name(adapter)}"
+
+
 EVENT_RANKING = f"{PREFIX}.event.ranking"
 WAKE = f"{PREFIX}.internal.committed"
 """Published by whoever committed something that others may wait for. A hint: the records are the truth."""

@@ -24,6 +24,8 @@ class Site:
     per = Per.JOB
     lowest = 0.0
     highest = 1.0
+    is_given = True
+    """Every value comes from outside, so where none is given per job, those of associations are all there are."""
 
     def __init__(self, settings: PrioritySettings) -> None:
         """Nothing to keep."""

@@ -75,7 +75,11 @@ class FactorContext(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Factor(Protocol):
-    """One factor. Built with the priority settings: ``Plugin(settings)``."""
+    """One factor. Built with the priority settings: ``Plugin(settings)``.
+
+    A class attribute ``is_given = True`` says that it has no values of its own: adapters give them, per job or per
+    association.
+    """
 
     name: str
     per: Per

@@ -1,0 +1,154 @@
+"""Reads the configured adapters, each in its own rhythm, beside the passes of the prioritizer.
+
+What is read is checked whole, stored, and handed over between two passes. A reading that fails changes nothing but
+the adapter's row (view ``adapter``), which says why; it is logged when it begins, when its reason changes and when
+it is over, and published then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.bus.connection import LOST, Bus
+from rankd.config.adapter import with_inputs
+from rankd.config.configuration import Configuration
+from rankd.config.plugin import factor_range
+from rankd.core.adapter.input import Input, Range
+from rankd.core.errors import ConfigurationError
+from rankd.core.model.setting import AdapterSettings
+from rankd.services.adapter_process import read_adapter
+from rankd.services.adapter_worker import Answer, Task
+from rankd.services.runtime import announce
+from rankd.store.adapter import (
+    InForce,
+    StoredInput,
+    in_force,
+    register_adapters,
+    save_failure,
+    save_input,
+    save_reading,
+)
+from rankd.store.catalog import Catalog, sync_catalog
+from rankd.store.database import Database
+from rankd.wire.message import AdapterEvent
+from rankd.wire.subject import adapter_event
+
+log = logging.getLogger("rankd.adapter")
+
+Use = Callable[[InForce, Catalog], Awaitable[None]]
+
+
+class AdapterReader:
+    """The adapters of a configuration as its files state it; ``use`` is told of every change."""
+
+    def __init__(self, stated: Configuration, database: Database, bus: Bus, role: str, use: Use) -> None:
+        self._stated = stated
+        self._database = database
+        self._bus = bus
+        self._role = role
+        self._use = use
+        self._catalog: Catalog | None = None
+        self._digests: dict[str, str] = {}
+        self._failing: dict[str, str] = {}
+        """By adapter: why, as it was last said."""
+
+    async def start(self) -> None:
+        """Take up what is in force from before."""
+        adapters = self._stated.settings.adapters
+        await self._database.write(lambda c: register_adapters(c, adapters), role=self._role)
+        found = await self._database.read(lambda c: in_force(c, self._stated))
+        self._digests = {stored.name: stored.digest for stored in found.inputs}
+        self._catalog = await self._database.write(
+            lambda c: sync_catalog(c, found.configuration, time.time()), role=self._role
+        )
+        await self._use(found, self._catalog)
+
+    async def run(self) -> None:
+        """All of them, for ever."""
+        async with asyncio.TaskGroup() as group:
+            for adapter in self._stated.settings.adapters:
+                group.create_task(self._read_for_ever(adapter))
+
+    async def _read_for_ever(self, adapter: AdapterSettings) -> None:
+        while True:
+            begun = time.monotonic()
+            await self.read_once(adapter)
+            await asyncio.sleep(max(adapter.period_s - (time.monotonic() - begun), adapter.period_s / 10))
+
+    async def read_once(self, adapter: AdapterSettings) -> None:
+        """One reading, and everything that follows from it."""
+        allowed = Range()
+        if adapter.factor is not None:
+            lowest, highest = factor_range(adapter.factor)
+            allowed = Range(lowest=lowest, highest=highest)
+        digest = self._digests.get(adapter.name, "")
+        task = Task(settings=adapter, directory=self._stated.directory, allowed=allowed, digest=digest)
+        answer = await read_adapter(task)
+        at = time.time()
+        if answer.error:
+            await self._fail(adapter, answer.error, at)
+        elif answer.digest == digest:
+            await self._seen(adapter, answer, at)
+        else:
+            await self._changed(adapter, answer, at)
+
+    async def _fail(self, adapter: AdapterSettings, message: str, at: float) -> None:
+        await self._database.write(lambda c: save_failure(c, adapter.name, message, at), role=self._role)
+        if self._failing.get(adapter.name) == message:
+            return
+        self._failing[adapter.name] = message
+        kept = "its last good input stays in force" if adapter.name in self._digests else "it has given nothing yet"
+        log.warning("adapter '%s' fails, %s: %s", adapter.name, kept, message)
+        await self._say(AdapterEvent(adapter=adapter.name, event="failed", at=at, message=message))
+
+    async def _seen(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+        """It gives what it gave before. Usage without times of its own is true as of now, then."""
+        await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=self._role)
+        await self._recover(adapter, answer, at)
+        if adapter.input == "usage" and self._catalog is not None:
+            await self._use(await self._database.read(lambda c: in_force(c, self._stated)), self._catalog)
+
+    async def _changed(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+        given = await asyncio.to_thread(msgspec.json.decode, answer.input, type=Input)
+        stored = StoredInput(name=adapter.name, input=given, read_at=at, digest=answer.digest)
+        try:
+            found, catalog = await self._database.write(lambda c: self._store(c, stored), role=self._role)
+        except ConfigurationError as error:
+            await self._fail(adapter, error.message, at)
+            return
+        self._digests[adapter.name], self._catalog = answer.digest, catalog
+        await self._recover(adapter, answer, at)
+        await self._use(found, catalog)
+        log.info("adapter '%s' gives something new: %d rows", adapter.name, answer.rows)
+        await self._say(AdapterEvent(adapter=adapter.name, event="changed", at=at, rows=answer.rows))
+        await announce(self._bus, self._role)
+
+    def _store(self, connection: Connection, stored: StoredInput) -> tuple[InForce, Catalog]:
+        """Into the database with it and with all that follows from it; nothing of it if it does not fit.
+
+        Raises:
+            ConfigurationError: with the others it makes no account tree.
+        """
+        known = in_force(connection, self._stated).inputs
+        others = [one.input for one in known if one.name != stored.name]
+        with_inputs(self._stated, [*others, stored.input])
+        save_input(connection, stored)
+        found = in_force(connection, self._stated)
+        return found, sync_catalog(connection, found.configuration, stored.read_at)
+
+    async def _recover(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+        if self._failing.pop(adapter.name, None) is not None:
+            log.info("adapter '%s' works again", adapter.name)
+            await self._say(AdapterEvent(adapter=adapter.name, event="recovered", at=at, rows=answer.rows))
+
+    async def _say(self, event: AdapterEvent) -> None:
+        try:
+            await self._bus.publish(adapter_event(event.adapter), event)
+        except LOST as error:  # it stands in the view
+            log.info("the event of adapter '%s' was not sent: %s", event.adapter, error)

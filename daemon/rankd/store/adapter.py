@@ -1,0 +1,117 @@
+"""Adapters in the database: how each one's last reading went, and the input that it has in force.
+
+The prioritizer writes; every service lays the inputs over its configuration (:func:`in_force`) when it starts and
+when :func:`inputs_revision` has changed. So what was good last outlives a restart and its source.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.config.adapter import with_inputs
+from rankd.config.configuration import Configuration
+from rankd.core.adapter.input import Input
+from rankd.core.errors import ConfigurationError
+from rankd.core.model.setting import AdapterSettings
+
+log = logging.getLogger("rankd.adapter")
+
+_INPUT = msgspec.json.Decoder(Input)
+
+
+class StoredInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An input in force: whose, what, when its source was last seen to say so (UTC seconds), and its digest."""
+
+    name: str
+    input: Input
+    read_at: float
+    digest: str = ""
+
+
+class InForce(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration as the inputs change it, these inputs, and the revision that they are of."""
+
+    configuration: Configuration
+    inputs: tuple[StoredInput, ...] = ()
+    revision: int = 0
+
+
+def in_force(connection: Connection, configuration: Configuration) -> InForce:
+    """What is in force now. An input that does not fit the configuration any more is left out, and that is logged."""
+    used: list[StoredInput] = []
+    for stored in stored_inputs(connection, configuration.settings.adapters):
+        try:
+            with_inputs(configuration, [*(one.input for one in used), stored.input])
+        except ConfigurationError as error:
+            log.warning("the last input of adapter '%s' does not fit the configuration: %s", stored.name, error.message)
+        else:
+            used.append(stored)
+    effective = with_inputs(configuration, [one.input for one in used])
+    return InForce(configuration=effective, inputs=tuple(used), revision=inputs_revision(connection))
+
+
+def stored_inputs(connection: Connection, adapters: Sequence[AdapterSettings]) -> list[StoredInput]:
+    """The inputs of these adapters, in their order; none of those that have not given any yet."""
+    query = "SELECT name, input, content, read_at, digest FROM adapters WHERE content IS NOT NULL"
+    rows = {(name, kind): rest for name, kind, *rest in connection.exec_driver_sql(query)}
+    found = []
+    for adapter in adapters:
+        row = rows.get((adapter.name, adapter.input))
+        if row is not None:
+            content, read_at, digest = row
+            given = _INPUT.decode(content)
+            if given.factor == adapter.factor:
+                found.append(StoredInput(name=adapter.name, input=given, read_at=read_at, digest=digest))
+    return found
+
+
+def inputs_revision(connection: Connection) -> int:
+    """Another number whenever an input has changed, come or gone."""
+    query = "SELECT coalesce(sum(revision), 0) + count(*) FROM adapters"
+    return int(connection.exec_driver_sql(query).scalar_one())
+
+
+def register_adapters(connection: Connection, adapters: Sequence[AdapterSettings]) -> None:
+    """The configured adapters have a row each, others none; what an adapter of the same kind gave last stays."""
+    rows = [(adapter.name, adapter.input, adapter.adapter) for adapter in adapters]
+    connection.exec_driver_sql(
+        "DELETE FROM adapters WHERE name || ' ' || input NOT IN (SELECT value FROM json_each(?))",
+        (json.dumps([f"{name} {kind}" for name, kind, _ in rows]),),
+    )
+    if rows:
+        connection.exec_driver_sql(
+            "INSERT INTO adapters (name, input, plugin, state) VALUES (?, ?, ?, 'waiting')"
+            " ON CONFLICT (name) DO UPDATE SET plugin = excluded.plugin",
+            rows,
+        )
+
+
+def save_reading(connection: Connection, name: str, row_count: int, at: float) -> None:
+    """It was read, and is as it was."""
+    connection.exec_driver_sql(
+        "UPDATE adapters SET state = 'ok', row_count = ?, read_at = ?, tried_at = ?, failures = 0, message = NULL"
+        " WHERE name = ?",
+        (row_count, at, at, name),
+    )
+
+
+def save_input(connection: Connection, stored: StoredInput) -> None:
+    """It was read, and gives something else than before."""
+    save_reading(connection, stored.name, len(stored.input), stored.read_at)
+    connection.exec_driver_sql(
+        "UPDATE adapters SET content = ?, digest = ?, changed_at = ?, revision = revision + 1 WHERE name = ?",
+        (msgspec.json.encode(stored.input).decode(), stored.digest, stored.read_at, stored.name),
+    )
+
+
+def save_failure(connection: Connection, name: str, message: str, at: float) -> None:
+    """It could not be read; what it gave last stays."""
+    connection.exec_driver_sql(
+        "UPDATE adapters SET state = 'failing', tried_at = ?, failures = failures + 1, message = ? WHERE name = ?",
+        (at, message, name),
+    )
