@@ -84,7 +84,6 @@ async def make_database(path: Path, config: Path, n_jobs: int) -> None:
         _fill(connection, configuration, catalog, n_jobs)
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute("ANALYZE")
 
 
 def _fill(connection: sqlite3.Connection, configuration: Configuration, catalog: Catalog, n_jobs: int) -> None:

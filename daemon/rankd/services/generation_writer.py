@@ -36,7 +36,7 @@ from rankd.store.generation import (
 from rankd.store.retention import prune, stale_tables
 from rankd.store.view import FactorColumn
 
-FEW = 200
+FEW = 32
 """So many changes may be left for the commit that makes a full generation visible."""
 
 

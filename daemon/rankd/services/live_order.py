@@ -62,6 +62,7 @@ class LiveOrder:
         shapes: Sequence[Resources],
     ) -> None:
         assert ranking.base is not None  # noqa: S101 - it was made for deltas
+        ranking.base.prepare()
         self.number = number
         self.ranked_at = ranking.now
         self.revision: int | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,23 +25,19 @@ from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import factor_names, load_factors
 from rankd.config.settings import check_weights
-from rankd.core.adapter.input import FactorRow
 from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.ranking.columns import NO_GROUP, JobColumns
-from rankd.core.ranking.given import GivenValues, with_given
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.queue_priority import QueuePriorities
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
-from rankd.services.adapter_reader import AdapterReader
 from rankd.services.eligibility import Eligibility
 from rankd.services.generation_writer import FullPass, GenerationWriter
 from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes
 from rankd.services.ranking_source import RankingSource
 from rankd.services.runtime import Wake, probe, run_until, unless
-from rankd.store.adapter import InForce
-from rankd.store.catalog import Catalog, sync_catalog
+from rankd.store.catalog import sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.generation import Header, Settlement
 from rankd.wire.message import RankingEvent
@@ -53,6 +50,8 @@ REST = 1.0
 """After a pass, wait this part of its duration, whatever has changed: half of a core is left to others."""
 MOST = 1_000
 """Changes per delta generation: a few milliseconds of work."""
+SWITCH_S = 0.001
+"""A pass in its thread gives way so soon to deltas, which take turns with it at every call of the database."""
 LOOK_EVERY_S = 1.0
 """Hints may be lost; this is how long it then takes until the records are looked at."""
 
@@ -68,6 +67,7 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
     """Rank until ``stop``."""
+    sys.setswitchinterval(SWITCH_S)
     configuration = with_weights(load_configuration(options.config), options.weights)
     async with AsyncExitStack() as stack:
         prioritizer = await unless(stop, _start(options, configuration, stack))
@@ -83,7 +83,6 @@ async def _start(options: PrioritizerOptions, configuration: Configuration, stac
     catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
     await ensure_streams(bus)
     prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus)
-    await prioritizer.adapters.start()
     await prioritizer.wake.listen(bus, WAKE)
     await answer_health(bus, ROLE, prioritizer.healthy)
     return prioritizer
@@ -110,9 +109,7 @@ class Prioritizer:
     def __init__(self, configuration: Configuration, source: RankingSource, database: Database, bus: Bus) -> None:
         self.wake = Wake()
         self._settings = configuration.settings.priority
-        self._own_factors = load_factors(self._settings)
-        self._factors = self._own_factors
-        self._given: dict[str, GivenValues] = {}
+        self._factors = load_factors(self._settings)
         self._source = source
         self._database = database
         self._bus = bus
@@ -123,7 +120,6 @@ class Prioritizer:
         """A full pass is due before its time."""
         self._last_good: dict[str, FactorValues] = {}
         self._queue_priorities = QueuePriorities()
-        self.adapters = AdapterReader(configuration, database, bus, ROLE, self._use_inputs)
 
     async def healthy(self) -> str:
         """Ready once it has made a generation visible.
@@ -136,18 +132,10 @@ class Prioritizer:
         return f"generation {self._writer.newest.number}, {await probe(self._database, self._bus)}"
 
     async def run(self) -> None:
-        """Both loops, and the adapters."""
+        """Both loops."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rank_for_ever())
             group.create_task(self._insert_for_ever())
-            group.create_task(self.adapters.run())
-
-    async def _use_inputs(self, found: InForce, catalog: Catalog) -> None:
-        """What adapters have given counts from the next full pass on, which is soon."""
-        self._given = await asyncio.to_thread(_given_values, found)
-        self._source.take_inputs(found, catalog)
-        if self._writer.newest is not None:
-            self._soon.set()
 
     async def _rank_for_ever(self) -> None:
         while True:
@@ -200,14 +188,16 @@ class Prioritizer:
         return ranking
 
     async def _gather(self, now: float) -> tuple[RankingState, Snapshot, int]:
-        """The state without its jobs, whose changes are known from here on; and the last event that is in it."""
+        """The state without its jobs; these, whose later changes are kept for it; and the last event that is in it."""
+        jobs = self._source.jobs
         async with self._writer.lock:
-            self._take_note(await self._database.read_in_thread(self._source.gather))
+            self._take_note(await self._database.read_in_thread(self._source.take_changes))
             if await self._eligibility.release(now):
-                self._take_note(await self._database.read_in_thread(self._source.gather))
+                self._take_note(await self._database.read_in_thread(self._source.take_changes))
             self._writer.backlog = []
-            jobs = self._source.jobs
-            return self._source.known_state, jobs.snapshot(), jobs.revision
+            snapshot, revision = jobs.snapshot(), jobs.revision
+        await self._database.read_in_thread(self._source.read_groups)
+        return self._source.known_state, snapshot, revision
 
     def _take_note(self, changes: JobChanges) -> None:
         if changes.is_shown:
@@ -216,7 +206,6 @@ class Prioritizer:
     def _rank(self, state: RankingState, snapshot: Snapshot, now: float) -> tuple[Ranking, RankingState]:
         """The pass itself, in a thread."""
         state = msgspec.structs.replace(state, jobs=merged(snapshot))
-        self._factors = with_given(self._own_factors, self._given, state.tree, state.association_ids)
         ranking = rank(
             state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities, for_deltas=True
         )
@@ -302,15 +291,6 @@ class Prioritizer:
             await self._bus.publish(EVENT_RANKING, event)
         except LOST as error:  # the generation is in the database: who waits for it looks by itself
             log.info("the ranking's event was not sent: %s", error)
-
-
-def _given_values(found: InForce) -> dict[str, GivenValues]:
-    """By factor, of all adapters that give values for it."""
-    rows: dict[str, list[FactorRow]] = {}
-    for stored in found.inputs:
-        if stored.input.factor is not None:
-            rows.setdefault(stored.input.factor, []).extend(stored.input.values)
-    return {factor: GivenValues.of(given) for factor, given in rows.items()}
 
 
 async def _is_set(event: asyncio.Event, timeout_s: float) -> bool:

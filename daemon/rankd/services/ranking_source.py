@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,13 +23,11 @@ from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.model.queue import walk_queues
 from rankd.core.ranking.columns import IntArray, JobColumns
-from rankd.core.ranking.external_usage import External, external_usage, with_external
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.services.application_table import ApplicationTable
 from rankd.services.job_table import ALL, JobChanges, JobTable, Places, Snapshot, merged
-from rankd.store.adapter import InForce, StoredInput
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
 from rankd.store.look import open_for_reading
@@ -57,6 +56,8 @@ class RankingSource:
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
         self.configuration = configuration
         self.jobs = JobTable()
+        self._guard = threading.Lock()
+        """Deltas read what is new while a pass reads everything."""
         self.association_ids: IntArray = np.empty(0, dtype=np.int64)
         self.tree_ids: IntArray = np.empty(0, dtype=np.int64)
         self.ledgers: tuple[Ledger, ...] = ()
@@ -71,23 +72,7 @@ class RankingSource:
         self._outside_ids: IntArray = np.empty(0, dtype=np.int64)
         self._outside: frozenset[int] = frozenset()
         self._associations_known = (0, 0)
-        self._inputs: tuple[InForce, Catalog] | None = None
-        """What adapters have given since the last reading."""
-        self._stated_usage: list[StoredInput] = []
-        self._external: list[External] = []
         self._partition_of = self._places()
-
-    def take_inputs(self, found: InForce, catalog: Catalog) -> None:
-        """What adapters have given, from the next reading on."""
-        self._inputs = found, catalog
-
-    def _adopt_inputs(self) -> None:
-        inputs, self._inputs = self._inputs, None
-        if inputs is not None:
-            found, self._catalog = inputs
-            self.configuration = found.configuration
-            self._stated_usage = [stored for stored in found.inputs if stored.input.usage]
-            self._associations_known = (0, 0)
 
     def load(self, path: str) -> None:
         """Begin with all pending jobs; blocks for a second per 400,000."""
@@ -97,29 +82,37 @@ class RankingSource:
             places = {partition.name: place for place, partition in enumerate(self.configuration.partitions)}
             self.jobs.load(connection, Places({id_: places.get(name, 0) for id_, name in rows}, outside))
 
-    def take_changes(self, connection: Connection, limit: int) -> JobChanges:
+    def take_changes(self, connection: Connection, limit: int = ALL) -> JobChanges:
         """What has happened to jobs since the last time, at most so many."""
         return self.jobs.read(connection, lambda: self._looked_up(connection), limit)
 
     def applications(self, connection: Connection) -> Applications:
         """All that there are, for placing jobs among those of an earlier pass."""
-        return self._applications.read(connection, {}, [])
+        with self._guard:
+            return self._applications.read(connection, {}, [])
 
     def _looked_up(self, connection: Connection) -> Places:
         """Where jobs belong; who has come since is known then."""
-        if self._queues.refresh(connection):
-            self._partition_of = self._places()
+        self._take_queues(connection)
         if self._is_zero_rule:
             self._take_associations(connection)
         return Places(self._partition_of, self._outside)
+
+    def _take_queues(self, connection: Connection) -> None:
+        with self._guard:
+            if self._queues.refresh(connection):
+                self._partition_of = self._places()
 
     @property
     def _is_zero_rule(self) -> bool:
         return self.configuration.settings.admission.unknown_association == "zero"
 
     def refresh(self, connection: Connection) -> RankingState:
-        """Take in what has changed since the last time; the state of now, its jobs merged."""
-        self.gather(connection)
+        """Take in what has changed since the last time; the state of now."""
+        if not self.jobs.is_loaded:
+            self.load(str(connection.engine.url.database))
+        self.take_changes(connection)
+        self.read_groups(connection)
         snapshot = self.jobs.snapshot()
         return self.adopt(snapshot, merged(snapshot))
 
@@ -129,15 +122,10 @@ class RankingSource:
         self.state = msgspec.structs.replace(self.known_state, jobs=columns)
         return self.state
 
-    def gather(self, connection: Connection) -> JobChanges:
-        """As :meth:`refresh`, but for the jobs of the state, which stay to be merged: what has happened to jobs."""
-        self._adopt_inputs()
-        if not self.jobs.is_loaded:
-            self.load(str(connection.engine.url.database))
-        if self._queues.refresh(connection):
-            self._partition_of = self._places()
+    def read_groups(self, connection: Connection) -> None:
+        """Everything of the state but its jobs."""
+        self._take_queues(connection)
         self._take_associations(connection)
-        changes = self.take_changes(connection, ALL)
         self._node_event = last_id(connection, "node_events")
         nodes, use = read_nodes(connection)
         partitions = self._queues.partitions
@@ -157,14 +145,17 @@ class RankingSource:
             totals=totals,
             partition_nodes=np.array([self._count(nodes, p.name) for p in partitions]),
             partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in totals]),
-            applications=self._applications.read(connection, use.by_application, self._filtering()),
+            applications=self._read_applications(connection, use.by_application),
         )
-        return changes
+
+    def _read_applications(self, connection: Connection, used: Mapping[int, Resources]) -> Applications:
+        with self._guard:
+            return self._applications.read(connection, used, self._filtering())
 
     @property
     def known_state(self) -> RankingState:
-        """The state of the last :meth:`gather`."""
-        assert self.state is not None  # noqa: S101 - gather comes first
+        """The state of the last :meth:`read_groups`."""
+        assert self.state is not None  # noqa: S101 - read_groups comes first
         return self.state
 
     def _places(self) -> dict[int, int]:
@@ -182,7 +173,7 @@ class RankingSource:
         ]
 
     def has_other_nodes(self, connection: Connection) -> bool:
-        """Whether nodes have come, gone or changed since the last :meth:`gather`."""
+        """Whether nodes have come, gone or changed since the last :meth:`read_groups`."""
         return last_id(connection, "node_events") != self._node_event
 
     @property
@@ -192,6 +183,10 @@ class RankingSource:
 
     def _take_associations(self, connection: Connection) -> None:
         """Build the tree again when there is a new association."""
+        with self._guard:
+            self._build_tree(connection)
+
+    def _build_tree(self, connection: Connection) -> None:
         known = connection.exec_driver_sql("SELECT count(*), coalesce(max(id), 0) FROM associations").one()
         if tuple(known) == self._associations_known:
             return
@@ -211,15 +206,13 @@ class RankingSource:
         places = self._tree.rows
         self.tree_ids = np.where(places >= 0, ids[np.maximum(places, 0)], -1)
         self.association_ids = self.tree_ids[self._tree.n_accounts :]
-        self._external = [external_usage(one.input.usage, one.read_at, self._tree) for one in self._stated_usage]
 
     def _take_usage(self, connection: Connection) -> Usage:
         charges = connection.exec_driver_sql(_CHARGES).all()
         inside = [row for row in charges if row[1] not in self._outside]
         outside = [row for row in charges if row[1] in self._outside]
         self.ledgers = (self._ledger(self.association_ids, inside), self._ledger(self._outside_ids, outside))
-        half_life_s = self.configuration.settings.priority.fairshare.half_life_s
-        return with_external(self.ledgers[0].usage, self._external, half_life_s)
+        return self.ledgers[0].usage
 
     def _ledger(self, ids: IntArray, charges: Sequence[Any]) -> Ledger:
         place = {id_: at for at, id_ in enumerate(ids.tolist())}

@@ -264,15 +264,23 @@ def _joins(factors: Sequence[FactorColumn]) -> str:
 
 
 class _Source(NamedTuple):
-    """Which jobs a breakdown is of: what to join, with the jobs as ``j``, what its ``place`` is, and the rank of it."""
+    """Which jobs a breakdown is of: what to go through, with ``{}`` for the generation ``g`` and the jobs as ``j``.
+
+    ``place`` is a column of that, and ``rank`` what is made of it.
+    """
 
     jobs: str
     place: str
     rank: str
 
 
-_ALL = _Source("jobs j", "NULL", f"CASE WHEN fresh AND eligible_at IS NOT NULL THEN {rank_of('o.id', 'o.base')} END")
-_HEAD = _Source("ranking_head h CROSS JOIN jobs j ON j.id = h.job_id AND j.revision <= g.revision", "h.rank", "place")
+_ALL = _Source(
+    "{} CROSS JOIN jobs j", "NULL", f"CASE WHEN fresh AND eligible_at IS NOT NULL THEN {rank_of('o.id', 'o.base')} END"
+)
+_HEAD = _Source(
+    "ranking_head h CROSS JOIN {} CROSS JOIN jobs j ON j.id = h.job_id AND j.revision <= g.revision", "h.rank", "place"
+)
+"""The head comes first, else SQLite sorts all of it for ``ORDER BY rank LIMIT 100``."""
 
 
 def _breakdown(factors: Sequence[FactorColumn], source: _Source) -> str:
@@ -307,8 +315,7 @@ FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_poi
             WHEN j.urgency = 31 THEN 'expedited'
             WHEN j.fixed_priority IS NOT NULL THEN 'fixed'
             WHEN g.policy <> 'multifactor' THEN g.policy END AS override{", " + values if values else ""}
-    FROM {_generation(factors)}
-    CROSS JOIN {source.jobs}
+    FROM {source.jobs.format(_generation(factors))}
     JOIN associations a ON a.id = j.association_id
     JOIN queues q ON q.id = j.queue_id
     JOIN qos s ON s.id = j.qos_id

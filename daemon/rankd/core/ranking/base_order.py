@@ -44,6 +44,10 @@ class BaseOrder:
         """How many jobs are ranked."""
         return len(self.places)
 
+    def prepare(self) -> None:
+        """Compute now what is otherwise computed when it is first needed, by whoever is in a hurry then."""
+        _ = self.ids, self.ranks, self._shown, self.by_leaf
+
     @cached_property
     def ids(self) -> IntArray:
         """The jobs' ids, first to run first."""
