@@ -82,6 +82,8 @@ class _Cycle:
         self.reasons: dict[tuple[int, int], WaitReason] = {}
         self.by_job: dict[int, WaitReason] = {}
         self.blocked: set[tuple[int, int]] = set()
+        self.told: dict[tuple[int, float, int], tuple[tuple[int, int], Reason]] = {}
+        self.free: dict[int, tuple[int, BoolArray, int]] = {}
         self.largest: IntArray = self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min)
         self.most: list[int] = self.largest.tolist()
 
@@ -171,28 +173,37 @@ class _Cycle:
 
     def _finder(self, case: _Case) -> Finder:
         """The finder of the case's demand; one that knows its time limit once anything is reserved."""
-        if case.finder is not None and case.finds_reserved == self.timeline.has_reservations:
+        if case.finder is not None and case.finds_reserved == bool(self.timeline.version):
             return case.finder
-        case.finds_reserved = self.timeline.has_reservations
+        case.finds_reserved = bool(self.timeline.version)
         key = (id(case.demand), case.limit_s if case.finds_reserved else None)
         finder = self.finders.get(key)
         if finder is None:
             self.index = self.index or NodeIndex(self.table)
-            limit_s, timeline = case.limit_s, self.timeline
-            kept = (lambda: timeline.kept(limit_s)) if case.finds_reserved else None
-            finder = self.finders[key] = Finder(self.index, case.demand, kept)
+            reservations = self.timeline if case.finds_reserved else None
+            finder = self.finders[key] = Finder(self.index, case.demand, reservations, case.limit_s)
         case.finder = finder
         return finder
 
     def _free_now(self, case: _Case) -> list[int]:
         """Rows with room that is not reserved, in the nodes' order; no more than can be used."""
-        fits = self.table.fitting(case.demand)
-        if np.count_nonzero(fits) < case.shape.min_nodes:
+        fits, n_free = self._free(case.demand)
+        if n_free < case.shape.min_nodes:
             return []
-        fits &= ~self._kept_from(case, fits)
+        fits = fits & ~self._kept_from(case, fits)
         if np.count_nonzero(fits) < case.shape.min_nodes:
             return []
         return self.table.best(fits, len(fits) if case.shape.exclusive else case.shape.nodes)
+
+    def _free(self, demand: Demand) -> tuple[BoolArray, int]:
+        """Which nodes have room now, and how many; of none that can hold it anything is said."""
+        if (demand.least > self.largest).any():
+            return demand.able, 0
+        found = self.free.get(id(demand))
+        if found is None or found[0] != len(self.placements):
+            fits = self.table.fitting(demand)
+            found = self.free[id(demand)] = (len(self.placements), fits, int(np.count_nonzero(fits)))
+        return found[1], found[2]
 
     def _kept_from(self, case: _Case, fits: BoolArray) -> BoolArray:
         """Those of the nodes that have room where it is kept for reservations."""
@@ -252,10 +263,14 @@ class _Cycle:
     def _why_none(self, case: _Case) -> Reason:
         if case.demand.n_able < case.shape.min_nodes:
             return not_able(case.shape, case.demand.n_able, self.table)
-        n_free, fits = 0, case.demand.able
-        if not (case.demand.least > self.largest).any():
-            fits = self.table.fitting(case.demand)
-            n_free = int(np.count_nonzero(fits))
+        key, state = (id(case.demand), case.limit_s, id(case.shape)), (len(self.placements), self.timeline.version)
+        told = self.told.get(key)
+        if told is None or told[0] != state:
+            told = self.told[key] = (state, self._why_too_few(case))
+        return told[1]
+
+    def _why_too_few(self, case: _Case) -> Reason:
+        fits, n_free = self._free(case.demand)
         if n_free >= case.shape.min_nodes:
             refused = np.flatnonzero(self._kept_from(case, fits))
             if len(refused):

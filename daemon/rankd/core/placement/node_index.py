@@ -11,13 +11,15 @@ changed nodes, the share of a new layout, and for a finder now and then a compar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from typing import Protocol
 
 import numpy as np
 
 from rankd.core.placement.node_set import Demand, rows_fitting
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.timeline import Kept
+from rankd.core.ranking.columns import BoolArray, IntArray
 
 BLOCK = 128
 """Nodes whose free amounts are compared at once."""
@@ -68,16 +70,34 @@ class NodeIndex:
         self.changed_keys[slot] = table.keys[row]
 
 
-class Finder:
-    """The nodes that a demand fits, best first. ``kept`` says what reservations leave to it."""
+class Reservations(Protocol):
+    """What is kept of nodes for others, as it becomes; :attr:`version` is another one after each reservation."""
 
-    def __init__(self, index: NodeIndex, demand: Demand, kept: Callable[[], Kept | None] | None = None) -> None:
+    @property
+    def version(self) -> int:
+        """How many reservations there are."""
+
+    def kept(self, limit_s: float) -> Kept | None:
+        """What they leave to a job that starts now, for so long; None: everything."""
+
+
+class Finder:
+    """The nodes that a demand fits, best first, for jobs of a time limit among ``reservations`` (None: there are none).
+
+    What is reserved is asked for where something fits, and not before.
+    """
+
+    def __init__(
+        self, index: NodeIndex, demand: Demand, reservations: Reservations | None = None, limit_s: float = math.inf
+    ) -> None:
         self._index = index
         self._demand = demand
-        self._ask = kept
-        self._kept: Kept | None = None
+        self._reservations = reservations
+        self._limit_s = limit_s
+        self._version = 0
         self._all_able = demand.n_able == int(np.count_nonzero(index.table.up))
         self._n_layout = 0
+        self._is_exhausted = False
 
     def _begin(self) -> None:
         """Go along the present layout from its front."""
@@ -86,22 +106,28 @@ class Finder:
         self._fitting: list[int] = []
         self._blocks: list[int] = np.flatnonzero(rows_fitting(index.largest, self._demand)).tolist()
         self._blocks.reverse()
+        self._step = 1
 
     def best(self) -> int | None:
         """The first node by key and name; None: nothing fits, now and for the rest of the cycle."""
+        row = None if self._is_exhausted else self._best()
+        self._is_exhausted = row is None
+        return row
+
+    def _best(self) -> int | None:
         if self._n_layout != self._index.n_layouts:
             self._begin()
-        if self._ask is not None:
-            self._take_kept(self._ask())
+        if self._reservations is not None and self._version != self._reservations.version:
+            self._version = self._reservations.version
+            rows = np.array(self._fitting, dtype=np.int64)
+            self._fitting = rows[self._allowed(rows)].tolist()
         laid = self._first_laid()
         return self._first_changed(laid) if self._index.slots else laid
 
-    def _take_kept(self, kept: Kept | None) -> None:
-        """Drop what was reserved since."""
-        before, self._kept = self._kept, kept
-        if kept is not None and self._fitting and (before is None or before.version != kept.version):
-            rows = np.array(self._fitting)
-            self._fitting = rows[kept.allows(rows, self._demand)].tolist()
+    def _allowed(self, rows: IntArray) -> BoolArray:
+        """Which rows are not kept for others."""
+        kept = self._reservations.kept(self._limit_s) if self._reservations is not None and len(rows) else None
+        return np.ones(len(rows), dtype=bool) if kept is None else kept.allows(rows, self._demand)
 
     def _first_laid(self) -> int | None:
         """The first node of the layout that fits and has not changed."""
@@ -113,36 +139,41 @@ class Finder:
                 fitting.pop()
             if not self._blocks:
                 return None
-            fitting = self._fitting = self._fitting_in(self._blocks.pop())
+            fitting = self._fitting = self._fitting_in_next()
 
-    def _fitting_in(self, block: int) -> list[int]:
-        """Rows of a block that fit and have not changed, the first last."""
-        index, of = self._index, slice(block * BLOCK, (block + 1) * BLOCK)
+    def _fitting_in_next(self) -> list[int]:
+        """Rows of the next blocks that fit and have not changed, the first last; more blocks after each vain look."""
+        index, first = self._index, self._blocks[-1]
+        last = first
+        while self._blocks and self._blocks[-1] < first + self._step:
+            last = self._blocks.pop()
+        of = slice(first * BLOCK, (last + 1) * BLOCK)
         rows = index.rows[of]
         fits = rows_fitting(index.free[of], self._demand)
         fits &= ~index.is_changed[rows]
         if not self._all_able:
             fits &= self._demand.able[rows]
-        if self._kept is not None:
-            fits &= self._kept.allows(rows, self._demand)
-        fitting: list[int] = rows[fits][::-1].tolist()
+        rows = rows[fits]
+        rows = rows[self._allowed(rows)]
+        self._step = 1 if len(rows) else self._step * 2
+        fitting: list[int] = rows[::-1].tolist()
         return fitting
 
     def _first_changed(self, laid: int | None) -> int | None:
         """The first of the changed nodes that fit, or the one from the layout if that goes before it."""
         index, demand = self._index, self._demand
         n_changed = len(index.slots)
-        rows, keys = index.changed_rows[:n_changed], index.changed_keys[:n_changed]
         fits = rows_fitting(index.changed_free[:n_changed], demand)
         if not self._all_able:
-            fits &= demand.able[rows]
-        if self._kept is not None:
-            fits &= self._kept.allows(rows, demand)
+            fits &= demand.able[index.changed_rows[:n_changed]]
         slots = np.flatnonzero(fits)
+        if self._reservations is not None:
+            slots = slots[self._allowed(index.changed_rows[slots])]
         if not len(slots):
             return laid
-        least = keys[slots].min()
-        row = int(rows[slots[keys[slots] == least]].min())
+        keys, rows = index.changed_keys[slots], index.changed_rows[slots]
+        least = keys.min()
+        row = int(rows[keys == least].min())
         if laid is None or (least, row) < (index.table.keys[laid], laid):
             return row
         return laid

@@ -56,12 +56,8 @@ class Windows(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is not kept for reservations of each node, for jobs up to a limit: int64 (n_nodes, n_types + 1).
+    """What is not kept for reservations of each node, for jobs up to a limit: int64 (n_nodes, n_types + 1)."""
 
-    The same ``version`` means that no reservation has been made since.
-    """
-
-    version: int
     free: IntArray
 
     def allows(self, rows: IntArray, demand: Demand) -> BoolArray:
@@ -95,13 +91,13 @@ class Timeline:
         self._has_endless_reservation = False
         self._version = 0
         self._starts_at: list[float] = []
-        self._horizons: dict[int, _Horizon] = {}
+        self._horizons: dict[float, _Horizon] = {}
         self._log: list[tuple[int, float, IntArray]] = []
 
     @property
-    def has_reservations(self) -> bool:
-        """Whether anything is reserved."""
-        return self._version > 0
+    def version(self) -> int:
+        """How many reservations there are."""
+        return self._version
 
     def promised_to(self, row: int) -> int | None:
         """The job that a node was reserved for last."""
@@ -128,7 +124,8 @@ class Timeline:
         self._has_endless_reservation |= limit_s == math.inf
         self._version += 1
         self._starts_at = sorted({*self._starts_at, at})
-        self._horizons.clear()
+        # what is least until an instant before this one is not changed by it
+        self._horizons = {until: horizon for until, horizon in self._horizons.items() if until < at}
 
     def _taken(self, row: int, demand: Demand) -> IntArray:
         return self._table.capacity[row] if demand.shape.exclusive else demand.vector
@@ -175,13 +172,13 @@ class Timeline:
         n_begun = int(np.searchsorted(self._starts_at, self._now + limit_s, side="left"))
         if n_begun == 0:
             return None
-        horizon = self._horizons.get(n_begun)
+        until = self._starts_at[n_begun - 1]
+        horizon = self._horizons.get(until)
         if horizon is None:
-            until = self._starts_at[n_begun - 1]
-            horizon = self._horizons[n_begun] = _Horizon(until, self._least_until(until), len(self._log))
+            horizon = self._horizons[until] = _Horizon(until, self._least_until(until), len(self._log))
         elif horizon.n_logged < len(self._log):
             self._catch_up(horizon)
-        return Kept(self._version, horizon.free)
+        return Kept(horizon.free)
 
     def _least_until(self, until: float) -> IntArray:
         """The least free of each reserved node in steps that begin up to an instant; of others any amount."""
@@ -208,6 +205,7 @@ class Timeline:
         new = self._new.get(row, [])
         times = np.concatenate([self._times[begin:end], [at for at, _ in new]])
         amounts = np.concatenate([self._amounts[:, begin:end].T, *(vector[np.newaxis] for _, vector in new)])
+        amounts[0] = self._free[row]
         order = np.argsort(times, kind="stable")
         times, sums = times[order], np.cumsum(amounts[order], axis=0)
         steps = np.append(times[1:] > times[:-1], [True]) & (times <= until)
@@ -236,8 +234,14 @@ class Timeline:
         times = np.concatenate([first, ends, np.array([at for _, at, _ in begun], dtype=np.float64)])
         amounts = np.concatenate([table.free[up], held.vectors[coming], vectors])
         order = np.lexsort((times, rows))
-        self._rows, self._times = rows[order], np.maximum(times[order], now)
-        self._amounts = np.ascontiguousarray(amounts[order].T)
+        self._rows, self._times, amounts = rows[order], np.maximum(times[order], now), amounts[order]
+        # a node's first event brings the running sum from what the node before it ends with to what is free of it
+        firsts = np.flatnonzero(np.diff(self._rows, prepend=-1))
+        if len(firsts):
+            amounts[firsts[1:]] -= np.add.reduceat(amounts, firsts, axis=0)[:-1]
+        self._amounts = np.ascontiguousarray(amounts.T)
+        self._free = table.free.copy()
+        self._next_up = dict(zip(up[:-1].tolist(), up[1:].tolist(), strict=True))
         self._is_built = True
 
     def _insert(self) -> None:
@@ -255,16 +259,23 @@ class Timeline:
         self._amounts = np.stack(
             [np.insert(own, places, added) for own, added in zip(self._amounts, vectors, strict=True)]
         )
+        self._pass_on(new)
+
+    def _pass_on(self, new: Sequence[tuple[int, float, IntArray]]) -> None:
+        """What events take of a node for ever is not to be missing from the next one."""
+        lasting: dict[int, IntArray] = {}
+        for row, _, vector in new:
+            lasting[row] = lasting[row] + vector if row in lasting else vector
+        for row, vector in lasting.items():
+            if row in self._next_up and vector.any():
+                self._amounts[:, np.searchsorted(self._rows, self._next_up[row])] -= vector
 
     def _step(self) -> _Steps:
         """Sums along each node's events; of several at an instant the last counts."""
         rows, times = self._rows, self._times
-        sums = np.cumsum(self._amounts, axis=1)  # may wrap around 64 bits, and back in the difference
-        firsts = np.flatnonzero(np.diff(rows, prepend=-1))
-        lengths = np.diff(firsts, append=len(rows))
-        free = sums - np.repeat(sums[:, firsts] - self._amounts[:, firsts], lengths, axis=1)
+        free = np.cumsum(self._amounts, axis=1)
         ends = np.append(times[1:], [math.inf]) if len(times) else times
-        ends[firsts[1:] - 1] = math.inf
+        ends[np.flatnonzero(np.diff(rows))] = math.inf
         keep = np.flatnonzero(ends > times)
         return _Steps(rows[keep], times[keep], ends[keep], free[:, keep])
 

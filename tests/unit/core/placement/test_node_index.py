@@ -84,22 +84,32 @@ def test_the_index_finds_what_a_look_at_all_nodes_finds(monkeypatch, policy, blo
     assert any(finder.best() is None for finder in finders)  # the nodes were filled up
 
 
+class Reserved:
+    """Reservations of which only what they leave is told."""
+
+    def __init__(self, free):
+        self.version = 0
+        self.free = free
+
+    def kept(self, _limit_s):
+        return Kept(self.free)
+
+
 def test_what_is_kept_for_others_is_left_out_also_when_it_grows():
     rng = random.Random(5)
     table = NodeTable(many_nodes(rng, 150), Fair(), WEIGHTS)
     index = NodeIndex(table)
     demands = [table.demand(asked) for asked in some_shapes(rng, 6)]
     free = np.full(table.free.shape, np.iinfo(np.int64).max)
-    version = 0
-    finders = [Finder(index, demand, lambda: Kept(version, free)) for demand in demands]
+    reserved = Reserved(free)
+    finders = [Finder(index, demand, reserved) for demand in demands]
     for turn in range(400):
         if turn % 20 == 0:  # another reservation: a few nodes are not for these demands any more
-            version += 1
-            free = free.copy()
+            reserved.version += 1
             free[[rng.randrange(150) for _ in range(5)]] = 0
         place = rng.randrange(len(demands))
         fits = table.fitting(demands[place])
-        fits &= Kept(version, free).allows(np.arange(150), demands[place])
+        fits &= Kept(free).allows(np.arange(150), demands[place])
         wanted = table.best(fits, 1)
         found = finders[place].best()
         assert found == (wanted[0] if wanted else None)
