@@ -122,9 +122,8 @@ async def test_breakdowns_add_up_and_held_jobs_have_no_rank(machine):
     assert held == [{"rank": None, "reason": "held"}] * 2
     ranks = machine.rows("SELECT rank FROM job_priority WHERE rank IS NOT NULL ORDER BY rank")
     assert [row["rank"] for row in ranks] == [1, 2, 3, 4, 5, 6]
-    assert {row["priority"] for row in machine.rows("SELECT priority FROM ranking")} == {
-        row["priority"] for row in machine.rows("SELECT priority FROM job_priority WHERE rank IS NOT NULL")
-    }
+    both = "SELECT r.priority AS ranked, p.priority AS shown FROM ranking r JOIN job_priority p ON p.id = r.job_id"
+    assert all(row["ranked"] == row["shown"] for row in machine.rows(both))
     assert shown["priority_breakdown"]["class_value"] == 0
     assert len(machine.rows("SELECT * FROM job_factor")) == 60
 
