@@ -25,19 +25,23 @@ from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import factor_names, load_factors
 from rankd.config.settings import check_weights
+from rankd.core.adapter.input import FactorRow
 from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.ranking.columns import NO_GROUP, JobColumns
+from rankd.core.ranking.given import GivenValues, with_given
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.queue_priority import QueuePriorities
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
+from rankd.services.adapter_reader import AdapterReader
 from rankd.services.eligibility import Eligibility
 from rankd.services.generation_writer import FullPass, GenerationWriter
 from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes
 from rankd.services.ranking_source import RankingSource
 from rankd.services.runtime import Wake, probe, run_until, unless
-from rankd.store.catalog import sync_catalog
+from rankd.store.adapter import InForce
+from rankd.store.catalog import Catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.generation import Header, Settlement
 from rankd.wire.message import RankingEvent
@@ -83,6 +87,7 @@ async def _start(options: PrioritizerOptions, configuration: Configuration, stac
     catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
     await ensure_streams(bus)
     prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus)
+    await prioritizer.adapters.start()
     await prioritizer.wake.listen(bus, WAKE)
     await answer_health(bus, ROLE, prioritizer.healthy)
     return prioritizer
@@ -109,7 +114,9 @@ class Prioritizer:
     def __init__(self, configuration: Configuration, source: RankingSource, database: Database, bus: Bus) -> None:
         self.wake = Wake()
         self._settings = configuration.settings.priority
-        self._factors = load_factors(self._settings)
+        self._own_factors = load_factors(self._settings)
+        self._factors = self._own_factors
+        self._given: dict[str, GivenValues] = {}
         self._source = source
         self._database = database
         self._bus = bus
@@ -120,6 +127,7 @@ class Prioritizer:
         """A full pass is due before its time."""
         self._last_good: dict[str, FactorValues] = {}
         self._queue_priorities = QueuePriorities()
+        self.adapters = AdapterReader(configuration, database, bus, ROLE, self._use_inputs)
 
     async def healthy(self) -> str:
         """Ready once it has made a generation visible.
@@ -132,10 +140,18 @@ class Prioritizer:
         return f"generation {self._writer.newest.number}, {await probe(self._database, self._bus)}"
 
     async def run(self) -> None:
-        """Both loops."""
+        """Both loops, and the adapters."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rank_for_ever())
             group.create_task(self._insert_for_ever())
+            group.create_task(self.adapters.run())
+
+    async def _use_inputs(self, found: InForce, catalog: Catalog) -> None:
+        """What adapters have given counts from the next full pass on, which is soon."""
+        self._given = await asyncio.to_thread(_given_values, found)
+        self._source.take_inputs(found, catalog)
+        if self._writer.newest is not None:
+            self._soon.set()
 
     async def _rank_for_ever(self) -> None:
         while True:
@@ -206,6 +222,7 @@ class Prioritizer:
     def _rank(self, state: RankingState, snapshot: Snapshot, now: float) -> tuple[Ranking, RankingState]:
         """The pass itself, in a thread."""
         state = msgspec.structs.replace(state, jobs=merged(snapshot))
+        self._factors = with_given(self._own_factors, self._given, state.tree, state.association_ids)
         ranking = rank(
             state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities, for_deltas=True
         )
@@ -291,6 +308,15 @@ class Prioritizer:
             await self._bus.publish(EVENT_RANKING, event)
         except LOST as error:  # the generation is in the database: who waits for it looks by itself
             log.info("the ranking's event was not sent: %s", error)
+
+
+def _given_values(found: InForce) -> dict[str, GivenValues]:
+    """By factor, of all adapters that give values for it."""
+    rows: dict[str, list[FactorRow]] = {}
+    for stored in found.inputs:
+        if stored.input.factor is not None:
+            rows.setdefault(stored.input.factor, []).extend(stored.input.values)
+    return {factor: GivenValues.of(given) for factor, given in rows.items()}
 
 
 async def _is_set(event: asyncio.Event, timeout_s: float) -> bool:

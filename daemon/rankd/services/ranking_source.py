@@ -23,11 +23,13 @@ from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.model.queue import walk_queues
 from rankd.core.ranking.columns import IntArray, JobColumns
+from rankd.core.ranking.external_usage import External, external_usage, with_external
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.services.application_table import ApplicationTable
 from rankd.services.job_table import ALL, JobChanges, JobTable, Places, Snapshot, merged
+from rankd.store.adapter import InForce, StoredInput
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
 from rankd.store.look import open_for_reading
@@ -72,7 +74,23 @@ class RankingSource:
         self._outside_ids: IntArray = np.empty(0, dtype=np.int64)
         self._outside: frozenset[int] = frozenset()
         self._associations_known = (0, 0)
+        self._inputs: tuple[InForce, Catalog] | None = None
+        """What adapters have given since the last reading."""
+        self._stated_usage: list[StoredInput] = []
+        self._external: list[External] = []
         self._partition_of = self._places()
+
+    def take_inputs(self, found: InForce, catalog: Catalog) -> None:
+        """What adapters have given, from the next reading on."""
+        self._inputs = found, catalog
+
+    def _adopt_inputs(self) -> None:
+        inputs, self._inputs = self._inputs, None
+        if inputs is not None:
+            found, self._catalog = inputs
+            self.configuration = found.configuration
+            self._stated_usage = [stored for stored in found.inputs if stored.input.usage]
+            self._associations_known = (0, 0)
 
     def load(self, path: str) -> None:
         """Begin with all pending jobs; blocks for a second per 400,000."""
@@ -124,6 +142,7 @@ class RankingSource:
 
     def read_groups(self, connection: Connection) -> None:
         """Everything of the state but its jobs."""
+        self._adopt_inputs()
         self._take_queues(connection)
         self._take_associations(connection)
         self._node_event = last_id(connection, "node_events")
@@ -206,13 +225,15 @@ class RankingSource:
         places = self._tree.rows
         self.tree_ids = np.where(places >= 0, ids[np.maximum(places, 0)], -1)
         self.association_ids = self.tree_ids[self._tree.n_accounts :]
+        self._external = [external_usage(one.input.usage, one.read_at, self._tree) for one in self._stated_usage]
 
     def _take_usage(self, connection: Connection) -> Usage:
         charges = connection.exec_driver_sql(_CHARGES).all()
         inside = [row for row in charges if row[1] not in self._outside]
         outside = [row for row in charges if row[1] in self._outside]
         self.ledgers = (self._ledger(self.association_ids, inside), self._ledger(self._outside_ids, outside))
-        return self.ledgers[0].usage
+        half_life_s = self.configuration.settings.priority.fairshare.half_life_s
+        return with_external(self.ledgers[0].usage, self._external, half_life_s)
 
     def _ledger(self, ids: IntArray, charges: Sequence[Any]) -> Ledger:
         place = {id_: at for at, id_ in enumerate(ids.tolist())}
