@@ -133,7 +133,8 @@ def launch(plan: Launch, group: JobGroup) -> Process | StartFailure:
             with _acting_as(plan.identity):
                 _enter(plan, files)
                 stdin, stdout, stderr = _open_files(plan, files)
-            started = _spawn(plan, stdin, stdout, stderr)
+            with group.spawning():
+                started = _spawn(plan, stdin, stdout, stderr)
         except OSError as error:
             return StartFailure(NOT_EXECUTABLE, _why(plan, error))
     if isinstance(started, Process):
