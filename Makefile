@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench soak lock clean
+.PHONY: help install demo test lint format bench bench-scale soak lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -41,7 +41,7 @@ format: install ## let ruff format and fix what it can
 
 bench: install ## measure what is claimed; a table on the terminal, JSON in benchmarks/results
 	@echo "== benchmarks"
-	@for script in benchmarks/bench_*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/bench_scale.py,$(wildcard benchmarks/bench_*.py)); do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
 SECONDS ?= 300
 SEED    ?= 1
@@ -49,6 +49,9 @@ SEED    ?= 1
 soak: install ## a workload under faults: make soak SECONDS=1200 SEED=7
 	@echo "== soak: $(SECONDS) s of kills, pauses, restarts and cut connections (seed $(SEED)), then every record is checked"
 	@$(BIN)/python tests/soak/run.py $(SECONDS) $(SEED)
+
+bench-scale: install ## a million pending jobs on real processes: ten minutes; a table, JSON in benchmarks/results
+	@$(BIN)/python benchmarks/bench_scale.py
 
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command "make lock" pyproject.toml

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from rankd.config.configuration import Configuration, load_configuration
+from rankd.config.configuration import load_configuration
 from rankd.core.model.job import JobRequest
 from rankd.core.placement.request import Shape
 from rankd.store.catalog import Catalog, sync_catalog
@@ -81,12 +81,12 @@ async def make_database(path: Path, config: Path, n_jobs: int) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("BEGIN")
-        _fill(connection, configuration, catalog, n_jobs)
+        _fill(connection, catalog, n_jobs)
         connection.execute("COMMIT")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _fill(connection: sqlite3.Connection, configuration: Configuration, catalog: Catalog, n_jobs: int) -> None:
+def _fill(connection: sqlite3.Connection, catalog: Catalog, n_jobs: int) -> None:
     users = [(account, user) for account, user in catalog.associations if user]
     parents = {path.rpartition(".")[0] for _, path in catalog.queues}
     leaves = sorted(id_ for (_, path), id_ in catalog.queues.items() if path not in parents)

@@ -20,16 +20,17 @@ RESULTS = Path(__file__).parent / "results"
 
 
 @contextmanager
-def machine(*options: str) -> Iterator[dict[str, Any]]:
-    """A ``rankd up`` of its own; yields its up.json."""
-    with tempfile.TemporaryDirectory(prefix="rankd-bench-") as directory:
-        command = [sys.executable, "-m", "rankd", "up", "--dir", directory, *options]
+def machine(*options: str, directory: Path | None = None) -> Iterator[dict[str, Any]]:
+    """A ``rankd up`` of its own, in a directory of its own unless one is given; yields its up.json."""
+    with tempfile.TemporaryDirectory(prefix="rankd-bench-") as own:
+        directory = directory or Path(own)
+        command = [sys.executable, "-m", "rankd", "up", "--dir", str(directory), *options]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             for line in process.stdout:
                 if line.startswith("rankd is up"):
                     break
-            yield json.loads((Path(directory) / "up.json").read_text())
+            yield json.loads((directory / "up.json").read_text()) | {"pid": process.pid}
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate()
