@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import builder
 import msgspec
@@ -13,11 +13,14 @@ from integration.stage import NOW, PATIENCE_S, a_cluster, connected, ready, rows
 
 from rankd.bus.connection import Bus
 from rankd.config.configuration import load_configuration
+from rankd.config.evaluation import Evaluator
 from rankd.services import intake, prioritizer
 from rankd.services.intake import IntakeOptions
 from rankd.services.prioritizer import PrioritizerOptions
 from rankd.store.adapter import in_force
 from rankd.store.catalog import sync_catalog
+from rankd.store.dump import dump
+from rankd.store.look import open_for_reading
 from rankd.wire.message import AdapterEvent
 
 PERIOD_S = 0.1
@@ -201,6 +204,10 @@ async def test_values_of_a_factor_per_user_and_per_job(broker, tmp_path):
             replace(config / "s.csv", "user,job,value\nbob,,0.25\n,3,1\n")
             await client.until(lambda: table(tmp_path, points) == [(1, 0.0), (2, 25.0), (3, 100.0)])
             assert cluster.ranking() == [3, 2, 1]
+    with closing(open_for_reading(tmp_path / "rankd.db")) as reader:  # and a dump, evaluated, says the same
+        document = dump(reader, load_configuration(config), None).document
+    result = Evaluator().evaluate(msgspec.json.encode(document))
+    assert msgspec.to_builtins(result)["ranking"] == ["3", "2", "1"]
 
 
 def table(tmp_path, query):
@@ -254,5 +261,5 @@ async def test_every_service_lays_the_stored_inputs_over_its_files(broker, tmp_p
     async with a_cluster(tmp_path, broker.url, stated, roles=()) as cluster:
         await cluster.database.write(lambda c: sync_catalog(c, stated, NOW))
         assert cluster.rows("""SELECT shares FROM association_share WHERE "user" = 'alice'""") == [(3.0,)]
-        found = await cluster.database.read(lambda c: in_force(c, stated))
+        found = await cluster.database.read(lambda c: in_force(c.exec_driver_sql, stated))
         assert {e.user: e.shares for e in found.configuration.associations if e.user}["alice"] == 3.0

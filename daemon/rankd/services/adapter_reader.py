@@ -62,7 +62,7 @@ class AdapterReader:
         """Take up what is in force from before."""
         adapters = self._stated.settings.adapters
         await self._database.write(lambda c: register_adapters(c, adapters), role=self._role)
-        found = await self._database.read(lambda c: in_force(c, self._stated))
+        found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
         self._digests = {stored.name: stored.digest for stored in found.inputs}
         self._catalog = await self._database.write(
             lambda c: sync_catalog(c, found.configuration, time.time()), role=self._role
@@ -112,7 +112,9 @@ class AdapterReader:
         await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=self._role)
         await self._recover(adapter, answer, at)
         if adapter.input == "usage" and self._catalog is not None:
-            await self._use(await self._database.read(lambda c: in_force(c, self._stated)), self._catalog)
+            await self._use(
+                await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated)), self._catalog
+            )
 
     async def _changed(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
         given = await asyncio.to_thread(msgspec.json.decode, answer.input, type=Input)
@@ -135,11 +137,11 @@ class AdapterReader:
         Raises:
             ConfigurationError: with the others it makes no account tree.
         """
-        known = in_force(connection, self._stated).inputs
+        known = in_force(connection.exec_driver_sql, self._stated).inputs
         others = [one.input for one in known if one.name != stored.name]
         with_inputs(self._stated, [*others, stored.input])
         save_input(connection, stored)
-        found = in_force(connection, self._stated)
+        found = in_force(connection.exec_driver_sql, self._stated)
         return found, sync_catalog(connection, found.configuration, stored.read_at)
 
     async def _recover(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:

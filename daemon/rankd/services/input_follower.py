@@ -30,7 +30,7 @@ class InputFollower:
 
     async def run_once(self) -> None:
         """Look once."""
-        if await self._database.read(inputs_revision) != self._revision:
-            found = await self._database.read(lambda c: in_force(c, self._stated))
+        if await self._database.read(lambda c: inputs_revision(c.exec_driver_sql)) != self._revision:
+            found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
             self._revision = found.revision
             await self._use(found)

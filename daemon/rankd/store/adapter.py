@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import Connection
 
 from rankd.config.adapter import with_inputs
 from rankd.config.configuration import Configuration
@@ -19,7 +19,13 @@ from rankd.core.adapter.input import Input
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
 log = logging.getLogger("rankd.adapter")
+
+Query = Callable[[str], Iterable[Any]]
+"""How a statement is run: by SQLAlchemy's ``exec_driver_sql``, or ``execute`` of a plain connection."""
 
 _INPUT = msgspec.json.Decoder(Input)
 
@@ -41,10 +47,10 @@ class InForce(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0
 
 
-def in_force(connection: Connection, configuration: Configuration) -> InForce:
+def in_force(query: Query, configuration: Configuration) -> InForce:
     """What is in force now. An input that does not fit the configuration any more is left out, and that is logged."""
     used: list[StoredInput] = []
-    for stored in stored_inputs(connection, configuration.settings.adapters):
+    for stored in stored_inputs(query, configuration.settings.adapters):
         try:
             with_inputs(configuration, [*(one.input for one in used), stored.input])
         except ConfigurationError as error:
@@ -52,13 +58,15 @@ def in_force(connection: Connection, configuration: Configuration) -> InForce:
         else:
             used.append(stored)
     effective = with_inputs(configuration, [one.input for one in used])
-    return InForce(configuration=effective, inputs=tuple(used), revision=inputs_revision(connection))
+    return InForce(configuration=effective, inputs=tuple(used), revision=inputs_revision(query))
 
 
-def stored_inputs(connection: Connection, adapters: Sequence[AdapterSettings]) -> list[StoredInput]:
+def stored_inputs(query: Query, adapters: Sequence[AdapterSettings]) -> list[StoredInput]:
     """The inputs of these adapters, in their order; none of those that have not given any yet."""
-    query = "SELECT name, input, content, read_at, digest FROM adapters WHERE content IS NOT NULL"
-    rows = {(name, kind): rest for name, kind, *rest in connection.exec_driver_sql(query)}
+    if not adapters:
+        return []
+    sql = "SELECT name, input, content, read_at, digest FROM adapters WHERE content IS NOT NULL"
+    rows = {(name, kind): rest for name, kind, *rest in query(sql)}
     found = []
     for adapter in adapters:
         row = rows.get((adapter.name, adapter.input))
@@ -70,10 +78,10 @@ def stored_inputs(connection: Connection, adapters: Sequence[AdapterSettings]) -
     return found
 
 
-def inputs_revision(connection: Connection) -> int:
+def inputs_revision(query: Query) -> int:
     """Another number whenever an input has changed, come or gone."""
-    query = "SELECT coalesce(sum(revision), 0) + count(*) FROM adapters"
-    return int(connection.exec_driver_sql(query).scalar_one())
+    [(revision,)] = query("SELECT coalesce(sum(revision), 0) + count(*) FROM adapters")
+    return int(revision)
 
 
 def register_adapters(connection: Connection, adapters: Sequence[AdapterSettings]) -> None:

@@ -44,7 +44,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 
 def sync_catalog(connection: Connection, configuration: Configuration, now: float) -> Catalog:
     """Write what the configuration names, as the inputs from outside change it; read back all ids."""
-    configuration = in_force(connection, configuration).configuration
+    configuration = in_force(connection.exec_driver_sql, configuration).configuration
     _sync_queues(connection, configuration)
     _sync_qos(connection, configuration.settings.qos)
     _sync_associations(connection, configuration.associations, now)

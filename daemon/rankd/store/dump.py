@@ -19,6 +19,7 @@ from rankd.config.configuration import Configuration
 from rankd.core.errors import Unavailable
 from rankd.core.model.job import URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
+from rankd.store.adapter import in_force
 from rankd.store.look import Reader, Row, fetch
 
 _GENERATION = """
@@ -102,8 +103,10 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
     if not found:
         raise Unavailable("no_generation", "there was no ranking yet; start a prioritizer, or wait a moment")
     generation = found[0]
+    configuration = in_force(lambda sql: _rows(connection, sql), configuration).configuration
     jobs, updated = _jobs(connection, generation)
-    shown = [_shown(job) for job in jobs] + _depended_on(connection, jobs)
+    given = _given_values(connection, configuration)
+    shown = [_shown(job) | given.get(job["id"], {}) for job in jobs] + _depended_on(connection, jobs)
     if generation["policy"] == "fcfs":
         shown = [job | {"sequence": job["id"]} for job in shown]
     document = {
@@ -130,6 +133,21 @@ def _priority(connection: Reader, generation: Row, configuration: Configuration)
     """The configuration's settings with the policy and the weights in force."""
     weights = {row["name"]: row["weight"] for row in fetch(connection, _WEIGHTS, [generation["number"]])}
     return msgspec.structs.replace(configuration.settings.priority, policy=generation["policy"], weights=weights)
+
+
+def _rows(connection: Reader, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in fetch(connection, sql)]
+
+
+def _given_values(connection: Reader, configuration: Configuration) -> dict[int, Row]:
+    """By job, the values of factors that adapters give."""
+    names = sorted({adapter.factor for adapter in configuration.settings.adapters if adapter.factor is not None})
+    given: dict[int, Row] = {}
+    for name in names:
+        query = "SELECT job_id, value FROM job_factor WHERE factor = ?"
+        for row in fetch(connection, query, [name]):
+            given.setdefault(row["job_id"], {"factors": {}})["factors"][name] = row["value"]
+    return given
 
 
 def _qos(connection: Reader, configuration: Configuration) -> list[object]:

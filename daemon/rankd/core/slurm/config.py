@@ -16,6 +16,7 @@ from rankd.core.slurm.tres import parse_tres, per_unit, resource_of
 
 Value = float | str | bool | None
 
+VERSION = "slurm_version"
 FAIR_TREE_SINCE = (19, 5)
 """From this version on, fair tree is the default."""
 
@@ -63,7 +64,7 @@ def parse_config(text: str, reading: Reading) -> SlurmConfig:
     """The settings; everything else about priorities is remarked on, keys about other things are counted."""
     config = _Config(reading)
     lines = list(_logical(text))
-    config.version = next((_version(value) for _, key, value in lines if key.lower() == "slurm_version"), None)
+    config.version = next((_version(value) for _, key, value in lines if key.lower() == VERSION), None)
     for number, key, value in lines:
         config.take(number, key, value)
     return config.found()
@@ -124,14 +125,14 @@ class _Config:
             self.weights[_WEIGHTS[key]] = self.reading.amount(line, written, value, 0.0)
         elif _LOOKED_AT.match(key):
             self._remark(line, written, value)
-        else:
+        elif key != VERSION:
             self.others += 1
 
     def found(self) -> SlurmConfig:
         if not self.taken:
             self.reading.refuse(0, "holds no line of the form Key = value")
         if self.others:
-            self.reading.remark(0, f"{self.others} settings about other things than priorities were not looked at")
+            self.reading.remark(0, f"settings about other things than priorities, not looked at: {self.others}")
         if self.settings.get("priority.policy") is None and not any(self.weights.values()) and self.settings:
             self.reading.remark(0, "no weight is above 0, so jobs go in the order of their submission: policy = fcfs")
             self.settings["priority.policy"] = "fcfs"

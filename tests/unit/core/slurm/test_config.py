@@ -75,7 +75,7 @@ def test_flags_and_resources_without_counterpart_are_named():
     assert (19, "PriorityWeightTRES Energy=1: no counterpart for this resource") in remarks
     assert (2, "AccountingStorageEnforce limits: no counterpart") in remarks
     assert not [message for _, message in remarks if "priorityparameters" in message]
-    assert remarks[-1] == (0, "2 settings about other things than priorities were not looked at")
+    assert remarks[-1] == (0, "settings about other things than priorities, not looked at: 1")
 
 
 @pytest.mark.parametrize(
