@@ -107,7 +107,6 @@ def dead_letter_subject(user: str) -> str:
 DEAD_LETTER_PATTERN = f"{PREFIX}.deadletter.*"
 
 
-
 def adapter_event(adapter: str) -> str:
     """Where it is said that an adapter failed, works again, or gives something else."""
     return f"{PREFIX}.event.adapter.{encode_name(adapter)}"
