@@ -207,7 +207,7 @@ async def test_values_of_a_factor_per_user_and_per_job(broker, tmp_path):
     with closing(open_for_reading(tmp_path / "rankd.db")) as reader:  # and a dump, evaluated, says the same
         document = dump(reader, load_configuration(config), None).document
     result = Evaluator().evaluate(msgspec.json.encode(document))
-    assert msgspec.to_builtins(result)["ranking"] == ["3", "2", "1"]
+    assert msgspec.to_builtins(result)["ranking"] == [3, 2, 1]
 
 
 def table(tmp_path, query):

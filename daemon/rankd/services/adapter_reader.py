@@ -16,7 +16,6 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
-from rankd.config.adapter import with_inputs
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import factor_range
 from rankd.core.adapter.input import Input, Range
@@ -29,12 +28,14 @@ from rankd.store.adapter import (
     InForce,
     StoredInput,
     in_force,
+    laid_over,
     register_adapters,
     save_failure,
     save_input,
     save_reading,
+    stored_inputs,
 )
-from rankd.store.catalog import Catalog, sync_catalog
+from rankd.store.catalog import Catalog, sync_names
 from rankd.store.database import Database
 from rankd.wire.message import AdapterEvent
 from rankd.wire.subject import adapter_event
@@ -53,6 +54,8 @@ class AdapterReader:
         self._bus = bus
         self._role = role
         self._use = use
+        self._one_by_one = asyncio.Lock()
+        """What one adapter gives is laid over what the others have given last."""
         self._catalog: Catalog | None = None
         self._digests: dict[str, str] = {}
         self._failing: dict[str, str] = {}
@@ -65,7 +68,7 @@ class AdapterReader:
         found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
         self._digests = {stored.name: stored.digest for stored in found.inputs}
         self._catalog = await self._database.write(
-            lambda c: sync_catalog(c, found.configuration, time.time()), role=self._role
+            lambda c: sync_names(c, found.configuration, time.time()), role=self._role
         )
         await self._use(found, self._catalog)
 
@@ -112,37 +115,36 @@ class AdapterReader:
         await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=self._role)
         await self._recover(adapter, answer, at)
         if adapter.input == "usage" and self._catalog is not None:
-            await self._use(
-                await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated)), self._catalog
-            )
+            async with self._one_by_one:
+                found = await self._database.read_in_thread(lambda c: in_force(c.exec_driver_sql, self._stated))
+                await self._use(found, self._catalog)
 
     async def _changed(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
         given = await asyncio.to_thread(msgspec.json.decode, answer.input, type=Input)
         stored = StoredInput(name=adapter.name, input=given, read_at=at, digest=answer.digest)
         try:
-            found, catalog = await self._database.write(lambda c: self._store(c, stored), role=self._role)
+            async with self._one_by_one:
+                found = await self._database.read_in_thread(lambda c: self._with(c, stored))
+                catalog = await self._database.write(lambda c: _store(c, stored, found.configuration), role=self._role)
+                self._digests[adapter.name], self._catalog = answer.digest, catalog
+                await self._use(found, catalog)
         except ConfigurationError as error:
             await self._fail(adapter, error.message, at)
             return
-        self._digests[adapter.name], self._catalog = answer.digest, catalog
         await self._recover(adapter, answer, at)
-        await self._use(found, catalog)
         log.info("adapter '%s' gives something new: %d rows", adapter.name, answer.rows)
         await self._say(AdapterEvent(adapter=adapter.name, event="changed", at=at, rows=answer.rows))
         await announce(self._bus, self._role)
 
-    def _store(self, connection: Connection, stored: StoredInput) -> tuple[InForce, Catalog]:
-        """Into the database with it and with all that follows from it; nothing of it if it does not fit.
+    def _with(self, connection: Connection, new: StoredInput) -> InForce:
+        """What is in force with it.
 
         Raises:
             ConfigurationError: with the others it makes no account tree.
         """
-        known = in_force(connection.exec_driver_sql, self._stated).inputs
-        others = [one.input for one in known if one.name != stored.name]
-        with_inputs(self._stated, [*others, stored.input])
-        save_input(connection, stored)
-        found = in_force(connection.exec_driver_sql, self._stated)
-        return found, sync_catalog(connection, found.configuration, stored.read_at)
+        adapters = self._stated.settings.adapters
+        known = {one.name: one for one in stored_inputs(connection.exec_driver_sql, adapters)} | {new.name: new}
+        return laid_over(self._stated, [known[a.name] for a in adapters if a.name in known], new.name)
 
     async def _recover(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
         if self._failing.pop(adapter.name, None) is not None:
@@ -154,3 +156,9 @@ class AdapterReader:
             await self._bus.publish(adapter_event(event.adapter), event)
         except LOST as error:  # it stands in the view
             log.info("the event of adapter '%s' was not sent: %s", event.adapter, error)
+
+
+def _store(connection: Connection, stored: StoredInput, effective: Configuration) -> Catalog:
+    """In one transaction with all that follows from it."""
+    save_input(connection, stored)
+    return sync_names(connection, effective, stored.read_at)

@@ -30,7 +30,8 @@ class InputFollower:
 
     async def run_once(self) -> None:
         """Look once."""
-        if await self._database.read(lambda c: inputs_revision(c.exec_driver_sql)) != self._revision:
-            found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
-            self._revision = found.revision
+        revision = await self._database.read(lambda c: inputs_revision(c.exec_driver_sql))
+        if revision != self._revision:
+            found = await self._database.read_in_thread(lambda c: in_force(c.exec_driver_sql, self._stated))
+            self._revision = revision
             await self._use(found)

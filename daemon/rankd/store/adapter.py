@@ -40,25 +40,35 @@ class StoredInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InForce(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration as the inputs change it, these inputs, and the revision that they are of."""
+    """The configuration as the inputs change it, and these inputs."""
 
     configuration: Configuration
     inputs: tuple[StoredInput, ...] = ()
-    revision: int = 0
 
 
 def in_force(query: Query, configuration: Configuration) -> InForce:
     """What is in force now. An input that does not fit the configuration any more is left out, and that is logged."""
+    return laid_over(configuration, stored_inputs(query, configuration.settings.adapters))
+
+
+def laid_over(configuration: Configuration, inputs: Iterable[StoredInput], new: str | None = None) -> InForce:
+    """The configuration under these inputs, in their order; those that don't fit are left out, but for the ``new`` one.
+
+    Raises:
+        ConfigurationError: the new one makes no account tree with those before it.
+    """
     used: list[StoredInput] = []
-    for stored in stored_inputs(query, configuration.settings.adapters):
+    effective = configuration
+    for stored in inputs:
         try:
-            with_inputs(configuration, [*(one.input for one in used), stored.input])
+            effective = with_inputs(configuration, [*(one.input for one in used), stored.input])
         except ConfigurationError as error:
+            if stored.name == new:
+                raise
             log.warning("the last input of adapter '%s' does not fit the configuration: %s", stored.name, error.message)
         else:
             used.append(stored)
-    effective = with_inputs(configuration, [one.input for one in used])
-    return InForce(configuration=effective, inputs=tuple(used), revision=inputs_revision(query))
+    return InForce(configuration=effective, inputs=tuple(used))
 
 
 def stored_inputs(query: Query, adapters: Sequence[AdapterSettings]) -> list[StoredInput]:

@@ -44,7 +44,11 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
 
 def sync_catalog(connection: Connection, configuration: Configuration, now: float) -> Catalog:
     """Write what the configuration names, as the inputs from outside change it; read back all ids."""
-    configuration = in_force(connection.exec_driver_sql, configuration).configuration
+    return sync_names(connection, in_force(connection.exec_driver_sql, configuration).configuration, now)
+
+
+def sync_names(connection: Connection, configuration: Configuration, now: float) -> Catalog:
+    """The same of a configuration that the inputs have been laid over already."""
     _sync_queues(connection, configuration)
     _sync_qos(connection, configuration.settings.qos)
     _sync_associations(connection, configuration.associations, now)
