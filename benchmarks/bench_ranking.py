@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from measure import report
 
-from rankd.config.plugin import load_factors
+from rankd.config.plugin import load_application_sort, load_factors
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.quantity import Resources
@@ -104,7 +104,13 @@ def queue_view(id_: int, above: QueueView, rng: np.random.Generator) -> QueueVie
     )
     path, guaranteed = f"{above.path}.q{id_}", {"vcore": 100_000}
     return QueueView(
-        id=id_, path=path, parent=above.id, properties=properties, guaranteed=guaranteed, effective_max=TOTAL
+        id=id_,
+        path=path,
+        parent=above.id,
+        properties=properties,
+        guaranteed=guaranteed,
+        effective_max=TOTAL,
+        application_sort=load_application_sort(properties.sort_policy),
     )
 
 

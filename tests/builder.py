@@ -34,9 +34,28 @@ from rankd.store.database import Database
 from rankd.store.migration import upgrade
 from rankd.store.node import register_node
 from rankd.wire.message import NodeRegistration
+from rankd_plugins.application_sort.fair import Fair as FairApplications
+from rankd_plugins.application_sort.fifo import Fifo
+from rankd_plugins.application_sort.stateaware import Stateaware
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
 
+
+class Busiest:
+    """Somebody's own application sorting policy: the application that uses most of anything goes first."""
+
+    name = "busiest"
+    goes_by_usage = True
+    holds_back = False
+
+    def key(self, shares):
+        return (-max(shares, default=0.0),)
+
+    def let_in(self, candidates, *, by_priority):  # noqa: ARG002 - the protocol's
+        return range(len(candidates))
+
+
+APPLICATION_SORTS = {policy.name: policy for policy in (Fifo(), FairApplications(), Stateaware(), Busiest())}
 NOW = 1_700_000_000.0
 NAN = float("nan")
 GIB = 2**30
@@ -112,6 +131,7 @@ def view(
         maximum=maximum or {},
         maxapplications=maxapplications,
         limits=tuple(limits),
+        application_sort=APPLICATION_SORTS[properties.get("sort_policy", "fifo")],
     )
 
 

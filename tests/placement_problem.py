@@ -96,7 +96,7 @@ def random_tree(random):
                 priority_policy=random.choice(["default", "default", "default", "fence"]),
                 priority_offset=random.choice([0, 0, 0, 1, -2, 2**31 - 1]),
                 sort_priority=random.random() < 0.7,
-                sort_policy=random.choice(["fifo", "fair"]),
+                sort_policy=random.choice(["fifo", "fair", "busiest"]),
             )
         )  # fmt: skip
         if depth < 3:

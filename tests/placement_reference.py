@@ -179,19 +179,19 @@ class Reference:
         jobs = self.unlooked.get(view.id, [])
         if not jobs:
             return None
-        if view.properties.sort_policy != "fair":
+        if view.properties.sort_policy == "fifo":
             return jobs[0]
         enabled = view.properties.sort_priority
 
         def key(job):
             application = job["application"]
             if application < 0:
-                return (-job["priority"] if enabled else 0, [], job["submitted_at"], 0, job["id"])
+                return (-job["priority"] if enabled else 0, usage_key(view, []), job["submitted_at"], 0, job["id"])
             own = [j for j in jobs if j["application"] == application]
             best = max(j["priority"] for j in own)
             book = self.p.applications
             rest = (float(book.created_at[application]), 1, int(book.id_places[application]))
-            return (-best if enabled else 0, self.application_shares(view, application), *rest)
+            return (-best if enabled else 0, usage_key(view, self.application_shares(view, application)), *rest)
 
         first = min(jobs, key=key)
         return next(j for j in jobs if j is first or (j["application"] == first["application"] >= 0))
@@ -371,6 +371,11 @@ class Reference:
 
 def room_since(node, shape, instant, end, now):
     return min(t for t in node.instants(now) if t <= instant and node.free_during(shape, t, end, now))
+
+
+def usage_key(view, shares):
+    """What a leaf's policy compares."""
+    return [-max(shares, default=0)] if view.properties.sort_policy == "busiest" else shares
 
 
 def limit_of(job):

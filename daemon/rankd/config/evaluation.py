@@ -6,16 +6,17 @@ settings) is read once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import yaml
 from msgspec import UNSET
 
 from rankd.config.configuration import Configuration
-from rankd.config.plugin import factor_range, is_provided, load_factor, load_node_sort
+from rankd.config.plugin import factor_range, is_provided, load_application_sorts, load_factor, load_node_sort
 from rankd.config.queues import QueuesRead, read_queue_document
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.check import Range
@@ -23,7 +24,9 @@ from rankd.core.evaluate.document import Document, JobEntry, decode
 from rankd.core.evaluate.evaluate import Surroundings, evaluate
 from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.result import Result, Warned
+from rankd.core.model.queue import Partition
 from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.factor import Factor
 
 FILE = "queues.yaml"
@@ -32,7 +35,13 @@ KEPT = 256
 
 _DEFAULT_QUEUES = {"partitions": [{"name": "default", "queues": [{"name": "root", "queues": [{"name": "default"}]}]}]}
 
-Queues = tuple[Forest, tuple[Warned, ...]]
+
+class Queues(NamedTuple):
+    """A queue tree as it was read, what was said about it, and its application sorting policies."""
+
+    forest: Forest
+    warnings: tuple[Warned, ...]
+    sorts: Mapping[str, ApplicationSortPolicy]
 
 
 class Evaluator:
@@ -49,7 +58,7 @@ class Evaluator:
             ConfigurationError: with every problem of the document; paths begin with ``$``.
         """
         document = self._filled(decode(data))
-        forest, warnings = self._queues(document)
+        forest, warnings, application_sorts = self._queues(document)
         settings = document.priority or PrioritySettings()
         return evaluate(
             document,
@@ -59,6 +68,7 @@ class Evaluator:
                 factors=_factors(msgspec.json.encode(settings)),
                 ranges=_ranges(document),
                 node_sorts={kind: load_node_sort(kind) for kind in {p.nodesort.type for p in forest.partitions}},
+                application_sorts=application_sorts,
                 classes=() if self._configuration is None else self._configuration.classes,
                 default_qos=self._default_qos(document),
             ),
@@ -134,12 +144,19 @@ def _default_queues() -> Queues:
 
 
 def _configured_queues(configuration: Configuration) -> Queues:
-    return Forest.of(configuration.partitions), ()
+    return Queues(Forest.of(configuration.partitions), (), _application_sorts(configuration.partitions))
 
 
 def _forest(read: QueuesRead) -> Queues:
     warnings = tuple(Warned(code=found.code, message=f"{found.path}: {found.message}") for found in read.warnings)
-    return Forest.of(read.partitions), warnings
+    return Queues(Forest.of(read.partitions), warnings, _application_sorts(read.partitions))
+
+
+def _application_sorts(partitions: Iterable[Partition]) -> Mapping[str, ApplicationSortPolicy]:
+    try:
+        return load_application_sorts(partitions)
+    except ConfigurationError as error:
+        raise ConfigurationError([_rooted(problem) for problem in error.problems]) from None
 
 
 def _rooted(problem: Problem) -> Problem:

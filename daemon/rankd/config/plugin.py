@@ -6,17 +6,21 @@ A factor whose class has an attribute ``takes`` is built with what follows a dot
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.model.queue import Partition, sort_policies
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.placement.node_table import NodeSortPolicy
+from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.factor import Factor
 
 FACTORS = "rankd.factors"
 NODE_SORT = "rankd.node_sort"
+APPLICATION_SORT = "rankd.application_sort"
 
 
 def factor_names() -> list[str]:
@@ -75,6 +79,34 @@ def load_node_sort(name: str) -> NodeSortPolicy:
         ConfigurationError: as :func:`load_factors`.
     """
     policy: NodeSortPolicy = _load(NODE_SORT, name)()
+    return policy
+
+
+def application_sort_names() -> list[str]:
+    """Names of all application sorting policies that are installed."""
+    return sorted(_entry_points(APPLICATION_SORT))
+
+
+def load_application_sorts(partitions: Iterable[Partition]) -> dict[str, ApplicationSortPolicy]:
+    """By name the application sorting policies that leaves of these partitions have, or may have.
+
+    Raises:
+        ConfigurationError: as :func:`load_factors`.
+    """
+    return {name: load_application_sort(name) for name in sorted(sort_policies(partitions))}
+
+
+def load_application_sort(name: str) -> ApplicationSortPolicy:
+    """An application sorting policy.
+
+    Raises:
+        ConfigurationError: as :func:`load_factors`.
+    """
+    policy = _load(APPLICATION_SORT, name)()
+    if not isinstance(policy, ApplicationSortPolicy) or policy.name != name:
+        protocol = "rankd.core.ranking.application_sort.ApplicationSortPolicy"
+        message = f"{type(policy).__qualname__} does not implement {protocol} as '{name}'"
+        raise ConfigurationError([Problem(path=f"plugin {APPLICATION_SORT}", message=message)])
     return policy
 
 

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from rankd.config.plugin import application_sort_names
 from rankd.core.model.queue import QueueProperties
 
 if TYPE_CHECKING:
@@ -97,25 +98,24 @@ def _offset(entries: Mapping[str, Place]) -> int:
     return offset or 0
 
 
-def _sort_policy(entries: Mapping[str, Place]) -> Literal["fifo", "fair", "stateaware"]:
-    match _text(entries, SORT_POLICY):
-        case "fair":
-            return "fair"
-        case "stateaware":
-            entries[SORT_POLICY].warn(
-                "deprecated",
-                "'stateaware' is deprecated (YuniKorn dropped it in 1.6); use fifo with maxapplications",
-            )
-            return "stateaware"
-        case "" | "fifo":
-            return "fifo"
-        case text:
-            _warn_value(
-                entries[SORT_POLICY],
-                text,
-                "write fifo, fair or stateaware, in lower case; as it is, fifo holds",
-            )
-            return "fifo"
+def _sort_policy(entries: Mapping[str, Place]) -> str:
+    """The name of an installed policy, in its own case."""
+    text = _text(entries, SORT_POLICY)
+    if text == "stateaware":
+        entries[SORT_POLICY].warn(
+            "deprecated",
+            "'stateaware' is deprecated (YuniKorn dropped it in 1.6); use fifo with maxapplications",
+        )
+    known = application_sort_names()
+    if text in known:
+        return text
+    if text:
+        _warn_value(
+            entries[SORT_POLICY],
+            text,
+            f"write one of {', '.join(known)}, upper and lower case as here; as it is, fifo holds",
+        )
+    return "fifo"
 
 
 def _factor(entries: Mapping[str, Place]) -> float | None:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
-from rankd.core.ranking.application_order import jobs_of
+from rankd.core.ranking.application_order import filter_policy, jobs_of
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray, JobColumns
 from rankd.core.ranking.delta import Delta
 from rankd.core.ranking.factor import Factor, FactorContext
@@ -155,8 +155,8 @@ class LiveOrder:
 
 
 def _filtering(state: RankingState) -> list[int]:
-    """The leaves that let in one new application at a time."""
-    return [view.id for views in state.queues for view in views if view.properties.sort_policy == "stateaware"]
+    """The leaves that may hold applications back."""
+    return [view.id for views in state.queues for view in views if filter_policy(view) is not None]
 
 
 def _unranked(ranking: Ranking, state: RankingState) -> dict[int, int]:

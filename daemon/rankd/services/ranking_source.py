@@ -17,6 +17,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
+from rankd.config.plugin import load_application_sorts
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.node import Node, NodeState
@@ -68,6 +69,7 @@ class RankingSource:
         self._catalog = catalog
         self._queues = LiveQueues(configuration, catalog)
         self._applications = ApplicationTable()
+        self._sorts = load_application_sorts(configuration.partitions)
         self._node_event = 0
         self._tree: AccountTree | None = None
         self._usage: dict[int, tuple[float, float]] = {}
@@ -156,7 +158,7 @@ class RankingSource:
             usage=self._take_usage(connection),
             **self._qos_arrays(),
             queues=[
-                queue_views(partition, self._queues.ids, total)
+                queue_views(partition, self._queues.ids, total, self._sorts)
                 for partition, total in zip(partitions, totals, strict=True)
             ],
             used=use.by_queue,
@@ -183,12 +185,12 @@ class RankingSource:
         return {id_: partitions.get(name, 0) for (name, _), id_ in self._queues.ids.items()}
 
     def _filtering(self) -> list[int]:
-        """The leaves that let in one new application at a time."""
+        """The leaves that may hold applications back."""
         return [
             self._queues.ids[partition.name, queue.path.lower()]
             for partition in self._queues.partitions
             for queue in walk_queues(partition.root)
-            if queue.properties.sort_policy == "stateaware"
+            if not queue.parent and self._sorts[queue.properties.sort_policy].holds_back
         ]
 
     def has_other_nodes(self, connection: Connection) -> bool:

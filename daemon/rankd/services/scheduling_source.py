@@ -13,6 +13,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
+from rankd.config.plugin import load_application_sorts
 from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.job import State
 from rankd.core.model.node import Node, NodeState
@@ -21,6 +22,7 @@ from rankd.core.model.setting import Qos
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
 from rankd.core.placement.request import Shape
+from rankd.core.ranking.application_order import usage_policy
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import QueueView, queue_views, roll_up
@@ -57,6 +59,7 @@ class SchedulingSource:
         self.triggers: set[str] = {STARTED_UP}
         self._configuration = configuration
         self._queues = LiveQueues(configuration, catalog)
+        self._sorts = load_application_sorts(configuration.partitions)
         self.pending = PendingTable(self._rules())
         self._usage_factors: dict[int, float] = {}
         self.take_qos(configuration.settings.qos, catalog.qos)
@@ -78,7 +81,7 @@ class SchedulingSource:
         """What tells kinds apart: leaves below queues with limits, and with ``maxapplications``."""
         by_user: set[int] = set()
         by_application: set[int] = set()
-        for view in _all_views(self._queues):
+        for view in self._all_views():
             if view.limits or view.parent in by_user:
                 by_user.add(view.id)
             if _counts_applications(view) or view.parent in by_application:
@@ -177,19 +180,24 @@ class SchedulingSource:
         return problems
 
     def _views(self, partition: Partition) -> list[QueueView]:
-        return queue_views(partition, self._queues.ids, self._nodes[partition.name].totals)
+        return queue_views(partition, self._queues.ids, self._nodes[partition.name].totals, self._sorts)
+
+    def _all_views(self) -> Iterator[QueueView]:
+        """Of all partitions, parents before children."""
+        for partition in self._queues.partitions:
+            yield from queue_views(partition, self._queues.ids, {}, self._sorts)
 
     def _waiting_jobs(self) -> dict[int, WaitingJobs]:
         """By leaf; made anew where the order or the jobs have changed."""
         key = (self.order.generation, self.pending.layout, self.pending.changes)
         if key != self._waiting_of:
-            fair = frozenset(v.id for v in _all_views(self._queues) if v.properties.sort_policy == "fair")
-            waiting = {queue: self._still_waiting(queue, is_fair=queue in fair) for queue in self.order.queues()}
+            by_usage = frozenset(view.id for view in self._all_views() if usage_policy(view) is not None)
+            waiting = {queue: self._still_waiting(queue, by_usage=queue in by_usage) for queue in self.order.queues()}
             self._waiting = {queue: own for queue, own in waiting.items() if len(own.jobs)}
             self._waiting_of = key
         return self._waiting
 
-    def _still_waiting(self, queue: int, *, is_fair: bool) -> WaitingJobs:
+    def _still_waiting(self, queue: int, *, by_usage: bool) -> WaitingJobs:
         """The ranked jobs of a leaf that are as the generation knew them."""
         table, (order, _, rows) = self.pending, self._rows_of(queue)
         ids, priorities = order.ids, order.priorities
@@ -202,8 +210,8 @@ class SchedulingSource:
             jobs=ids,
             priorities=priorities,
             kinds=table.kinds[rows],
-            applications=table.applications[rows] if is_fair else None,
-            submitted_at=table.submitted_at[rows] if is_fair else None,
+            applications=table.applications[rows] if by_usage else None,
+            submitted_at=table.submitted_at[rows] if by_usage else None,
         )
 
     def _rows_of(self, queue: int) -> _Rows:
@@ -237,12 +245,6 @@ class SchedulingSource:
             return billing_rate(shape.resources, len(nodes), billing, usage_factor)
         own = self._nodes[shape.partition]
         return sum(billing_rate(own.nodes[own.rows[name]].capacity, 1, billing, usage_factor) for name in nodes)
-
-
-def _all_views(queues: LiveQueues) -> Iterator[QueueView]:
-    """Of all partitions, parents before children."""
-    for partition in queues.partitions:
-        yield from queue_views(partition, queues.ids, {})
 
 
 def _counts_applications(view: QueueView) -> bool:

@@ -57,7 +57,9 @@ _REASON = f"""CASE
 _REASON_FACT = f"""CASE
         WHEN j.state <> 'pending' OR j.held OR j.urgency = 0 OR j.blocked_by IS NOT NULL THEN NULL
         WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
-        WHEN {_LETS_OTHERS_IN_FIRST} THEN 'one new application at a time is let into ' || q.path
+        WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy
+            WHEN 'stateaware' THEN 'one new application at a time is let into ' || q.path
+            ELSE q.path || ' lets other applications in first (' || q.sort_policy || ')' END
         ELSE coalesce(w.fact, e.fact) END"""
 
 _REASON_JOINS = """LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape

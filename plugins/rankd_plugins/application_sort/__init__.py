@@ -1,1 +1,1 @@
-"""Application sorting policies, entry-point group ``rankd.application_sort``."""
+"""Application sorting policies, entry-point group ``rankd.application_sort``: one per file, with source and example."""

@@ -24,7 +24,7 @@ from rankd.core.evaluate.first_use import admit_making_queues
 from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.placing import NodeSorts, place
 from rankd.core.evaluate.result import Result, Warned
-from rankd.core.evaluate.state import build
+from rankd.core.evaluate.state import ApplicationSorts, build
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
@@ -36,7 +36,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with a document.
 
     ``factors`` are those of its weights that plugins provide, ``ranges`` the values that installed factors take;
-    ``classes`` and ``default_qos`` serve where the document has none of its own.
+    ``application_sorts`` are those that leaves of the forest name, or leaves that first use makes in it; ``classes``
+    and ``default_qos`` serve where the document has none of its own.
     """
 
     forest: Forest
@@ -44,6 +45,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     factors: Mapping[str, Factor]
     ranges: Mapping[str, Range]
     node_sorts: NodeSorts
+    application_sorts: ApplicationSorts
     classes: Sequence[PriorityClass] = ()
     default_qos: str | None = None
 
@@ -63,7 +65,7 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
     forest, admitted = admit_making_queues(
         document, surroundings.forest, lambda f: Rules.of(f, classes, accounts, qos, surroundings.default_qos)
     )
-    situation = build(document, forest, accounts, admitted, qos)
+    situation = build(document, forest, accounts, admitted, qos, surroundings.application_sorts)
     factors = [surroundings.factors.get(name) or _Given(name) for name in settings.weights]
     ranking = rank(situation.state, settings, factors, document.now, outright=situation.outright)
     placed = place(situation, ranking, surroundings.node_sorts)

@@ -8,7 +8,7 @@ without ``usage_at``, which is of ``now``, is taken as it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -27,9 +27,12 @@ from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.quantity import VCORE
 from rankd.core.model.setting import PrioritySettings, Qos, SchedulingSettings
 from rankd.core.placement.request import Shape
+from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, JobColumns, JobRow
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import Outright, RankingState, Usage
+
+ApplicationSorts = Mapping[str, ApplicationSortPolicy]
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,22 +52,35 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     outright: Outright
 
 
-def build(document: Document, forest: Forest, accounts: Accounts, admitted: Admitted, qos: Sequence[Qos]) -> Situation:
+def build(
+    document: Document,
+    forest: Forest,
+    accounts: Accounts,
+    admitted: Admitted,
+    qos: Sequence[Qos],
+    sorts: ApplicationSorts,
+) -> Situation:
     """The situation.
 
     Raises:
         ConfigurationError: amounts that are none, and names that nothing else in the document has.
     """
-    return _Builder(document, forest, accounts, admitted, qos).situation()
+    return _Builder(document, forest, accounts, admitted, qos, sorts).situation()
 
 
 class _Builder:
     def __init__(
-        self, document: Document, forest: Forest, accounts: Accounts, admitted: Admitted, qos: Sequence[Qos]
+        self,
+        document: Document,
+        forest: Forest,
+        accounts: Accounts,
+        admitted: Admitted,
+        qos: Sequence[Qos],
+        sorts: ApplicationSorts,
     ) -> None:
         problems: list[Problem] = []
         taken = [*admitted.pending, *admitted.active]
-        self.document, self.forest, self.qos = document, forest, qos
+        self.document, self.forest, self.qos, self.sorts = document, forest, qos, sorts
         self.settings = document.priority or PrioritySettings()
         self.pending = admitted.pending
         self.active = admitted.active
@@ -96,7 +112,7 @@ class _Builder:
     def _state(self) -> RankingState:
         totals, counts, tree = self.inventory.totals, self.inventory.counts, self.accounts.tree
         views = [
-            queue_views(partition, self.forest.ids, total)
+            queue_views(partition, self.forest.ids, total, self.sorts)
             for partition, total in zip(self.forest.partitions, totals, strict=True)
         ]
         parents = {view.id: view.parent for part in views for view in part}

@@ -33,12 +33,15 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties that rankd acts on, after parsing and inheritance."""
+    """The properties that rankd acts on, after parsing and inheritance.
+
+    ``sort_policy`` names a plugin (:class:`.ApplicationSortPolicy`).
+    """
 
     priority_policy: Literal["default", "fence"] = "default"
     priority_offset: int = 0
     sort_priority: bool = True
-    sort_policy: Literal["fifo", "fair", "stateaware"] = "fifo"
+    sort_policy: str = "fifo"
     priority_factor: float | None = None
 
 
@@ -156,6 +159,14 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     root: Queue
     nodesort: NodeSort = NodeSort()
     limits: tuple[Limit, ...] = ()
+
+
+def sort_policies(partitions: Iterable[Partition]) -> set[str]:
+    """The application sorting policies of leaves, and of those that first use may make."""
+    queues = [queue for partition in partitions for queue in walk_queues(partition.root)]
+    properties = [queue.properties for queue in queues if not queue.parent]
+    properties += [queue.child_template.properties for queue in queues if queue.child_template is not None]
+    return {own.sort_policy for own in properties}
 
 
 def with_made(partition: Partition, paths: Iterable[str]) -> Partition:

@@ -36,7 +36,7 @@ class WaitingJobs(msgspec.Struct, frozen=True, kw_only=True):
     """A leaf's ranked jobs as columns, in the ranking's order: int64 (n,) each.
 
     ``kinds`` are indices into the problem's. ``applications`` (-1: its own) and ``submitted_at`` (float64) are
-    needed in ``fair`` leaves only, where applications change places as they use more.
+    needed only in leaves whose policy goes by usage, where applications change places as they use more.
     """
 
     jobs: IntArray

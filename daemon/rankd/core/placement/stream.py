@@ -1,4 +1,4 @@
-"""Jobs of a leaf that go one after another whatever happens: all of them, or in a fair leaf an application's.
+"""Jobs of a leaf that go one after another whatever happens: all, or an application's where the leaf goes by usage.
 
 A stream stands at the first job that was not looked at yet. Jobs of kinds that are known to be blocked are
 stepped over as a whole, a comparison of arrays: a million of them cost about a millisecond.
@@ -12,35 +12,36 @@ import msgspec
 import numpy as np
 
 from rankd.core.model.quantity import Resources
-from rankd.core.model.queue import QueueProperties
 from rankd.core.placement.problem import WaitingJobs
-from rankd.core.ranking.application_order import usage_shares
+from rankd.core.ranking.application_order import usage_policy, usage_shares
+from rankd.core.ranking.application_sort import ApplicationSortPolicy, SortKey
 from rankd.core.ranking.columns import NO_GROUP, BoolArray
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import QueueView
 
 _FIRST_STEP, _LONGEST_STEP = 64, 65_536
 
-StreamKey = tuple[float, tuple[float, ...], float, bool, int]
+StreamKey = tuple[float, SortKey, float, bool, int]
 
 
 class Usage:
-    """What a named application in a fair leaf uses, as it becomes: ``shares`` is what is compared."""
+    """What a named application uses, as it becomes, in a leaf that goes by it: ``key`` is what is compared."""
 
-    def __init__(self, used: Resources, view: QueueView, total: Resources) -> None:
+    def __init__(self, used: Resources, view: QueueView, total: Resources, policy: ApplicationSortPolicy) -> None:
         self._used = dict(used)
         self._leaf = (view, total)
-        self.shares = usage_shares(self._used, *self._leaf)
+        self._policy = policy
+        self.key = policy.key(usage_shares(self._used, *self._leaf))
 
     def add(self, amount: Resources) -> None:
         """More is used."""
         for kind, value in amount.items():
             self._used[kind] = self._used.get(kind, 0) + value
-        self.shares = usage_shares(self._used, *self._leaf)
+        self.key = self._policy.key(usage_shares(self._used, *self._leaf))
 
 
 class NamedApplication(msgspec.Struct):
-    """An application in a fair leaf: when it was created, its place among all by id, what it uses."""
+    """An application in a leaf that goes by usage: when it was created, its place among all by id, what it uses."""
 
     created_at: float
     id_place: int
@@ -48,13 +49,19 @@ class NamedApplication(msgspec.Struct):
 
 
 class Stream:
-    """Jobs in their order, and how far the cycle has come. ``application`` None: jobs that are their own."""
+    """Jobs in their order, and how far the cycle has come. ``application`` None: jobs that are their own.
 
-    __slots__ = ("_best_from", "application", "at", "by_priority", "key", "waiting")
+    ``nothing`` is the key of those, which use nothing.
+    """
 
-    def __init__(self, waiting: WaitingJobs, application: NamedApplication | None, *, by_priority: bool) -> None:
+    __slots__ = ("_best_from", "application", "at", "by_priority", "key", "nothing", "waiting")
+
+    def __init__(
+        self, waiting: WaitingJobs, application: NamedApplication | None, nothing: SortKey = (), *, by_priority: bool
+    ) -> None:
         self.waiting = waiting
         self.application = application
+        self.nothing = nothing
         self.by_priority = by_priority
         self.at = 0
         self.key: StreamKey | None = None
@@ -81,28 +88,26 @@ class Stream:
             step = min(step * 4, _LONGEST_STEP)
 
     def sort_key(self) -> StreamKey:
-        """Among the streams of a fair leaf: priority where it counts, usage, creation, own jobs before named, id."""
+        """Among the streams of a leaf: priority where it counts, usage, creation, own jobs before named, id."""
         waiting, at = self.waiting, self.at
         first = -int(waiting.priorities[at]) if self.by_priority else 0
         if self.application is None:
             submitted_at = 0.0 if waiting.submitted_at is None else float(waiting.submitted_at[at])
-            return (first, (), submitted_at, False, int(waiting.jobs[at]))
+            return (first, self.nothing, submitted_at, False, int(waiting.jobs[at]))
         own = self.application
-        return (first, own.usage.shares, own.created_at, True, own.id_place)
+        return (first, own.usage.key, own.created_at, True, own.id_place)
 
 
-def streams_of(
-    waiting: WaitingJobs, properties: QueueProperties, leaf: tuple[QueueView, Resources], named: Applications
-) -> Iterator[Stream]:
-    """A leaf's jobs: as one stream, or in a fair leaf by application; those that are their own are together."""
-    by_priority = properties.sort_priority
+def streams_of(waiting: WaitingJobs, view: QueueView, total: Resources, named: Applications) -> Iterator[Stream]:
+    """A leaf's jobs: as one stream, or if it goes by usage by application; those that are their own are together."""
+    by_priority, policy = view.properties.sort_priority, usage_policy(view)
     if not len(waiting.jobs):
         return
-    if waiting.applications is None or properties.sort_policy != "fair" or (waiting.applications == NO_GROUP).all():
+    if policy is None or waiting.applications is None or (waiting.applications == NO_GROUP).all():
         yield Stream(waiting, None, by_priority=by_priority)
         return
     order = np.argsort(waiting.applications, kind="stable")
-    of = waiting.applications[order]
+    of, nothing = waiting.applications[order], policy.key(())
     starts = np.flatnonzero(np.diff(of, prepend=of[0] - 1))
     for start, end in zip(starts.tolist(), [*starts.tolist()[1:], len(of)], strict=True):
         places, application = order[start:end], int(of[start])
@@ -112,14 +117,16 @@ def streams_of(
             kinds=waiting.kinds[places],
             submitted_at=None if waiting.submitted_at is None else waiting.submitted_at[places],
         )
-        yield Stream(own, _named(application, leaf, named), by_priority=by_priority)
+        of_application = None
+        if application != NO_GROUP:
+            usage = Usage(named.used.get(application, {}), view, total, policy)
+            of_application = _named(application, usage, named)
+        yield Stream(own, of_application, nothing, by_priority=by_priority)
 
 
-def _named(application: int, leaf: tuple[QueueView, Resources], named: Applications) -> NamedApplication | None:
-    if application == NO_GROUP:
-        return None
+def _named(application: int, usage: Usage, named: Applications) -> NamedApplication:
     return NamedApplication(
         created_at=float(named.created_at[application]),
         id_place=int(named.id_places[application]),
-        usage=Usage(named.used.get(application, {}), *leaf),
+        usage=usage,
     )

@@ -1,8 +1,8 @@
 """Which job is tried next: the queue tree, walked with usage as it becomes while jobs are placed.
 
-Every parent keeps its children in a heap by their sort key, every fair leaf its applications; after a job was
-looked at, only the queues on its path get new keys. A key that is no longer the newest is skipped when it comes up.
-O(log n) per step and level, whatever the number of jobs; nothing is sorted again.
+Every parent keeps its children in a heap by their sort key, every leaf that goes by usage its applications; after
+a job was looked at, only the queues on its path get new keys. A key that is no longer the newest is skipped when it
+comes up. O(log n) per step and level, whatever the number of jobs; nothing is sorted again.
 
 A queue's priority is that of its jobs not looked at yet; jobs of blocked kinds count until it is their turn, when
 they are all passed at once. (Between two looks that change nothing, nothing else can have its turn differently.)
@@ -120,7 +120,7 @@ class Traversal:
             self._refresh(live)
 
     def _fill(self, leaf: _Live, jobs: WaitingJobs, applications: Applications, *, is_summed: bool) -> None:
-        leaf.streams = list(streams_of(jobs, leaf.view.properties, (leaf.view, self._total), applications))
+        leaf.streams = list(streams_of(jobs, leaf.view, self._total, applications))
         leaf.counts = np.bincount(jobs.kinds, minlength=len(self._kinds))
         if not is_summed or not leaf.streams:
             return

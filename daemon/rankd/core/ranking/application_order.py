@@ -1,9 +1,9 @@
 """Applications inside their leaf queue: how much each uses, which are held back, and in which order they go.
 
-The three sorting policies of YuniKorn: ``fifo`` by creation time, ``fair`` by usage, ``stateaware`` (deprecated
-there) as ``fifo`` behind a filter that lets in one new application at a time. Source: "Sorting Policies", and
-"Priority Scheduling" for what priority adds to them. A job without an application is one of its own: running,
-created with its submission, using nothing.
+What is the same under every sorting policy; the policies themselves are plugins
+(:mod:`rankd.core.ranking.application_sort`). Source: YuniKorn's "Sorting Policies", and "Priority Scheduling" for
+what priority adds to them. A job without an application is one of its own: running, created with its submission,
+using nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from rankd.core.model.application import ApplicationState
 from rankd.core.model.quantity import Resources
+from rankd.core.ranking.application_sort import ApplicationSortPolicy, Candidate, Shares, SortKey
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray, JobColumns
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import INT32_MIN
 from rankd.core.ranking.queue_forest import QueueView
 
-RUNNING, STARTING, ACCEPTED = "running", "starting", "accepted"
+RUNNING = ApplicationState.RUNNING.value
 
 Leaf = tuple[QueueView, Resources]
 """A queue and its partition's total."""
@@ -34,7 +36,7 @@ def queues_by_id(queues: Sequence[Sequence[QueueView]], totals: Sequence[Resourc
     return {view.id: (view, total) for views, total in zip(queues, totals, strict=True) for view in views}
 
 
-def usage_shares(used: Resources, view: QueueView, total: Resources) -> tuple[float, ...]:
+def usage_shares(used: Resources, view: QueueView, total: Resources) -> Shares:
     """Shares of what an application uses, largest first; compared from the largest down, missing ones are 0.
 
     Each type is measured by the first positive of the leaf's guarantee, its effective maximum, the partition's
@@ -54,50 +56,80 @@ def _first_positive(kind: str, sources: Iterable[Mapping[str, int]]) -> int:
     return next((source[kind] for source in sources if source.get(kind, 0) > 0), 1)
 
 
-def fair_places(applications: Applications, leaves: Mapping[int, Leaf]) -> IntArray:
-    """Places by usage in ``fair`` leaves, int64 (n_applications,): equal for equal usage, 0 for none and elsewhere."""
+def usage_places(applications: Applications, leaves: Mapping[int, Leaf]) -> IntArray:
+    """Places by usage, as each one's leaf has its policy compare it, int64 (n_applications,).
+
+    Equal for equal keys; 0 for the key of those that use nothing, and everywhere in leaves that do not go by usage.
+    Places of one leaf can be compared with each other, those of several can't.
+    """
     places = np.zeros(len(applications.created_at), dtype=np.int64)
-    shares: dict[int, tuple[float, ...]] = {}
+    policies: dict[str, ApplicationSortPolicy] = {}
+    keys: dict[str, dict[int, SortKey]] = {}
     for application, used in applications.used.items():
         leaf = leaves.get(int(applications.queues[application]))
-        if leaf is not None and leaf[0].properties.sort_policy == "fair":
-            shares[application] = usage_shares(used, *leaf)
-    order = {key: place for place, key in enumerate(sorted({(), *shares.values()}))}
-    for application, key in shares.items():
-        places[application] = order[key]
+        policy = None if leaf is None else usage_policy(leaf[0])
+        if leaf is not None and policy is not None:
+            policies[policy.name] = policy
+            keys.setdefault(policy.name, {})[application] = policy.key(usage_shares(used, *leaf))
+    for name, own in keys.items():
+        nothing = policies[name].key(())
+        order = {key: place for place, key in enumerate(sorted({nothing, *own.values()}))}
+        for application, key in own.items():
+            places[application] = order[key] - order[nothing]
     return places
 
 
 def held_back(
     jobs: JobColumns, priorities: IntArray, applications: Applications, leaves: Mapping[int, Leaf]
 ) -> frozenset[int]:
-    """Applications that the ``stateaware`` filter of their leaf does not let pass.
-
-    It lets pass all that run; of those that start the oldest, with work or without; if none starts, one accepted
-    with work: the oldest, or where priority counts the one of the highest priority.
-    """
-    queues = {int(applications.queues[application]) for application in applications.states}
-    views = (leaves[queue][0] for queue in queues if queue in leaves)
-    filtering = [view for view in views if view.properties.sort_policy == "stateaware"]
+    """Applications that their leaf's policy does not let in; those that run always pass."""
+    by_leaf: dict[int, list[int]] = {}
+    for application, state in applications.states.items():
+        if state != RUNNING:
+            by_leaf.setdefault(int(applications.queues[application]), []).append(application)
+    filtering = [
+        (policy, queue, leaves[queue][0].properties.sort_priority)
+        for queue in by_leaf
+        if queue in leaves and (policy := filter_policy(leaves[queue][0])) is not None
+    ]
     if not filtering:
         return frozenset()
     best = best_priorities(jobs, priorities, applications)
-    return frozenset().union(*(_held_back_in(leaf, applications, best) for leaf in filtering))
+    return frozenset().union(
+        *(
+            _held_back_by(policy, by_leaf[queue], applications, best, by_priority=by_priority)
+            for policy, queue, by_priority in filtering
+        )
+    )
 
 
-def _held_back_in(leaf: QueueView, applications: Applications, best: Mapping[int, int]) -> set[int]:
-    states = {a: state for a, state in applications.states.items() if applications.queues[a] == leaf.id}
-    by_priority = leaf.properties.sort_priority
+def usage_policy(leaf: QueueView) -> ApplicationSortPolicy | None:
+    """The leaf's policy, if its applications change places as they use more."""
+    policy = leaf.application_sort
+    return policy if policy is not None and policy.goes_by_usage else None
 
+
+def filter_policy(leaf: QueueView) -> ApplicationSortPolicy | None:
+    """The leaf's policy, if it may hold applications back."""
+    policy = leaf.application_sort
+    return policy if policy is not None and policy.holds_back else None
+
+
+def _held_back_by(
+    policy: ApplicationSortPolicy,
+    waiting: Iterable[int],
+    applications: Applications,
+    best: Mapping[int, int],
+    *,
+    by_priority: bool,
+) -> set[int]:
     def age(application: int) -> tuple[float, int]:
         return float(applications.created_at[application]), int(applications.id_places[application])
 
-    starting = [application for application, state in states.items() if state == STARTING]
-    accepted = [application for application, state in states.items() if state == ACCEPTED and application in best]
-    let_in = min(starting, key=age, default=None)
-    if let_in is None:
-        let_in = min(accepted, key=lambda a: (-best[a] if by_priority else 0, *age(a)), default=None)
-    return {application for application, state in states.items() if state != RUNNING and application != let_in}
+    oldest_first = sorted(waiting, key=age)
+    candidates = [Candidate(state=applications.states[a], priority=best.get(a)) for a in oldest_first]
+    passing = set(policy.let_in(candidates, by_priority=by_priority))
+    return {application for place, application in enumerate(oldest_first) if place not in passing}
 
 
 def best_priorities(jobs: JobColumns, priorities: IntArray, applications: Applications) -> dict[int, int]:
@@ -126,14 +158,14 @@ def application_order(
     By priority (where it counts), the policy's key, creation, own jobs before named applications, id.
     """
     keys: dict[int, dict[Entry, _Key]] = {}
-    fair = fair_places(applications, leaves)
+    by_usage = usage_places(applications, leaves)
     for application, best in best_priorities(jobs, priorities, applications).items():
         queue = int(applications.queues[application])
         own = keys.setdefault(queue, {})
         if application not in held:
             created, id_place = float(applications.created_at[application]), int(applications.id_places[application])
             first = -best if leaves[queue][0].properties.sort_priority else 0
-            own[application, 0] = (first, int(fair[application]), created, True, id_place)
+            own[application, 0] = (first, int(by_usage[application]), created, True, id_place)
     for place in np.flatnonzero(jobs.eligible & (jobs.applications == NO_GROUP)).tolist():
         queue, job = int(jobs.queues[place]), int(jobs.ids[place])
         first = -int(priorities[place]) if leaves[queue][0].properties.sort_priority else 0

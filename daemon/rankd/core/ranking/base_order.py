@@ -32,8 +32,8 @@ class BaseOrder:
         self.jobs = jobs
         self.priorities = priorities
         self.places = order.places
-        fair = applications.fair_places
-        self._fair_places = np.empty(0, dtype=np.int64) if fair is None else fair
+        usage = applications.usage_places
+        self._usage_places = np.empty(0, dtype=np.int64) if usage is None else usage
         self._applications = applications
         n_queues = len(order.forest.leaf_places)
         self.forest = order.forest
@@ -90,7 +90,7 @@ class BaseOrder:
     def keys(self, jobs: JobColumns, priorities: IntArray, applications: Applications) -> FloatArray:
         """What orders these jobs inside their leaves; ``applications`` hold at least those of the pass."""
         disabled = self.hierarchy.disabled[jobs.queues]
-        return leaf_keys(jobs, priorities, disabled, applications, self._fair_places)
+        return leaf_keys(jobs, priorities, disabled, applications, self._usage_places)
 
     def standing(
         self, leaves: IntArray, priorities: IntArray, keys: FloatArray, applications: Applications

@@ -49,9 +49,9 @@ class OrderQueue(msgspec.Struct, frozen=True, kw_only=True):
 class Applications(msgspec.Struct, frozen=True, kw_only=True):
     """The named applications, by index: when each was created (float64) and its place among all by id (int64).
 
-    What ``fair`` and ``stateaware`` leaves need besides: ``queues``, each one's leaf (int64); ``used``, what those
-    use that use anything; ``states`` of those that do not simply run. ``pending`` states work outright that no
-    job stands for. ``fair_places`` (int64) is made of them, by :func:`.application_order.fair_places`.
+    What sorting policies need besides: ``queues``, each one's leaf (int64); ``used``, what those use that use
+    anything; ``states`` of those that do not simply run. ``pending`` states work outright that no job stands for.
+    ``usage_places`` (int64) is made of them, by :func:`.application_order.usage_places`.
     """
 
     created_at: FloatArray
@@ -60,7 +60,7 @@ class Applications(msgspec.Struct, frozen=True, kw_only=True):
     used: Mapping[int, Resources] = {}
     states: Mapping[int, str] = {}
     pending: Mapping[int, Resources] = {}
-    fair_places: IntArray | None = None
+    usage_places: IntArray | None = None
 
 
 class Subtree(NamedTuple):
@@ -194,18 +194,19 @@ def _lay_out(
 
 
 def _entry_places(of: IntArray, submitted_at: FloatArray, applications: Applications) -> IntArray:
-    """The place of each job's application among all: by usage (in fair leaves), creation, id.
+    """The place of each job's application among all: by usage (where its leaf goes by it), creation, id.
 
     A job that is its own application uses nothing, was created with its submission, and stands before named ones
     of that instant; several between the same two share a place. ``submitted_at`` ascends.
     """
-    fair = np.zeros_like(applications.id_places) if applications.fair_places is None else applications.fair_places
-    order = np.lexsort((applications.id_places, applications.created_at, fair))
-    created_at = applications.created_at[order[: np.count_nonzero(fair == 0)]]
+    usage = np.zeros_like(applications.id_places) if applications.usage_places is None else applications.usage_places
+    order = np.lexsort((applications.id_places, applications.created_at, usage))
+    n_before = np.count_nonzero(usage < 0)
+    created_at = applications.created_at[order[n_before : n_before + np.count_nonzero(usage == 0)]]
     starts = np.searchsorted(submitted_at, created_at, side="right")
     ranks = np.empty_like(order)
     ranks[order] = np.arange(1, 2 * len(order), 2)
-    between = np.arange(0, 2 * len(starts) + 1, 2)
+    between = 2 * n_before + np.arange(0, 2 * len(starts) + 1, 2)
     places = np.repeat(between, np.diff(starts, prepend=0, append=len(submitted_at)))
     named = np.flatnonzero(of != NO_GROUP)
     places[named] = ranks[of[named]]

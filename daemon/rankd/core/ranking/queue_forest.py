@@ -8,6 +8,7 @@ import msgspec
 
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import Limit, Partition, Queue, QueueProperties
+from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.queue_key import effective_max
 
 
@@ -15,6 +16,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """A queue. ``effective_max`` begins with the partition's total; ``maximum`` is the own configured one.
 
     ``maxapplications`` 0: not set. Root's ``limits`` are the partition's, where that has some.
+    ``application_sort`` is a leaf's sorting policy; without one its applications go by creation time.
     """
 
     id: int
@@ -26,14 +28,21 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     maximum: Resources = {}
     maxapplications: int = 0
     limits: tuple[Limit, ...] = ()
+    application_sort: ApplicationSortPolicy | None = None
 
 
-def queue_views(partition: Partition, ids: Mapping[tuple[str, str], int], total: Resources) -> list[QueueView]:
+def queue_views(
+    partition: Partition,
+    ids: Mapping[tuple[str, str], int],
+    total: Resources,
+    sorts: Mapping[str, ApplicationSortPolicy],
+) -> list[QueueView]:
     """A partition's queues, root first, every parent before its children.
 
-    ``ids`` by (partition, path in lower case); ``total`` is the sum of the partition's nodes.
+    ``ids`` by (partition, path in lower case); ``total`` is the sum of the partition's nodes; ``sorts`` holds all
+    policies that leaves name (:func:`.queue.sort_policies`).
     """
-    views = list(_views(partition.root, None, (), partition.name, ids, total))
+    views = list(_views(partition.root, None, (), partition.name, ids, total, sorts))
     if partition.limits and not views[0].limits:
         views[0] = msgspec.structs.replace(views[0], limits=partition.limits)
     return views
@@ -46,6 +55,7 @@ def _views(
     partition: str,
     ids: Mapping[tuple[str, str], int],
     total: Resources,
+    sorts: Mapping[str, ApplicationSortPolicy],
 ) -> Iterator[QueueView]:
     own = (*maxima, queue.max)
     id_ = ids[partition, queue.path.lower()]
@@ -59,9 +69,10 @@ def _views(
         maximum=queue.max,
         maxapplications=queue.maxapplications,
         limits=queue.limits,
+        application_sort=None if queue.parent else sorts[queue.properties.sort_policy],
     )
     for child in queue.queues:
-        yield from _views(child, id_, own, partition, ids, total)
+        yield from _views(child, id_, own, partition, ids, total, sorts)
 
 
 def roll_up(amounts: Mapping[int, Resources], views: Sequence[QueueView]) -> dict[int, Resources]:

@@ -17,7 +17,7 @@ from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import PrioritySettings
-from rankd.core.ranking.application_order import fair_places, held_back, jobs_of, queues_by_id
+from rankd.core.ranking.application_order import held_back, jobs_of, queues_by_id, usage_places
 from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups
@@ -110,7 +110,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """A generation's content. ``ids`` int64 (n_ranked,) first to run first; ``ranked_priorities`` beside it.
 
-    ``held_back``: applications whose jobs are not ranked, since their ``stateaware`` leaf lets others in first.
+    ``held_back``: applications whose jobs are not ranked, since the policy of their leaf lets others in first.
     ``groups`` are the values that jobs share; ``base`` is the order for deltas, where it was asked for.
     """
 
@@ -147,7 +147,7 @@ def rank(
     priorities = compute_priorities(context, settings, factors, last_good, given.factors)
     queues = _queue_rows(state, priorities.priorities, given.pending, shown or QueuePriorities())
     held = held_back(state.jobs, priorities.priorities, state.applications, queues_by_id(state.queues, state.totals))
-    applications = _with_fair_places(state)
+    applications = _with_usage_places(state)
     order = _order(state, priorities.priorities, queues, held, applications, keep_levels=for_deltas)
     return Ranking(
         now=now,
@@ -282,12 +282,12 @@ def _summed_shapes(
     return pending
 
 
-def _with_fair_places(state: RankingState) -> Applications:
+def _with_usage_places(state: RankingState) -> Applications:
     """The applications, with their places by usage where any use something."""
     if not state.applications.used:
         return state.applications
-    places = fair_places(state.applications, queues_by_id(state.queues, state.totals))
-    return msgspec.structs.replace(state.applications, fair_places=places)
+    places = usage_places(state.applications, queues_by_id(state.queues, state.totals))
+    return msgspec.structs.replace(state.applications, usage_places=places)
 
 
 def _order(

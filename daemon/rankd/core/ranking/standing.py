@@ -86,11 +86,11 @@ class Compared(Protocol):
 
 
 def leaf_keys(
-    jobs: JobColumns, priorities: IntArray, disabled: BoolArray, applications: Applications, fair: IntArray
+    jobs: JobColumns, priorities: IntArray, disabled: BoolArray, applications: Applications, usage: IntArray
 ) -> FloatArray:
     """The keys inside leaves, (n_jobs, 7): priority (where it counts), the application's, submission, id.
 
-    ``fair`` are the applications' places by usage; those that it does not reach have none. ``disabled`` (n_jobs,)
+    ``usage`` are the applications' places by usage; those that it does not reach have none. ``disabled`` (n_jobs,)
     says whose leaf is. A job without an application is one that was created with its submission, before named ones.
     """
     named = np.flatnonzero(jobs.applications != NO_GROUP)
@@ -100,7 +100,7 @@ def leaf_keys(
     keys[:, 6] = jobs.ids
     if len(named):
         of = jobs.applications[named]
-        keys[named, 1] = np.where(of < len(fair), fair[np.minimum(of, len(fair) - 1)], 0) if len(fair) else 0
+        keys[named, 1] = np.where(of < len(usage), usage[np.minimum(of, len(usage) - 1)], 0) if len(usage) else 0
         keys[named, 2] = applications.created_at[of]
         keys[named, 3] = 1 + applications.id_places[of]
         keys[named, 4] = np.where(disabled[named], -priorities[named], 0)

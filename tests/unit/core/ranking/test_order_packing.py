@@ -67,7 +67,7 @@ def random_problem(seed):
     applications = Applications(
         created_at=NOW + rng.integers(0, 3, n_applications),
         id_places=rng.permutation(n_applications),
-        fair_places=rng.integers(0, 3, n_applications) if seed % 2 else None,
+        usage_places=rng.integers(-2, 3, n_applications) if seed % 2 else None,
     )
     some = rng.choice([INT32_MIN, INT32_MIN + 1, -5, 0, 1, 2, 3, INT32_MAX - 1, INT32_MAX], n)
     wide = rng.integers(INT32_MIN, INT32_MAX, n, endpoint=True)
@@ -107,14 +107,14 @@ def jobs(rng, n, n_queues, named):
 def merged(problem):
     """The order by merging every queue's children, one queue after the other, in Python."""
     table, priorities, queues, roots, applications, waiting = problem
-    fair = applications.fair_places if applications.fair_places is not None else np.zeros(6, dtype=np.int64)
+    usage = applications.usage_places if applications.usage_places is not None else np.zeros(6, dtype=np.int64)
     skipped = np.isnan(table.eligible_at) | (False if waiting is None else waiting)
 
     def in_leaf(place, by_priority):
         own, submitted, of = int(table.ids[place]), float(table.submitted_at[place]), int(table.applications[place])
         entry = (0, submitted, 0, own)
         if of != NO_GROUP:
-            entry = (int(fair[of]), float(applications.created_at[of]), 1, int(applications.id_places[of]))
+            entry = (int(usage[of]), float(applications.created_at[of]), 1, int(applications.id_places[of]))
         priority = -int(priorities[place])
         return priority if by_priority else 0, entry, priority, submitted, own
 

@@ -1,0 +1,29 @@
+"""Fifo: the application that was created first goes first.
+
+Source: YuniKorn's FifoSortPolicy (``application.sort.policy: fifo``), rankd's default.
+
+>>> Fifo().key((0.5,)) == Fifo().key(())          # usage makes no difference: creation time decides
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rankd.core.ranking.application_sort import Candidate, Shares, SortKey
+
+
+class Fifo:
+    """Creation time ascending."""
+
+    name = "fifo"
+    goes_by_usage = False
+    holds_back = False
+
+    def key(self, shares: Shares) -> SortKey:  # noqa: ARG002 - the protocol's
+        """The same for all."""
+        return ()
+
+    def let_in(self, candidates: Sequence[Candidate], *, by_priority: bool) -> Collection[int]:  # noqa: ARG002
+        """All."""
+        return range(len(candidates))
