@@ -14,11 +14,12 @@ import numpy as np
 
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.request import Kind, Shape
-from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray
+from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray
 
-COLUMNS = """j.id, j.revision, j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.submitted_at, j.shape,
-    j.time_limit_s, j."user", j.groups"""
-"""Of table jobs as j: what :meth:`PendingTable.put` takes."""
+_COLUMNS = """j.id, j.revision, j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.submitted_at,
+    j.eligible_at IS NOT NULL, j.shape, j.time_limit_s, {}"""
+IS_ELIGIBLE = 6
+"""Which of these columns says whether the job is neither held nor blocked."""
 
 SHAPE = """
 SELECT q.partition, j.nodes, j.min_nodes, j.resources, j.constraints, j.exclusive
@@ -42,6 +43,23 @@ class Rules(NamedTuple):
     by_user: frozenset[int]
     by_application: frozenset[int]
 
+    @property
+    def columns(self) -> str:
+        """Of table jobs as j, what :meth:`PendingTable.put` takes; names of users only where they count."""
+        return _COLUMNS.format('j."user", j.groups' if self.by_user else "NULL, NULL")
+
+
+class _Batch(NamedTuple):
+    """Pending jobs: int64 (n, 6), columns as ``_INTEGERS`` has them; float64 (n,), bool (n,)."""
+
+    integers: IntArray
+    submitted_at: FloatArray
+    is_eligible: BoolArray
+
+    def take(self, places: IntArray) -> _Batch:
+        """Some of them."""
+        return _Batch(self.integers[places], self.submitted_at[places], self.is_eligible[places])
+
 
 class KindKey(NamedTuple):
     """A kind as the records know it; ``user`` empty: of any; ``application`` -1: of its own, or any (-2)."""
@@ -58,7 +76,10 @@ class KindKey(NamedTuple):
 
 
 class PendingTable:
-    """Columns int64 (n_rows,), ``submitted_at`` float64, ``is_pending`` bool; ``kinds`` index :attr:`kind_table`."""
+    """Columns int64 (n_rows,), ``submitted_at`` float64; ``kinds`` index :attr:`kind_table`.
+
+    ``is_pending``, bool: whether the job still is. ``is_eligible``: whether it is neither held nor blocked.
+    """
 
     def __init__(self, rules: Rules) -> None:
         self.kind_table = KindTable()
@@ -72,6 +93,7 @@ class PendingTable:
         self._columns = {name: np.empty(0, dtype=np.int64) for name in _INTEGERS}
         self.submitted_at = np.empty(0)
         self.is_pending: BoolArray = np.empty(0, dtype=bool)
+        self.is_eligible: BoolArray = np.empty(0, dtype=bool)
 
     def __getattr__(self, name: str) -> IntArray:
         """A column."""
@@ -79,36 +101,55 @@ class PendingTable:
             return self._columns[name]
         raise AttributeError(name)
 
-    def put(self, rows: Iterable[Row], read_shape: ReadShape) -> None:
+    def load(self, batches: Iterable[Sequence[Row]], read_shape: ReadShape) -> None:
+        """Begin with all pending jobs, some at a time."""
+        parts = [self._batch(rows, read_shape) for rows in batches if rows]
+        if parts:
+            self.changes += 1
+            self._append(_Batch(*map(np.concatenate, zip(*parts, strict=True))))
+
+    def put(self, rows: Sequence[Row], read_shape: ReadShape) -> None:
         """Take in pending jobs, known ones as they are now."""
-        new: list[tuple[object, ...]] = []
-        for id_, revision, queue, qos, application, submitted_at, shape, limit, user, groups in rows:
-            kind = self._kind(int(id_), int(queue), int(application), int(shape), limit, user, groups, read_shape)  # type: ignore[call-overload]
-            new.append((id_, revision, queue, qos, kind, application, submitted_at))
-        if not new:
+        if not rows:
             return
         self.changes += 1
-        integers = np.array([row[:6] for row in new], dtype=np.int64)
-        submitted = np.array([row[6] for row in new], dtype=np.float64)
-        places = self.lookup(integers[:, 0])
+        batch = self._batch(rows, read_shape)
+        places = self.lookup(batch.integers[:, 0])
         known = places >= 0
+        at = places[known]
         for column, name in enumerate(_INTEGERS):
-            self._columns[name][places[known]] = integers[known, column]
-        self.submitted_at[places[known]] = submitted[known]
-        self.is_pending[places[known]] = True
+            self._columns[name][at] = batch.integers[known, column]
+        self.submitted_at[at], self.is_eligible[at] = batch.submitted_at[known], batch.is_eligible[known]
+        self.is_pending[at] = True
         if not known.all():
-            self._append(integers[~known], submitted[~known])
+            self._append(batch.take(np.flatnonzero(~known)))
 
-    def _append(self, integers: IntArray, submitted: np.ndarray) -> None:
-        order = np.argsort(integers[:, 0], kind="stable")
-        integers, submitted = integers[order], submitted[order]
+    def _batch(self, rows: Sequence[Row], read_shape: ReadShape) -> _Batch:
+        """Rows of :attr:`Rules.columns` as columns, with each job's kind."""
+        ids, revisions, queues, qos, applications, submitted, eligible, *asked = zip(*rows, strict=True)
+        integers = np.empty((len(rows), len(_INTEGERS)), dtype=np.int64)
+        for column, values in ((0, ids), (1, revisions), (2, queues), (3, qos), (5, applications)):
+            integers[:, column] = values
+        counts = np.isin(integers[:, 2], [*self.rules.by_user, *self.rules.by_application])
+        alike, firsts = _alike(asked[0], asked[1], np.flatnonzero(~counts))
+        kinds = np.zeros(len(rows), dtype=np.int64)
+        own = [self._kind(rows[place], read_shape) for place in firsts.tolist()]
+        kinds[~counts] = np.array(own, dtype=np.int64)[alike]
+        kinds[counts] = [self._kind(rows[place], read_shape) for place in np.flatnonzero(counts).tolist()]
+        integers[:, 4] = kinds
+        return _Batch(integers, np.array(submitted, dtype=np.float64), np.array(eligible, dtype=bool))
+
+    def _append(self, batch: _Batch) -> None:
+        order = np.argsort(batch.integers[:, 0], kind="stable")
+        integers, submitted_at, is_eligible = batch.take(order)
         at = np.searchsorted(self._columns["ids"], integers[:, 0])
         if len(self.is_pending) and int(at[0]) < len(self.is_pending):
             self.layout += 1  # an old job has come back: rows behind it move
         for column, name in enumerate(_INTEGERS):
             self._columns[name] = np.insert(self._columns[name], at, integers[:, column])
-        self.submitted_at = np.insert(self.submitted_at, at, submitted)
+        self.submitted_at = np.insert(self.submitted_at, at, submitted_at)
         self.is_pending = np.insert(self.is_pending, at, values=True)
+        self.is_eligible = np.insert(self.is_eligible, at, is_eligible)
 
     def drop(self, ids: Sequence[int]) -> None:
         """These are pending no more."""
@@ -141,7 +182,7 @@ class PendingTable:
         self.layout += 1
         for name in _INTEGERS:
             self._columns[name] = self._columns[name][self.is_pending]
-        self.submitted_at = self.submitted_at[self.is_pending]
+        self.submitted_at, self.is_eligible = self.submitted_at[self.is_pending], self.is_eligible[self.is_pending]
         self.is_pending = self.is_pending[self.is_pending]
 
     def lookup(self, ids: IntArray) -> IntArray:
@@ -152,17 +193,10 @@ class PendingTable:
         rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
         return np.where(known[rows] == ids, rows, -1)
 
-    def _kind(
-        self,
-        id_: int,
-        queue: int,
-        application: int,
-        shape: int,
-        limit: object,
-        user: object,
-        groups: object,
-        read_shape: ReadShape,
-    ) -> int:
+    def _kind(self, row: Row, read_shape: ReadShape) -> int:
+        """The kind of a row of :attr:`Rules.columns`, made if there is none yet."""
+        id_, queue, application, shape = (int(row[column]) for column in (0, 2, 4, 7))  # type: ignore[call-overload]
+        limit, user, groups = row[8:]
         rules = self.rules
         own_user, own_groups = (str(user), groups) if queue in rules.by_user else ("", None)
         own_application = application if queue in rules.by_application else NO_GROUP
@@ -199,3 +233,12 @@ class PendingTable:
     def key(self, kind: int) -> KindKey:
         """What jobs of a kind have in common in the records."""
         return self._keys[kind]
+
+
+def _alike(shapes: Sequence[object], limits: Sequence[object], places: IntArray) -> tuple[IntArray, IntArray]:
+    """Which of these places ask for the same as long: a group for each, int64 (n,), and the first place of each."""
+    of_shape = np.unique(np.array(shapes, dtype=np.int64)[places], return_inverse=True)[1]
+    stated = np.nan_to_num(np.array(limits, dtype=np.float64)[places], nan=-1.0)
+    values, of_limit = np.unique(stated, return_inverse=True)
+    _, firsts, groups = np.unique(of_shape * (len(values) + 1) + of_limit, return_index=True, return_inverse=True)
+    return groups, places[firsts]

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from sqlalchemy import Connection
 
-from rankd.bus.connection import Bus
+from rankd.bus.connection import LOST, Bus
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
@@ -44,7 +44,8 @@ from rankd.store.allocation import (
 )
 from rankd.store.catalog import read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
-from rankd.wire.subject import EVENT_RANKING, WAKE, node_subject
+from rankd.wire.message import SchedulerEvent
+from rankd.wire.subject import EVENT_RANKING, EVENT_SCHEDULER, WAKE, node_subject
 
 log = logging.getLogger("rankd.scheduler")
 
@@ -95,6 +96,7 @@ class Scheduler:
         self._cycle: int | None = None
         self._last: _Decision | None = None
         self._next_start_at = math.inf
+        self._said_stale = False
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self._policies = {
             partition.nodesort.type: load_node_sort(partition.nodesort.type) for partition in configuration.partitions
@@ -117,12 +119,31 @@ class Scheduler:
         if now >= self._next_start_at:
             self._source.triggers.add(RESERVED)
             self._next_start_at = math.inf
-        await self._database.read(self._source.refresh)
+        if not self._source.is_loaded:
+            await self._database.read_in_thread(self._source.load)
+        await self._database.read(lambda connection: self._source.refresh(connection, now))
+        await self._say_if_stale(now)
         self._to_publish.set()
         if not self._source.triggers:
             return False
         self._source.triggers = set()
         return await self._commit(await asyncio.to_thread(self._decide, now), now)
+
+    async def _say_if_stale(self, now: float) -> None:
+        """Once when generations stay away, once when they come again."""
+        is_stale, generation = self._source.staleness.is_stale, self._source.order.generation
+        if is_stale == self._said_stale:
+            return
+        self._said_stale = is_stale
+        if is_stale:
+            log.warning("no generation came after %d; going on with it, newer jobs behind it", generation)
+        else:
+            log.info("generations come again: %d", generation)
+        event = SchedulerEvent(event="stale" if is_stale else "fresh", at=now, generation=generation)
+        try:
+            await self._bus.publish(EVENT_SCHEDULER, event)
+        except LOST as error:  # `rankd diag` says it as well
+            log.info("the scheduler's event was not sent: %s", error)
 
     def _decide(self, now: float) -> _Decision:
         """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""

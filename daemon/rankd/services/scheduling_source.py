@@ -22,14 +22,16 @@ from rankd.core.model.setting import Qos
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
 from rankd.core.placement.request import Shape
-from rankd.core.ranking.application_order import usage_policy
+from rankd.core.ranking.application_order import filter_policy, usage_policy
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import QueueView, queue_views, roll_up
 from rankd.services.application_table import ApplicationTable
 from rankd.services.leaf_orders import LeafOrder, LeafOrders
 from rankd.services.occupancy import Occupancy
-from rankd.services.pending_table import COLUMNS, SHAPE, PendingTable, Rules
+from rankd.services.pending_table import IS_ELIGIBLE, SHAPE, PendingTable, ReadShape, Row, Rules
+from rankd.services.staleness import Staleness
+from rankd.services.unranked import NOTHING, Unranked, by_leaf, unranked_jobs
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
 from rankd.store.made_queue import LiveQueues
@@ -39,6 +41,7 @@ SUBMITTED = "submitted"
 NODES = "nodes"
 RESERVED = "reserved"
 STARTED_UP = "started up"
+STALE = "stale"
 
 _BATCH = 20_000
 
@@ -71,7 +74,9 @@ class SchedulingSource:
         self._applications: Applications = no_applications()
         self._rows: dict[int, _Rows] = {}
         self._waiting: dict[int, WaitingJobs] = {}
-        self._waiting_of: tuple[int, int, int] = (-1, -1, -1)
+        self._waiting_of: tuple[int, int, int, bool] = (-1, -1, -1, False)
+        self.staleness = Staleness(configuration.settings.scheduling.stale_after_s)
+        self._unranked = NOTHING
 
     def take_qos(self, all_qos: Iterable[Qos], ids: Mapping[str, int]) -> None:
         """What usage under each QoS costs, from the next allocation on."""
@@ -89,12 +94,28 @@ class SchedulingSource:
         default = self._configuration.settings.scheduling.default_time_limit_s
         return Rules(default, frozenset(by_user), frozenset(by_application))
 
-    def refresh(self, connection: Connection) -> None:
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it has begun."""
+        return self._revision >= 0
+
+    def load(self, connection: Connection) -> None:
+        """Begin with all pending jobs, by the driver itself: rows of SQLAlchemy take three times as long."""
+        if self._queues.refresh(connection):
+            self.pending.rules = self._rules()
+        raw = connection.connection.cursor()
+        raw.execute(f"SELECT {self.pending.rules.columns} FROM jobs j WHERE j.state = 'pending' ORDER BY j.id")
+        self.pending.load(iter(lambda: raw.fetchmany(_BATCH), []), _shape_reader(connection))
+        self._revision = last_id(connection, "job_events")
+
+    def refresh(self, connection: Connection, now: float) -> None:
         """Take in what changed; :attr:`triggers` says whether that calls for a cycle."""
         if self._queues.refresh(connection):
             self.pending.rules = self._rules()
         self._take_events(connection)
         self._take_order(connection)
+        if self.staleness.look(self.order.generation, now):
+            self.triggers.add(STALE)
         if self.triggers:
             self._occupancy.refresh(connection, self._nodes)
             self._applications = self._application_table.read(connection, self._occupancy.by_application, [])
@@ -102,8 +123,9 @@ class SchedulingSource:
     def _take_events(self, connection: Connection) -> None:
         newest = last_id(connection, "job_events")
         if newest > self._revision:
-            self._take_jobs(connection)
-            if self._revision >= 0 and self._room_was_freed(connection):
+            if self._take_jobs(connection) and self.staleness.is_stale:
+                self.triggers.add(SUBMITTED)
+            if self._room_was_freed(connection):
                 self.triggers.add(ENDED)
             self._revision = newest
         node_event = last_id(connection, "node_events")
@@ -137,18 +159,17 @@ class SchedulingSource:
         )
         return connection.exec_driver_sql(query, (self._revision,)).first() is not None
 
-    def _take_jobs(self, connection: Connection) -> None:
-        """Jobs that changed, in batches; at first all that are pending."""
-
-        def read_shape(job: int) -> Sequence[object]:
-            return connection.exec_driver_sql(SHAPE, (job,)).one()
-
-        where = "j.state = 'pending' ORDER BY j.id" if self._revision < 0 else "j.revision > ?"
-        query = f"SELECT {COLUMNS}, j.state FROM jobs j WHERE {where}"
-        found = connection.exec_driver_sql(query, () if self._revision < 0 else (self._revision,))
+    def _take_jobs(self, connection: Connection) -> bool:
+        """Jobs that changed, in batches; whether any of them may run."""
+        may_run, read_shape = False, _shape_reader(connection)
+        query = f"SELECT {self.pending.rules.columns}, j.state FROM jobs j WHERE j.revision > ?"
+        found = connection.exec_driver_sql(query, (self._revision,))
         while rows := found.fetchmany(_BATCH):
-            self.pending.put((row[:-1] for row in rows if row[-1] == State.PENDING), read_shape)
+            pending: list[Row] = [row[:-1] for row in rows if row[-1] == State.PENDING]
+            self.pending.put(pending, read_shape)
             self.pending.drop([row[0] for row in rows if row[-1] != State.PENDING])
+            may_run |= any(row[IS_ELIGIBLE] for row in pending)
+        return may_run
 
     def _take_order(self, connection: Connection) -> None:
         """The newest generation; it is a trigger if any since the last one brought new jobs."""
@@ -156,7 +177,10 @@ class SchedulingSource:
             self.triggers.add(SUBMITTED)
 
     def problems(self, now: float) -> list[PartitionProblem]:
-        """What a cycle decides on, per partition. Jobs that changed after the generation wait for the next one."""
+        """What a cycle decides on, per partition. Jobs that changed after the generation wait for the next one.
+
+        While that one is overdue, they are behind it.
+        """
         waiting, scheduling = self._waiting_jobs(), self._configuration.settings.scheduling
         problems = []
         for partition in self._queues.partitions:
@@ -189,16 +213,29 @@ class SchedulingSource:
 
     def _waiting_jobs(self) -> dict[int, WaitingJobs]:
         """By leaf; made anew where the order or the jobs have changed."""
-        key = (self.order.generation, self.pending.layout, self.pending.changes)
+        key = (self.order.generation, self.pending.layout, self.pending.changes, self.staleness.is_stale)
         if key != self._waiting_of:
             by_usage = frozenset(view.id for view in self._all_views() if usage_policy(view) is not None)
-            waiting = {queue: self._still_waiting(queue, by_usage=queue in by_usage) for queue in self.order.queues()}
+            self._unranked = self._not_ranked() if self.staleness.is_stale else NOTHING
+            behind = by_leaf(self._unranked, self.pending)
+            waiting = {
+                queue: self._still_waiting(queue, behind.get(queue, NOTHING), by_usage=queue in by_usage)
+                for queue in self.order.queues() | behind.keys()
+            }
             self._waiting = {queue: own for queue, own in waiting.items() if len(own.jobs)}
             self._waiting_of = key
         return self._waiting
 
-    def _still_waiting(self, queue: int, *, by_usage: bool) -> WaitingJobs:
-        """The ranked jobs of a leaf that are as the generation knew them."""
+    def _not_ranked(self) -> Unranked:
+        """What goes behind an overdue generation."""
+        filtering = [view.id for view in self._all_views() if filter_policy(view) is not None]
+        rows = [self._fresh(queue)[2] for queue in self.order.queues()]
+        ranked = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+        running = [application for application, used in self._occupancy.by_application.items() if any(used.values())]
+        return unranked_jobs(self.pending, ranked, filtering, running)
+
+    def _fresh(self, queue: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Ids, priorities and rows of the ranked jobs of a leaf that are as the generation knew them."""
         table, (order, _, rows) = self.pending, self._rows_of(queue)
         ids, priorities = order.ids, order.priorities
         if not (known := rows >= 0).all():
@@ -206,6 +243,14 @@ class SchedulingSource:
         fresh = table.is_pending[rows] & (table.revisions[rows] <= self.order.revision) & (table.queues[rows] == queue)
         if not fresh.all():
             ids, priorities, rows = ids[fresh], priorities[fresh], rows[fresh]
+        return ids, priorities, rows
+
+    def _still_waiting(self, queue: int, behind: Unranked, *, by_usage: bool) -> WaitingJobs:
+        """The jobs of a leaf that a cycle looks at, in their order."""
+        table, (ids, priorities, rows) = self.pending, self._fresh(queue)
+        if len(behind.rows):
+            rows = np.concatenate([rows, behind.rows])
+            ids, priorities = table.ids[rows], np.concatenate([priorities, behind.priorities])
         return WaitingJobs(
             jobs=ids,
             priorities=priorities,
@@ -226,8 +271,12 @@ class SchedulingSource:
         return int(self.pending.lookup(np.array([job]))[0])
 
     def ranks(self, jobs: Sequence[int]) -> Mapping[int, int]:
-        """The ranks of ranked jobs in the order."""
-        return self.order.ranks({job: int(self.pending.queues[self.row(job)]) for job in jobs})
+        """The ranks of jobs in the order, or behind it."""
+        rows = {job: self.row(job) for job in jobs}
+        behind = dict(zip(self._unranked.rows.tolist(), range(1, len(self._unranked.rows) + 1), strict=True))
+        ranks = self.order.ranks({job: int(self.pending.queues[row]) for job, row in rows.items() if row not in behind})
+        n_ranked = sum(len(self.order.leaf(queue).ids) for queue in self.order.queues()) if behind else 0
+        return ranks | {job: n_ranked + behind[row] for job, row in rows.items() if row in behind}
 
     def revision(self, job: int) -> int:
         """The last event of a pending job that this knows of."""
@@ -245,6 +294,10 @@ class SchedulingSource:
             return billing_rate(shape.resources, len(nodes), billing, usage_factor)
         own = self._nodes[shape.partition]
         return sum(billing_rate(own.nodes[own.rows[name]].capacity, 1, billing, usage_factor) for name in nodes)
+
+
+def _shape_reader(connection: Connection) -> ReadShape:
+    return lambda job: connection.exec_driver_sql(SHAPE, (job,)).one()
 
 
 def _counts_applications(view: QueueView) -> bool:

@@ -269,6 +269,14 @@ class RankingEvent(_Internal, frozen=True, kw_only=True):
     jobs: int
 
 
+class SchedulerEvent(_Internal, frozen=True, kw_only=True):
+    """``stale``: no generation came for long after this one, which stays in force; ``fresh``: one has come."""
+
+    event: str
+    at: float
+    generation: int
+
+
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """One event of one job, as published."""
 

@@ -113,6 +113,7 @@ def adapter_event(adapter: str) -> str:
 
 
 EVENT_RANKING = f"{PREFIX}.event.ranking"
+EVENT_SCHEDULER = f"{PREFIX}.event.scheduler"
 WAKE = f"{PREFIX}.internal.committed"
 """Published by whoever committed something that others may wait for. A hint: the records are the truth."""
 

@@ -9,8 +9,8 @@ def table(by_user=(), by_application=(), default=None):
     return PendingTable(Rules(default, frozenset(by_user), frozenset(by_application)))
 
 
-def row(id_, *, revision=1, queue=2, application=-1, shape=7, limit=None, user="alice", groups=None):
-    return (id_, revision, queue, 1, application, NOW, shape, limit, user, groups)
+def row(id_, *, revision=1, queue=2, application=-1, shape=7, limit=None, user="alice", groups=None, eligible=1):
+    return (id_, revision, queue, 1, application, NOW, eligible, shape, limit, user, groups)
 
 
 def read_shape(_job):
@@ -41,6 +41,38 @@ def test_jobs_come_change_go_and_come_back():
     put(jobs, row(4))  # a job that ran when the table was first read
     assert pending(jobs) == [3, 4, 5, 9]
     assert jobs.layout > layout
+
+
+def test_jobs_become_eligible():
+    jobs = table()
+    put(jobs, row(1), row(2, eligible=0))
+    assert jobs.is_eligible.tolist() == [True, False]
+    put(jobs, row(2))
+    assert jobs.is_eligible.tolist() == [True, True]
+
+
+def test_loading_in_parts_gives_what_jobs_that_come_one_by_one_give():
+    listed = [
+        row(
+            id_,
+            shape=2**62 + id_ % 3,
+            limit=(None, 60.0, 0.5)[id_ % 2 + id_ % 7 // 6],
+            queue=2 + id_ % 2,
+            user=f"u{id_}",
+        )
+        for id_ in range(1, 50)
+    ]
+    whole, single = table(by_user={3}), table(by_user={3})
+    whole.load([listed[:20], [], listed[20:]], read_shape)
+    for own in listed:
+        put(single, own)
+    for jobs in (whole, single):
+        assert [jobs.key(kind)[:3] for kind in jobs.kinds.tolist()] == [
+            (own[7], own[8], own[9] if own[2] == 3 else "") for own in listed
+        ]
+    for name in ("ids", "revisions", "queues", "qos", "applications"):
+        assert getattr(whole, name).tolist() == getattr(single, name).tolist()
+    assert len(whole.kind_table) == len(single.kind_table)
 
 
 def test_a_lookup_in_an_empty_table_finds_nothing():
@@ -74,6 +106,7 @@ def test_kinds_and_rows_that_nothing_is_left_of_are_forgotten(monkeypatch):
     put(jobs, *(row(id_, shape=id_, limit=float(id_)) for id_ in range(1, 41)))
     jobs.drop(list(range(1, 36)))
     assert pending(jobs) == list(range(36, 41))
+    assert len(jobs.is_eligible) == len(jobs.submitted_at) == 5
     assert len(jobs.ids) == 5
     assert len(jobs.kind_table) == 5
     assert [jobs.kind_table[kind].time_limit_s for kind in jobs.kinds.tolist()] == [36.0, 37.0, 38.0, 39.0, 40.0]
