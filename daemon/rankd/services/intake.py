@@ -27,6 +27,7 @@ from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.alike import Admission
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
+from rankd.core.model.node import Node, NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.enqueued import EnqueuedSubmissions
@@ -42,8 +43,9 @@ from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
-from rankd.store.job import NewJob, insert_jobs
+from rankd.store.job import NewJob, insert_jobs, last_id
 from rankd.store.job_update import check_update, update_jobs
+from rankd.store.node import read_nodes
 from rankd.store.report import take_reports
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import (
@@ -100,6 +102,8 @@ class Intake:
     def __init__(self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus) -> None:
         self.configuration = configuration
         self.catalog = catalog
+        self._nodes: tuple[Node, ...] | None = None
+        self._node_event = -1
         self._admission = Admission(admission_tables(configuration, catalog))
         self.database = database
         self.bus = bus
@@ -161,7 +165,19 @@ class Intake:
 
     def _use(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._admission = Admission(admission_tables(self.configuration, catalog))
+        tables = admission_tables(self.configuration, catalog)
+        self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
+
+    async def _see_nodes(self) -> None:
+        """Where jobs that no node could hold are refused: the nodes as they are now."""
+        if not self.configuration.settings.admission.refuse_unfit:
+            return
+        newest = await self.database.read(lambda c: last_id(c, "node_events"))
+        if newest != self._node_event:
+            nodes, _ = await self.database.read(read_nodes)
+            self._node_event = newest
+            self._nodes = tuple(node for node in nodes if node.state in (NodeState.UP, NodeState.DRAINING))
+            self._use(self.catalog)
 
     async def submit(self, submitter: Submitter, payload: bytes, message_id: str | None = None) -> Reply:
         """``job.submit``: answers once the jobs are durable."""
@@ -171,6 +187,7 @@ class Intake:
         self, submitter: Submitter, payload: bytes, message_id: str | None
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store; what was read, the ids, and why there are fewer of them."""
+        await self._see_nodes()
         submission = read_submission(payload, submitter, self._admission, message_id)
         if not submission.accepted:
             return submission, [], None

@@ -12,14 +12,17 @@ from typing import NamedTuple
 
 import msgspec
 
+from rankd.core.admission.fit import check_fit
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry, check_access, find_queue, made_queue
 from rankd.core.errors import Refused
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
+from rankd.core.model.node import Node
 from rankd.core.model.quantity import VCORE, Resources, parse_resources
 from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
 from rankd.core.model.setting import Settings
 from rankd.core.placement.constraint import parse_constraints
+from rankd.core.placement.request import Shape
 
 MAX_NODES = 1_000_000
 MAX_NAME = 256
@@ -28,7 +31,8 @@ MAX_NAME = 256
 class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
     """What submissions are held against. Keys of ``queues`` are (partition, path in lower case).
 
-    ``removed`` are those of queues that were there once; ``groups`` are a user's.
+    ``removed`` are those of queues that were there once; ``groups`` are a user's. ``nodes``: those that are there,
+    where jobs that they could never hold are refused.
     """
 
     settings: Settings
@@ -40,6 +44,7 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
     default_accounts: Mapping[str, str]
     removed: frozenset[tuple[str, str]] = frozenset()
     groups: Mapping[str, tuple[str, ...]] = {}
+    nodes: tuple[Node, ...] | None = None
 
 
 class Submitter(NamedTuple):
@@ -55,7 +60,7 @@ def admit(
     """The job with everything resolved.
 
     ``resolved``: the class of a job that is admitted again; it never changes. Whether its user may submit to its
-    queue is not asked again.
+    queue, and whether any node could hold it, is not asked again.
 
     Raises:
         Refused: with the code, the field and what to do.
@@ -69,7 +74,8 @@ def admit(
     resources = parse_resources(request.resources)
     queue = resolve_queue(request, tables)
     groups = tables.groups.get(user, ())
-    if resolved is None and not submitter.privileged:
+    is_new = resolved is None
+    if is_new and not submitter.privileged:
         check_access(queue, user, groups)
     check_queue_maximum(request, resources, queue)
     parse_constraints(request.constraints)
@@ -80,6 +86,17 @@ def admit(
         request.preemption_policy,
         submitter.privileged,
     )
+    least = request.nodes if request.min_nodes is None else request.min_nodes
+    if tables.nodes is not None and is_new:
+        shape = Shape(
+            partition=queue.partition,
+            nodes=request.nodes,
+            min_nodes=least,
+            resources=resources,
+            constraints=request.constraints,
+            exclusive=request.exclusive,
+        )
+        check_fit(shape, tables.nodes)
     return AcceptedJob(
         user=user,
         account=account,
@@ -92,7 +109,7 @@ def admit(
         urgency=check_urgency(request.urgency, submitter),
         held=request.held or request.urgency == URGENCY_HOLD,
         nodes=request.nodes,
-        min_nodes=request.nodes if request.min_nodes is None else request.min_nodes,
+        min_nodes=least,
         resources=resources,
         request=_with_time_limit(request, tables.settings),
         groups=groups,

@@ -12,7 +12,7 @@ from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.quota import Account, Over
-from rankd.core.placement.request import Shape
+from rankd.core.placement.request import Shape, described
 
 
 class Reason(NamedTuple):
@@ -61,13 +61,6 @@ def lacking(
 def reserved(job: int | None, node: str) -> Reason:
     """There is room, but it is promised to a job that it would delay."""
     return Reason(RESERVED, f"it would delay job {job}, for which {node} is kept")
-
-
-def described(shape: Shape) -> str:
-    """``vcore 4, memory 1073741824, gpu=a100, exclusive``."""
-    parts = [f"{kind} {shown(kind, amount):g}" for kind, amount in sorted(shape.resources.items())]
-    parts += [shape.constraints] if shape.constraints else []
-    return ", ".join(parts + (["exclusive"] if shape.exclusive else [])) or "nothing in particular"
 
 
 def _missing(shape: Shape, table: NodeTable) -> str:

@@ -6,7 +6,7 @@ import hashlib
 
 import msgspec
 
-from rankd.core.model.quantity import Resources
+from rankd.core.model.quantity import Resources, shown
 from rankd.core.ranking.columns import NO_GROUP
 
 
@@ -32,6 +32,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         )
         digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1
+
+
+def described(shape: Shape) -> str:
+    """``vcore 4, memory 1073741824, gpu=a100, exclusive``."""
+    parts = [f"{kind} {shown(kind, amount):g}" for kind, amount in sorted(shape.resources.items())]
+    parts += [shape.constraints] if shape.constraints else []
+    return ", ".join(parts + (["exclusive"] if shape.exclusive else [])) or "nothing in particular"
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):

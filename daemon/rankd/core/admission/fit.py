@@ -1,0 +1,31 @@
+"""Whether the nodes that are there could ever hold a job, were they empty (``admission.refuse_unfit``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rankd.core.errors import Refused
+from rankd.core.model.node import Node
+from rankd.core.placement.constraint import parse_constraints, satisfied
+from rankd.core.placement.request import Shape, described
+
+
+def check_fit(shape: Shape, nodes: Sequence[Node]) -> None:
+    """Nothing where enough of these nodes could hold the shape, by labels and capacity.
+
+    Raises:
+        Refused: ``no_node_fits``.
+    """
+    terms = parse_constraints(shape.constraints)
+    own = [node for node in nodes if node.partition == shape.partition]
+    n_able = sum(_could_hold(node, shape) and satisfied(terms, node.labels) for node in own)
+    if n_able < shape.min_nodes:
+        message = (
+            f"the job asks for {shape.min_nodes} node(s) with {described(shape)}, which {n_able} of the {len(own)}"
+            f" in partition '{shape.partition}' could ever hold; ask for less, or for another partition"
+        )
+        raise Refused("no_node_fits", message, "resources")
+
+
+def _could_hold(node: Node, shape: Shape) -> bool:
+    return all(amount <= node.capacity.get(kind, 0) for kind, amount in shape.resources.items())
