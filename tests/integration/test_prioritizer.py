@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
 import sqlite3
@@ -172,6 +173,99 @@ async def test_a_reader_in_the_middle_of_the_writing_sees_one_generation_whole(b
         assert visible_from > 2
         assert staged[:visible_from] == [(1, before, before)] * visible_from
         assert set(staged[visible_from:]) == {(2, after, after)}
+
+
+class Busy(Database):
+    """Something happens after every transaction of a pass, but for those in which no delta can be made."""
+
+    meanwhile = None
+
+    async def write(self, work, *, role=None):
+        result = await super().write(work, role=role)
+        if role is not None and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+            self.meanwhile = meanwhile
+        return result
+
+
+async def test_deltas_go_on_beside_a_full_pass_and_nothing_is_lost_from_sight(broker, tmp_path, monkeypatch):
+    """While a pass is stored, jobs come and go; each change is visible at once, and still when the pass is."""
+    monkeypatch.setattr("rankd.store.generation.STAGE_ROWS", 4)
+    monkeypatch.setattr("rankd.services.generation_writer.FEW", 1)
+    async with a_cluster(tmp_path, broker.url, kind=Busy) as cluster:
+        prioritizer = cluster.prioritizer()
+        jobs = await cluster.submit(*[builder.accepted(class_value=n) for n in range(20)])
+        await prioritizer.run_once(NOW)
+        expected, better = jobs[::-1], itertools.count()
+
+        async def meanwhile():
+            if prioritizer._writer.lock.locked():
+                return
+            expected.insert(0, *await cluster.submit(builder.accepted(class_value=100 + next(better))))
+            await cluster.act(job_action.cancel, expected.pop())
+            while await prioritizer.insert_once(NOW):
+                pass
+            assert cluster.ranking() == expected
+
+        cluster.database.meanwhile = meanwhile
+        await prioritizer.run_once(NOW + 1)
+        cluster.database.meanwhile = None
+        assert len(set(expected) - set(jobs)) > 5
+        assert cluster.ranking() == expected
+        assert check_breakdowns(cluster) == len(expected)
+        kinds = [kind for (kind,) in cluster.rows("SELECT kind FROM generation ORDER BY number")]
+        assert kinds[:2] == ["full", "full"]
+        assert set(kinds[2:]) == {"delta"}
+        assert cluster.rows("SELECT base FROM generation ORDER BY number DESC LIMIT 1") == [(2,)]
+        await prioritizer.run_once(NOW + 2)
+        assert cluster.ranking() == expected
+
+
+async def test_a_submission_makes_a_delta_generation_and_a_dependency_is_released_by_one(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster, connected(broker.url) as client:
+        events = await client.connection.subscribe("rankd.v1.event.ranking")
+        await client.connection.flush()
+        prioritizer = cluster.prioritizer()
+        await prioritizer.run_once(NOW)
+        assert (await next_ranking(events)).kind == "full"
+        [first] = await cluster.submit(builder.accepted())
+        depends = {"depends_on": [Dependency(type="afterany", job=first)]}
+        [second] = await cluster.submit(builder.accepted(request=depends))
+        while await prioritizer.insert_once(NOW + 1):
+            pass
+        event = await next_ranking(events)
+        assert (event.generation, event.kind, event.new_jobs, event.jobs) == (2, "delta", 1, 1)
+        assert cluster.ranking() == [first]
+        await cluster.act(job_action.cancel, first)
+        while await prioritizer.insert_once(NOW + 2):
+            pass
+        assert cluster.ranking() == [second]
+        assert check_breakdowns(cluster) == 1
+
+
+async def test_what_a_delta_cannot_show_makes_a_full_pass_due(broker, tmp_path):
+    """Nodes that come, room that is given, an association that is new."""
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.submit(builder.accepted())
+        await prioritizer.run_once(NOW)
+        await prioritizer.insert_once(NOW)
+        assert not prioritizer._soon.is_set()
+        await cluster.add_node("n1")
+        await prioritizer.insert_once(NOW)
+        assert prioritizer._soon.is_set()
+        prioritizer._soon.clear()
+        await prioritizer.run_once(NOW + 1)
+        await scheduler.run_once(NOW + 1)
+        await prioritizer.insert_once(NOW + 1)
+        assert prioritizer._soon.is_set()
+        prioritizer._soon.clear()
+        await prioritizer.run_once(NOW + 2)
+        await cluster.submit(builder.accepted("stranger", account="physics"))
+        await prioritizer.insert_once(NOW + 2)
+        assert prioritizer._soon.is_set()
+        assert cluster.rows("""SELECT rank, fairshare FROM job_priority WHERE "user" = 'stranger'""") == [(1, 0.0)]
 
 
 def looked_at(cluster) -> tuple[int, int, int]:

@@ -29,6 +29,7 @@ from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.core.ranking.factor import FactorContext, Per
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, compute_priorities
 from rankd.core.ranking.ranking import rank
+from rankd.services.leaf_orders import LeafOrders
 from rankd.services.prioritizer import Prioritizer
 from rankd.services.ranking_source import RankingSource
 from rankd.store.allocation import NewAllocation, commit_allocations
@@ -169,6 +170,7 @@ class Cluster:
         self.database = database
         self.config = config
         self.ids = []
+        self.orders = LeafOrders()
 
     async def set_up(self, nodes, first_id):
         await self.database.take_role("prioritizer", NOW)
@@ -180,7 +182,7 @@ class Cluster:
         bus = Bus("nats://127.0.0.1:1", "test")  # never connected: a pass does not need it
         self.prioritizer = Prioritizer(without_luck(self.config), self.new_source(), self.database, bus)
         self.prioritizer._settings = self.config.settings.priority
-        self.prioritizer._factors = self.factors()
+        self.prioritizer._own_factors = self.prioritizer._factors = self.factors()
 
     def new_source(self):
         return RankingSource(self.config, self.catalog)
@@ -222,6 +224,19 @@ class Cluster:
             pass
         return await self.shown_by_delta()
 
+    async def check_leaves(self, ranking):
+        """What the scheduler reads, by leaf: incrementally as always, and from the beginning."""
+        anew, queues = LeafOrders(), dict(await self.database.read(queues_of_jobs))
+        for orders in (self.orders, anew):
+            await self.database.read(orders.read)
+            wanted = {}
+            for job in ranking.ids.tolist():
+                wanted.setdefault(queues[job], []).append(job)
+            assert {queue: orders.leaf(queue).ids.tolist() for queue in wanted} == wanted
+            assert all(not len(orders.leaf(queue).ids) for queue in orders.queues() - wanted.keys())
+            places = {job: place for place, job in enumerate(ranking.ids.tolist(), start=1)}
+            assert orders.ranks({job: queues[job] for job in places}) == places
+
     async def shown_by_delta(self):
         """All jobs as they are, at the instant and with the groups of the full pass, in the order of the delta."""
         live = self.prioritizer._writer.live
@@ -232,6 +247,10 @@ class Cluster:
         queues = tuple(rows[row.id] for row in self.ranking.queues)
         ids = np.array(merged_ids(live._delta), dtype=np.int64)
         return state, replace(self.ranking, ids=ids, priorities=passed, queues=queues)
+
+
+def queues_of_jobs(connection):
+    return [tuple(row) for row in connection.exec_driver_sql("SELECT id, queue_id FROM jobs")]
 
 
 def merged_ids(delta):
@@ -426,7 +445,9 @@ def test_the_views_show_full_and_delta_generations_bit_for_bit(config, nodes, fi
             now = NOW + 10.5 * place
             await cluster.submit([(job, now - 1) for job, _ in more_jobs])
             await cluster.change(todo, now - 0.5)
-            check(cluster, *await (cluster.rank(now) if kind == "full" else cluster.take_in(now)))
+            state, ranking = await (cluster.rank(now) if kind == "full" else cluster.take_in(now))
+            check(cluster, state, ranking)
+            await cluster.check_leaves(ranking)
 
     run(config, nodes, first_id, story)
 
@@ -665,7 +686,7 @@ def test_the_views_show_the_last_good_values_of_a_factor_that_fails():
     config = configuration(priority=PrioritySettings(weights={"luck": 10.0, "age": 1.0}))
 
     async def story(cluster):
-        moody = cluster.prioritizer._factors[0] = Moody()
+        moody = cluster.prioritizer._own_factors[0] = Moody()
         await cluster.submit([(accepted(), NOW - 5)])
         check(cluster, *await cluster.rank(NOW))
         await cluster.submit([(accepted(), NOW + 5)])

@@ -38,6 +38,8 @@ from rankd.store.view import FactorColumn
 
 FEW = 32
 """So many changes may be left for the commit that makes a full generation visible."""
+ROUNDS = 10
+"""Batches of changes that may come while those before them are taken in."""
 
 
 class FullPass(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,13 +142,16 @@ class GenerationWriter:
         return []
 
     async def _catch_up(self, live: LiveOrder, number: int) -> bool:
-        """Take most of what has happened since the pass began into its order, before anybody sees it."""
-        carried = False
-        while self.backlog and sum(len(changes) for changes in self.backlog) > FEW:
+        """Take most of what has happened since the pass began into its order, before anybody sees it.
+
+        It ends even if more comes than can be taken in: then the last commit has more to do.
+        """
+        carried, rounds = False, 2 * len(self.backlog or []) + ROUNDS
+        while self.backlog and sum(map(len, self.backlog)) > FEW and rounds > 0:
             stage = await asyncio.to_thread(live.take, self.backlog.pop(0), number)
             if stage is not None:
                 await self._database.write(stage, role=self._role)
-            carried = True
+            carried, rounds = True, rounds - 1
         return carried
 
     async def _publish(
