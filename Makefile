@@ -26,7 +26,7 @@ demo: install ## two minutes: a broker, a database, all services, four users' jo
 
 test: install ## run every test, with the real servers that they start
 	@echo "== tests: unit, properties, integration (real nats-server), system (real processes); four at a time, since most of them wait"
-	@$(BIN)/pytest --numprocesses 4
+	@$(BIN)/pytest --numprocesses 4 --dist worksteal
 
 lint: install ## ruff, mypy (strict), import-linter
 	@echo "== lint"
