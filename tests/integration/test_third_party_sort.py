@@ -16,6 +16,7 @@ from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.queue import QueueProperties
+from rankd.store import job_action
 
 STRANGER = """
 class Busiest:
@@ -138,6 +139,15 @@ async def test_the_services_rank_and_start_by_its_key(broker, tmp_path):
         await cluster.submit(*small, at=NOW + 1)
         await prioritizer.run_once(NOW + 1)
         assert cluster.ranking() == [4, 5, 1, 3]
+        more = [builder.accepted(request={"application": name}) for name in ("b", "a", "c", None)]
+        later = await cluster.submit(*more, at=NOW + 1)
+        while await prioritizer.insert_once(NOW + 1):
+            pass
+        assert cluster.rows("SELECT kind FROM generation ORDER BY number DESC LIMIT 1") == [("delta",)]
+        assert cluster.ranking() == [4, 5, 6, 1, 3, 7, 9, 8]
+        for job in later:
+            await cluster.act(job_action.cancel, job)
+        await prioritizer.run_once(NOW + 1)
         assert await scheduler.run_once(NOW + 1)
         assert {job for job, state in cluster.states().items() if state == "allocated"} == {2, 4, 5}
         assert cluster.rows("SELECT DISTINCT sort_policy FROM queue_priority WHERE path = 'root.default'") == [
