@@ -28,7 +28,8 @@ SELECT id, association_id, queue_id, qos_id, application_id, class_value, urgenc
 FROM jobs WHERE revision > ? ORDER BY revision LIMIT ?"""
 
 _BLOCKED = """
-SELECT id, held, begin_at, depends_on FROM jobs WHERE state = 'pending' AND blocked_by IS NOT NULL {}"""
+SELECT j.id, j.held, j.begin_at, j.depends_on FROM json_each(?) w JOIN jobs j ON j.id = w.value
+WHERE j.state = 'pending' AND j.blocked_by IS NOT NULL"""
 
 ALL = -1
 """No limit."""
@@ -97,9 +98,13 @@ class JobTable:
         found = pending_jobs(_batches(connection))
         self._columns = self._built(found, execute, places)
         ranked = execute("SELECT coalesce(max(revision), 0) FROM generations").fetchone()[0]
-        query = "SELECT count(*) FROM jobs WHERE revision > ? AND state = 'pending' AND eligible_at IS NOT NULL"
+        query = (
+            "SELECT count(*) FROM jobs INDEXED BY jobs_revision"
+            " WHERE revision > ? AND state = 'pending' AND eligible_at IS NOT NULL"
+        )
         self.new_jobs += int(execute(query, (ranked,)).fetchone()[0])
-        self._take_blocked(execute(_BLOCKED.format("")).fetchall())
+        blocked = json.dumps(found.ids[found.blocked].tolist())
+        self._take_blocked(execute(_BLOCKED, (blocked,)).fetchall())
         self.is_loaded = True
 
     def _built(self, found: PendingJobs, execute: Callable[..., Any], places: Places) -> JobColumns:
@@ -108,7 +113,7 @@ class JobTable:
         own = [self._shape(key, *row) for key, row in zip(keys.tolist(), rows, strict=True)]
         partition_of = np.zeros(max(places.partitions, default=0) + 1, dtype=np.int64)
         partition_of[list(places.partitions)] = list(places.partitions.values())
-        outside = np.isin(found.associations, list(places.outside))
+        outside = np.isin(found.associations, np.array(sorted(places.outside), dtype=np.int64))
         return JobColumns(
             ids=found.ids,
             associations=np.where(outside, NO_GROUP, found.associations),
@@ -137,8 +142,7 @@ class JobTable:
         self._forget_blocked(row[0] for row in found)
         if any(row[17] is not None for row in found):
             ids = json.dumps([row[0] for row in found])
-            query = _BLOCKED.format("AND id IN (SELECT value FROM json_each(?))")
-            self._take_blocked(connection.exec_driver_sql(query, (ids,)).all())
+            self._take_blocked(connection.exec_driver_sql(_BLOCKED, (ids,)).all())
         return self._taken(found, places() if found else Places({}, frozenset()))
 
     def _taken(self, found: Any, places: Places) -> JobChanges:  # noqa: ANN401 - database rows

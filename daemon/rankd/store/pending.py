@@ -13,16 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.model.quantity import Resources
-from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray
+from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray
 
 PENDING = """
 SELECT id, association_id << 32 | queue_id, qos_id << 32 | coalesce(application_id, 0),
-    class_value + 2147483648 << 8 | urgency, shape, time_limit_s, submitted_at, eligible_at, fixed_priority
+    class_value + 2147483648 << 9 | (blocked_by IS NOT NULL) << 8 | urgency, shape,
+    time_limit_s, submitted_at, eligible_at, fixed_priority
 FROM jobs WHERE state = 'pending' ORDER BY id"""
 
 SHAPE = "SELECT nodes, vcore, resources FROM jobs WHERE id = ?"
 
-BATCH = 20_000
+BATCH = 2_000
+"""Rows that stay in the processor's cache while they become arrays."""
 
 _N_INTEGERS = 5
 _LOW = 2**32 - 1
@@ -48,6 +50,7 @@ class PendingJobs(NamedTuple):
     applications: IntArray
     class_values: IntArray
     urgencies: IntArray
+    blocked: BoolArray
     shapes: IntArray
     time_limits_s: FloatArray
     submitted_at: FloatArray
@@ -68,8 +71,9 @@ def pending_jobs(batches: Iterable[Rows]) -> PendingJobs:
         owners & _LOW,
         groups >> 32,
         np.where(applications == 0, NO_GROUP, applications),
-        (values >> 8) - 2**31,
+        (values >> 9) - 2**31,
         values & 255,
+        values & 256 > 0,
         shapes,
         *floats,
     )
