@@ -176,14 +176,14 @@ def backfill() -> dict[str, object]:
         NodeSet(of),
         "fair",
         rng,
-        kinds=[*kinds(150, rng), *kinds(50, rng, largest_gang=64)],
+        kinds=[*kinds(150, rng), *kinds(50, rng, largest_gang=400)],
         holds=held,
         reserve_depth=100,
     )
     sort = load_node_sort("fair")
     seconds, processor, outcome = timed(lambda: run_cycle(given, sort))
     return {
-        "case": "backfill: 100,000 pending, 200 shapes (1 to 64 nodes), 2,000 running, 5,000 nodes, reserve_depth 100",
+        "case": "backfill: 100,000 pending, 200 shapes (1 to 400 nodes), 2,000 running, 5,000 nodes, reserve_depth 100",
         "ms": seconds * 1000,
         "processor ms": processor * 1000,
         "figure": f"{len(outcome.placements)} started, {len(outcome.reservations)} reserved",

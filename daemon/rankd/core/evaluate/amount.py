@@ -27,11 +27,6 @@ def read_amounts(
     return read
 
 
-def scaled(resources: Mapping[str, int], times: int) -> Resources:
-    """The amounts of so many nodes."""
-    return dict(resources) if times == 1 else {kind: amount * times for kind, amount in resources.items()}
-
-
 def add(total: Resources, amounts: Mapping[str, int]) -> None:
     """Add to a total, in place."""
     for kind, amount in amounts.items():

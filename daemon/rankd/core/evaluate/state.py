@@ -16,7 +16,6 @@ import numpy as np
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.accounts import Accounts
 from rankd.core.evaluate.admission import Admitted, Job
-from rankd.core.evaluate.amount import scaled
 from rankd.core.evaluate.application import ApplicationBook, read_applications
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.eligibility import Verdict, judge, submitted_at
@@ -24,7 +23,7 @@ from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.inventory import Inventory, read_inventory
 from rankd.core.evaluate.use import read_stated, stated_pending, used_by_application, used_by_leaf, with_stated
 from rankd.core.fairshare.decay import billing_rate
-from rankd.core.model.quantity import VCORE
+from rankd.core.model.quantity import VCORE, scaled
 from rankd.core.model.setting import PrioritySettings, Qos, SchedulingSettings
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.application_sort import ApplicationSortPolicy

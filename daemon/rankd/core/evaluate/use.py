@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from rankd.core.errors import Problem
 from rankd.core.evaluate.admission import Job
-from rankd.core.evaluate.amount import add, read_amounts, scaled
+from rankd.core.evaluate.amount import add, read_amounts
 from rankd.core.evaluate.application import ApplicationBook
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.inventory import Held
-from rankd.core.model.quantity import Resources
+from rankd.core.model.quantity import Resources, scaled
 from rankd.core.ranking.columns import NO_GROUP
 
 

@@ -107,6 +107,11 @@ def shown_resources(resources: Mapping[str, int]) -> dict[str, float]:
     return {resource: shown(resource, amount) for resource, amount in resources.items()}
 
 
+def scaled(resources: Mapping[str, int], times: int) -> Resources:
+    """The amounts of so many nodes."""
+    return dict(resources) if times == 1 else {kind: amount * times for kind, amount in resources.items()}
+
+
 def add_amounts(total: Resources, amounts: Mapping[str, int]) -> None:
     """Add ``amounts`` to ``total``, in place."""
     for resource, amount in amounts.items():

@@ -11,11 +11,11 @@ What blocked one job blocks all of its queue and kind behind it, since room and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rankd.core.model.quantity import Resources
+from rankd.core.model.quantity import scaled
 from rankd.core.placement.node_index import Finder, NodeIndex
 from rankd.core.placement.node_set import SLOTS, Demand
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
@@ -42,12 +42,31 @@ def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy) -> CycleOutcome
 
 
 class _Case:
-    """What is known of a kind in a leaf: its demand, the least it takes, the accounts that it is charged to."""
+    """What is known of a kind in a leaf: its demand, the least it takes, the accounts that it is charged to.
 
-    __slots__ = ("accounts", "application", "demand", "finder", "finds_reserved", "least", "limit_s", "shape")
+    ``is_too_large``: at the cycle's beginning no node had so much free.
+    """
+
+    __slots__ = (
+        "accounts",
+        "application",
+        "demand",
+        "finder",
+        "finds_reserved",
+        "is_too_large",
+        "least",
+        "limit_s",
+        "shape",
+    )
 
     def __init__(
-        self, kind: Kind, demand: Demand, accounts: Sequence[Account], application: Application | None
+        self,
+        kind: Kind,
+        demand: Demand,
+        accounts: Sequence[Account],
+        application: Application | None,
+        *,
+        is_too_large: bool,
     ) -> None:
         self.shape = kind.shape
         self.limit_s = math.inf if kind.time_limit_s is None else kind.time_limit_s
@@ -55,6 +74,7 @@ class _Case:
         self.least = scaled(kind.shape.resources, kind.shape.min_nodes)
         self.accounts = accounts
         self.application = application
+        self.is_too_large = is_too_large
         self.finder: Finder | None = None
         self.finds_reserved = False
 
@@ -142,9 +162,14 @@ class _Cycle:
         case = self.cases.get(key)
         if case is None:
             kind = self.problem.kinds[turn.kind]
-            accounts = self.quotas.of(turn.queue, kind)
-            case = _Case(kind, self.table.demand(kind.shape), accounts, application_of(turn.queue, kind))
-            self.cases[key] = case
+            demand = self.table.demand(kind.shape)
+            case = self.cases[key] = _Case(
+                kind,
+                demand,
+                self.quotas.of(turn.queue, kind),
+                application_of(turn.queue, kind),
+                is_too_large=bool((demand.least > self.largest).any()),
+            )
         return case
 
     def _look(self, turn: Turn, case: _Case) -> Reason | None:
@@ -164,7 +189,7 @@ class _Cycle:
 
     def _choose(self, case: _Case) -> list[int]:
         """Rows of the nodes that the job gets now, best first; none if fewer than ``min_nodes`` fit."""
-        if (case.demand.least > self.largest).any():
+        if case.is_too_large:
             return []
         if case.shape.nodes == 1 and not case.shape.exclusive:
             row = self._finder(case).best()
@@ -187,7 +212,7 @@ class _Cycle:
 
     def _free_now(self, case: _Case) -> list[int]:
         """Rows with room that is not reserved, in the nodes' order; no more than can be used."""
-        fits, n_free = self._free(case.demand)
+        fits, n_free = self._free(case)
         if n_free < case.shape.min_nodes:
             return []
         fits = fits & ~self._kept_from(case, fits)
@@ -195,9 +220,10 @@ class _Cycle:
             return []
         return self.table.best(fits, len(fits) if case.shape.exclusive else case.shape.nodes)
 
-    def _free(self, demand: Demand) -> tuple[BoolArray, int]:
+    def _free(self, case: _Case) -> tuple[BoolArray, int]:
         """Which nodes have room now, and how many; of none that can hold it anything is said."""
-        if (demand.least > self.largest).any():
+        demand = case.demand
+        if case.is_too_large:
             return demand.able, 0
         found = self.free.get(id(demand))
         if found is None or found[0] != len(self.placements):
@@ -270,7 +296,7 @@ class _Cycle:
         return told[1]
 
     def _why_too_few(self, case: _Case) -> Reason:
-        fits, n_free = self._free(case.demand)
+        fits, n_free = self._free(case)
         if n_free >= case.shape.min_nodes:
             refused = np.flatnonzero(self._kept_from(case, fits))
             if len(refused):
@@ -317,8 +343,3 @@ class _Cycle:
                 self.reservations.append(Reservation(turn.job, self.table.names(rows), instant))
                 return True
         return False
-
-
-def scaled(resources: Mapping[str, int], times: int) -> Resources:
-    """The amounts of so many nodes."""
-    return dict(resources) if times == 1 else {kind: amount * times for kind, amount in resources.items()}

@@ -36,7 +36,7 @@ class NodeIndex:
         self.n_layouts = 0
         n_nodes, n_columns = table.free.shape
         room = max(CHANGED_AT_LEAST, n_nodes // 64)
-        self.changed_free = np.empty((room, n_columns), dtype=np.int64)
+        self.changed_free = np.empty((room, n_columns), dtype=np.int64, order="F")
         self.changed_keys = np.empty(room)
         self.changed_rows = np.empty(room, dtype=np.int64)
         self.lay_out()
@@ -46,9 +46,9 @@ class NodeIndex:
         table = self.table
         rows = np.flatnonzero(table.up)
         self.rows = rows[np.argsort(table.keys[rows], kind="stable")]
-        self.free = table.free[self.rows]
+        self.free = np.asfortranarray(table.free[self.rows])
         starts = np.arange(0, len(rows), BLOCK)
-        self.largest = np.maximum.reduceat(self.free, starts) if len(rows) else self.free
+        self.largest = np.asfortranarray(np.maximum.reduceat(self.free, starts)) if len(rows) else self.free
         self.slots: dict[int, int] = {}
         self.is_changed = np.zeros(len(table.nodes), dtype=bool)
         self.n_layouts += 1
@@ -150,11 +150,13 @@ class Finder:
         of = slice(first * BLOCK, (last + 1) * BLOCK)
         rows = index.rows[of]
         fits = rows_fitting(index.free[of], self._demand)
-        fits &= ~index.is_changed[rows]
+        if index.slots:
+            fits &= ~index.is_changed[rows]
         if not self._all_able:
             fits &= self._demand.able[rows]
         rows = rows[fits]
-        rows = rows[self._allowed(rows)]
+        if self._reservations is not None:
+            rows = rows[self._allowed(rows)]
         self._step = 1 if len(rows) else self._step * 2
         fitting: list[int] = rows[::-1].tolist()
         return fitting
@@ -172,8 +174,9 @@ class Finder:
         if not len(slots):
             return laid
         keys, rows = index.changed_keys[slots], index.changed_rows[slots]
-        least = keys.min()
-        row = int(rows[keys == least].min())
+        least = keys[keys.argmin()]
+        tied = rows[keys == least]
+        row = int(tied[0] if len(tied) == 1 else tied.min())
         if laid is None or (least, row) < (index.table.keys[laid], laid):
             return row
         return laid

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from rankd.core.model.node import Node
-from rankd.core.model.quantity import Resources
+from rankd.core.model.quantity import Resources, scaled
 from rankd.core.placement.node_set import SLOTS, Demand, Held, NodeSet, rows_fitting
 from rankd.core.placement.problem import Hold
 from rankd.core.placement.request import Shape
@@ -54,7 +54,7 @@ class NodeTable:
         self.set = nodes if isinstance(nodes, NodeSet) else NodeSet(nodes)
         self.nodes, self.types, self.rows = self.set.nodes, self.set.types, self.set.rows
         self.capacity, self.up = self.set.capacity, self.set.up
-        self.free = self.capacity.copy()
+        self.free = self.capacity.copy(order="F")  # compared column by column
         if not isinstance(holds, Held):
             self.free -= self.set.matrix([node.used for node in self.nodes])
         self._policy = policy
@@ -141,7 +141,7 @@ class NodeTable:
     def amounts(self, rows: Sequence[int], shape: Shape) -> Resources:
         """What the shape takes on these nodes together; an exclusive one takes them whole."""
         if not shape.exclusive:
-            return {kind: amount * len(rows) for kind, amount in shape.resources.items()}
+            return scaled(shape.resources, len(rows))
         whole = self.capacity[list(rows), :-1].tolist()
         return {kind: sum(row[column] for row in whole) for column, kind in enumerate(self.types)}
 

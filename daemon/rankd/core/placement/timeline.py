@@ -1,8 +1,8 @@
 """What is free of each node from when on: running jobs' ends, this cycle's starts, and reservations.
 
-A node's free amounts are a step function of time: steps as columns, in the order (node, time). A demand fits a node
-from the beginning of a run of steps that each have room, to its end; where that lasts for the job's whole limit,
-the node can be reserved. Built when the first reservation is to be made; all instants are UTC seconds.
+A node's free amounts are a step function of time (:mod:`rankd.core.placement.steps`). A demand fits a node from the
+beginning of a run of steps that each have room, to its end; where that lasts for the job's whole limit, the node
+can be reserved. Built when the first reservation is to be made; all instants are UTC seconds.
 
 Source: reservations of backfilling schedulers (EASY, Lifka 1995, and conservative, Mu'alem and Feitelson 2001), with
 the nodes of a reservation named and held.
@@ -18,18 +18,10 @@ import numpy as np
 
 from rankd.core.placement.node_set import Demand, rows_fitting
 from rankd.core.placement.node_table import NodeTable
+from rankd.core.placement.steps import Steps
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 _UNKEPT = np.iinfo(np.int64).max
-
-
-class _Steps(NamedTuple):
-    """Steps (n,): rows, when each begins and ends, and free amounts (n_types + 1, n)."""
-
-    rows: IntArray
-    begins: FloatArray
-    ends: FloatArray
-    free: IntArray
 
 
 class Windows(NamedTuple):
@@ -82,10 +74,9 @@ class Timeline:
     def __init__(self, table: NodeTable, now: float) -> None:
         self._table = table
         self._now = now
-        self._is_built = False
         self._begun: list[tuple[int, float, IntArray]] = []
-        self._new: dict[int, list[tuple[float, IntArray]]] = {}
-        self._steps: _Steps | None = None
+        self._new: list[tuple[int, float, IntArray]] = []
+        self._steps: Steps | None = None
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
         self._promised: dict[int, int] = {}
         self._has_endless_reservation = False
@@ -108,7 +99,7 @@ class Timeline:
         ends_at = self._now + limit_s
         for row in rows:
             vector = self._taken(row, demand)
-            if not self._is_built:
+            if self._steps is None:
                 self._begun.append((row, ends_at, vector))
                 continue
             self._add(row, self._now, ends_at, vector)
@@ -131,10 +122,9 @@ class Timeline:
         return self._table.capacity[row] if demand.shape.exclusive else demand.vector
 
     def _add(self, row: int, begins: float, ends: float, vector: IntArray) -> None:
-        events = self._new.setdefault(row, [])
-        events.append((begins, -vector))
+        self._new.append((row, begins, -vector))
         if ends < math.inf:
-            events.append((ends, vector))
+            self._new.append((row, ends, vector))
 
     def ever_free(self) -> IntArray:
         """The most of each column that any node will have free at any time, int64 (n_types + 1,); now included.
@@ -182,46 +172,34 @@ class Timeline:
 
     def _least_until(self, until: float) -> IntArray:
         """The least free of each reserved node in steps that begin up to an instant; of others any amount."""
-        steps = self._up_to_date()
-        which = np.flatnonzero(self._reserved[steps.rows] & (steps.begins <= until))
-        rows = steps.rows[which]
+        steps, rows = self._up_to_date(), np.flatnonzero(self._reserved)
         least = np.full(self._table.free.shape, _UNKEPT)
-        if len(rows):
-            firsts = np.flatnonzero(np.diff(rows, prepend=-1))
-            least[rows[firsts]] = np.minimum.reduceat(steps.free[:, which], firsts, axis=1).T
+        least[rows] = steps.least(rows, until)
         return least
 
     def _catch_up(self, horizon: _Horizon) -> None:
         """Take in starts on reserved nodes: those that last beyond the horizon take from it, others are summed up."""
+        again = set()
         for row, ends_at, vector in self._log[horizon.n_logged :]:
             if ends_at > horizon.until:
                 horizon.free[row] -= vector
             else:
-                horizon.free[row] = self._least_of(row, horizon.until)
+                again.add(row)
+        if again:
+            rows = np.array(sorted(again))
+            horizon.free[rows] = self._up_to_date().least(rows, horizon.until)
         horizon.n_logged = len(self._log)
 
-    def _least_of(self, row: int, until: float) -> IntArray:
-        begin, end = np.searchsorted(self._rows, [row, row + 1])
-        new = self._new.get(row, [])
-        times = np.concatenate([self._times[begin:end], [at for at, _ in new]])
-        amounts = np.concatenate([self._amounts[:, begin:end].T, *(vector[np.newaxis] for _, vector in new)])
-        amounts[0] = self._free[row]
-        order = np.argsort(times, kind="stable")
-        times, sums = times[order], np.cumsum(amounts[order], axis=0)
-        steps = np.append(times[1:] > times[:-1], [True]) & (times <= until)
-        least: IntArray = sums[steps].min(axis=0)
-        return least
-
-    def _up_to_date(self) -> _Steps:
+    def _up_to_date(self) -> Steps:
         """The steps with everything in them that was started and reserved."""
-        if not self._is_built:
-            self._build()
-        if self._new or self._steps is None:
-            self._insert()
-            self._steps = self._step()
-        return self._steps
+        steps = self._steps = self._steps or self._build()
+        if self._new:
+            rows, times, vectors = zip(*self._new, strict=True)
+            steps.change(np.array(rows), np.array(times), np.array(vectors))
+            self._new = []
+        return steps
 
-    def _build(self) -> None:
+    def _build(self) -> Steps:
         """The first steps: what is free now, what running jobs give back; those over their limit give it back now."""
         table, now = self._table, self._now
         held = table.held
@@ -229,56 +207,10 @@ class Timeline:
         coming = table.up[held.rows] & (held.ends_at < math.inf)
         begun = [event for event in self._begun if event[1] < math.inf]
         vectors = np.array([vector for _, _, vector in begun], dtype=np.int64).reshape(len(begun), table.free.shape[1])
-        first, ends = np.full(len(up), -math.inf), np.maximum(held.ends_at[coming], now)
-        rows = np.concatenate([up, held.rows[coming], np.array([row for row, _, _ in begun], dtype=np.int64)])
-        times = np.concatenate([first, ends, np.array([at for _, at, _ in begun], dtype=np.float64)])
-        amounts = np.concatenate([table.free[up], held.vectors[coming], vectors])
-        order = np.lexsort((times, rows))
-        self._rows, self._times, amounts = rows[order], np.maximum(times[order], now), amounts[order]
-        # a node's first event brings the running sum from what the node before it ends with to what is free of it
-        firsts = np.flatnonzero(np.diff(self._rows, prepend=-1))
-        if len(firsts):
-            amounts[firsts[1:]] -= np.add.reduceat(amounts, firsts, axis=0)[:-1]
-        self._amounts = np.ascontiguousarray(amounts.T)
-        self._free = table.free.copy()
-        self._next_up = dict(zip(up[:-1].tolist(), up[1:].tolist(), strict=True))
-        self._is_built = True
-
-    def _insert(self) -> None:
-        """Put new events behind those of their node and instant that are there."""
-        new = [(row, at, vector) for row in sorted(self._new) for at, vector in sorted(self._new[row], key=_instant)]
-        self._new = {}
-        if not new:
-            return
-        rows, times = np.array([row for row, _, _ in new]), np.array([at for _, at, _ in new])
-        # complex numbers compare by real part, then by imaginary part
-        places = np.searchsorted(self._rows + 1j * self._times, rows + 1j * times, side="right")
-        self._rows = np.insert(self._rows, places, rows)
-        self._times = np.insert(self._times, places, times)
-        vectors = np.array([vector for _, _, vector in new]).T
-        self._amounts = np.stack(
-            [np.insert(own, places, added) for own, added in zip(self._amounts, vectors, strict=True)]
+        ends = np.concatenate([held.ends_at[coming], np.array([at for _, at, _ in begun], dtype=np.float64)])
+        return Steps(
+            len(table.nodes),
+            np.concatenate([up, held.rows[coming], np.array([row for row, _, _ in begun], dtype=np.int64)]),
+            np.concatenate([np.full(len(up), now), np.maximum(ends, now)]),
+            np.concatenate([table.free[up], held.vectors[coming], vectors]),
         )
-        self._pass_on(new)
-
-    def _pass_on(self, new: Sequence[tuple[int, float, IntArray]]) -> None:
-        """What events take of a node for ever is not to be missing from the next one."""
-        lasting: dict[int, IntArray] = {}
-        for row, _, vector in new:
-            lasting[row] = lasting[row] + vector if row in lasting else vector
-        for row, vector in lasting.items():
-            if row in self._next_up and vector.any():
-                self._amounts[:, np.searchsorted(self._rows, self._next_up[row])] -= vector
-
-    def _step(self) -> _Steps:
-        """Sums along each node's events; of several at an instant the last counts."""
-        rows, times = self._rows, self._times
-        free = np.cumsum(self._amounts, axis=1)
-        ends = np.append(times[1:], [math.inf]) if len(times) else times
-        ends[np.flatnonzero(np.diff(rows))] = math.inf
-        keep = np.flatnonzero(ends > times)
-        return _Steps(rows[keep], times[keep], ends[keep], free[:, keep])
-
-
-def _instant(event: tuple[float, IntArray]) -> float:
-    return event[0]

@@ -267,17 +267,18 @@ class Traversal:
         application = leaf.streams[place].application
         if application is not None:
             application.usage.add(given)
-        asked = self._kinds.amounts[kind]
-        for live in _path(leaf):
+        asked = self._kinds.amounts[kind].items()
+        self._refresh_stream(leaf, place)
+        live: _Live | None = leaf
+        while live is not None:
             _add(live.used, given)
             pending = live.pending
-            for resource, value in asked.items():
+            for resource, value in asked:
                 pending[resource] = pending.get(resource, 0) - value
             if live.above is not None:
                 self._weigh(live)
-        self._refresh_stream(leaf, place)
-        for live in _path(leaf):
             self._refresh(live)
+            live = live.above
         self._current = None
 
     def block(self, queue: int, kind: int) -> None:

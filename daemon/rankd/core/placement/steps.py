@@ -1,0 +1,118 @@
+"""What is free of each node from when on, as step functions of time; changed node by node.
+
+The steps of all nodes are columns. A node's stand together, in the order of time; when something about the node
+changes, new ones are put at the end, and the old ones stay behind dead, until there is no room left at the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankd.core.ranking.columns import FloatArray, IntArray
+
+_DEAD = np.iinfo(np.int64).min
+"""Job slots of dead steps."""
+
+
+class Steps:
+    """Columns of steps; a node's first one begins now, and its last one never ends.
+
+    :attr:`rows` int64 (n,), :attr:`begins` and :attr:`ends` float64 (n,), UTC seconds; :attr:`free` int64
+    (n_types + 1, n), of dead steps with less than no slot.
+    """
+
+    def __init__(self, n_nodes: int, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
+        """Of changes: rows (n,), from when on (n,), by how much (n, n_types + 1), a node's first what it has."""
+        self._n = 0
+        self._firsts = np.zeros(n_nodes, dtype=np.int64)
+        self._counts = np.zeros(n_nodes, dtype=np.int64)
+        self._make_room(amounts.shape[1], 2 * len(rows))
+        self._append(rows, times, amounts)
+
+    def _make_room(self, n_columns: int, size: int) -> None:
+        self._rows = np.empty(size, dtype=np.int64)
+        self._begins, self._ends = np.empty(size), np.empty(size)
+        self._free = np.empty((n_columns, size), dtype=np.int64)
+
+    @property
+    def rows(self) -> IntArray:
+        """Whose each step is."""
+        return self._rows[: self._n]
+
+    @property
+    def begins(self) -> FloatArray:
+        """When it begins."""
+        return self._begins[: self._n]
+
+    @property
+    def ends(self) -> FloatArray:
+        """When it ends."""
+        return self._ends[: self._n]
+
+    @property
+    def free(self) -> IntArray:
+        """What is free in it."""
+        return self._free[:, : self._n]
+
+    def change(self, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
+        """So much more is free of these nodes from then on; all of them have steps."""
+        touched = np.unique(rows)
+        old = self._places(touched)
+        before = self._free[:, old].T
+        steps = before.copy()
+        steps[1:] -= before[:-1]
+        firsts = np.cumsum(self._counts[touched]) - self._counts[touched]
+        steps[firsts] = before[firsts]
+        self._free[-1, old] = _DEAD
+        self._append(
+            np.concatenate([self._rows[old], rows]),
+            np.concatenate([self._begins[old], times]),
+            np.concatenate([steps, amounts]),
+        )
+
+    def _places(self, nodes: IntArray) -> IntArray:
+        """Where the steps of these nodes are, node by node."""
+        counts = self._counts[nodes]
+        ends = np.cumsum(counts)
+        places: IntArray = np.repeat(self._firsts[nodes] - ends + counts, counts) + np.arange(counts.sum())
+        return places
+
+    def _append(self, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
+        """Sums along each node's changes; of several at an instant the last counts."""
+        if not len(rows):
+            return
+        order = np.lexsort((times, rows))
+        rows, times, sums = rows[order], times[order], np.cumsum(amounts[order], axis=0)
+        is_last = np.append(rows[1:] != rows[:-1], True)
+        lasts = np.flatnonzero(is_last)
+        before = np.concatenate([np.zeros((1, sums.shape[1]), dtype=np.int64), sums[lasts[:-1]]])
+        sums -= np.repeat(before, np.diff(lasts, prepend=-1), axis=0)
+        kept = np.flatnonzero(is_last | np.append(times[1:] > times[:-1], True))
+        rows, times, is_last = rows[kept], times[kept], is_last[kept]
+        self._put(rows, times, np.where(is_last, np.inf, np.append(times[1:], np.inf)), sums[kept].T)
+
+    def _put(self, rows: IntArray, begins: FloatArray, ends: FloatArray, free: IntArray) -> None:
+        if self._n + len(rows) > len(self._rows):
+            self._drop_dead(len(rows))
+        at, self._n = self._n, self._n + len(rows)
+        self._rows[at : self._n], self._begins[at : self._n], self._ends[at : self._n] = rows, begins, ends
+        self._free[:, at : self._n] = free
+        lasts = np.flatnonzero(ends == np.inf)
+        self._firsts[rows[lasts]] = np.append(0, lasts[:-1] + 1) + at
+        self._counts[rows[lasts]] = np.diff(lasts, prepend=-1)
+
+    def _drop_dead(self, coming: int) -> None:
+        """Move what is alive together, with room for as much again."""
+        alive = np.flatnonzero(self.free[-1] != _DEAD)
+        rows, begins, ends, free = self._rows[alive], self._begins[alive], self._ends[alive], self._free[:, alive]
+        self._make_room(len(free), 2 * (len(alive) + coming))
+        self._n = 0
+        self._put(rows, begins, ends, free)
+
+    def least(self, nodes: IntArray, until: float) -> IntArray:
+        """The least free of these nodes in steps that begin up to an instant, int64 (n, n_types + 1)."""
+        places = self._places(nodes)
+        places = places[self._begins[places] <= until]
+        firsts = np.flatnonzero(np.diff(self._rows[places], prepend=-1))
+        found: IntArray = np.minimum.reduceat(self._free[:, places], firsts, axis=1).T
+        return found
