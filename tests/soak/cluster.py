@@ -18,7 +18,8 @@ NODES = {"n1": 4, "n2": 4, "n3": 2}
 """Cores of each node."""
 
 SERVICES = ("intake", "prioritizer", "scheduler")
-STOP_PATIENCE_S = 20
+STOP_PATIENCE_S = 30
+"""An agent whose broker is away waits 10 s for its reports, 5 s for an acknowledgement, and for its jobs."""
 
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ |+-].*\n)*(?:\S.*)?")
 
