@@ -1,4 +1,7 @@
-"""Submit -> started on an idle system, and where the time goes. 50 jobs, one after the other, each of `true`."""
+"""Submit -> started on an idle system, and with 100,000 pending jobs that fit no node; and where the time goes.
+
+50 jobs, one after the other, each of `true`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import nats
 from measure import machine, report, summary
 
 JOBS = 50
+PENDING = (0, 100_000)
+BATCH = 1_000
 
 
 async def submit_one_by_one(url: str) -> list[tuple[int, float, float]]:
@@ -37,7 +42,7 @@ def phases(database: str, sent: list[tuple[int, float, float]]) -> dict[str, lis
     connection = sqlite3.connect(database)
     steps: dict[str, list[float]] = {
         "answered (durable)": [],
-        "ranked (pass began)": [],
+        "ranked (generation visible)": [],
         "allocated (cycle began)": [],
         "started (process runs)": [],
         "ended": [],
@@ -46,19 +51,49 @@ def phases(database: str, sent: list[tuple[int, float, float]]) -> dict[str, lis
         [(generation, allocated, started, ended)] = connection.execute(
             "SELECT generation, allocated_at, started_at, ended_at FROM allocation WHERE job_id = ?", (job,)
         ).fetchall()
-        [(ranked,)] = connection.execute("SELECT ranked_at FROM generation WHERE number = ?", (generation,)).fetchall()
+        [(ranked,)] = connection.execute("SELECT made_at FROM generation WHERE number = ?", (generation,)).fetchall()
         for step, at in zip(steps, (answered, ranked, allocated, started, ended), strict=True):
             steps[step].append((at - begun) * 1000)
     return steps
 
 
+async def fill(url: str, count: int) -> None:
+    """So many jobs of 100 shapes that wait for ever, for a label that no node has."""
+    client = await nats.connect(url)
+    for start in range(0, count, BATCH):
+        jobs = [
+            {"command": ["true"], "constraints": "never", "resources": {"vcore": 1, "memory": f"{number % 100 + 1}Mi"}}
+            for number in range(start, min(start + BATCH, count))
+        ]
+        body = json.dumps({"jobs": jobs}).encode()
+        await client.request(f"rankd.v1.user.user{start // BATCH % 20}.job.submit", body, timeout=60)
+    await client.close()
+
+
+def until_ranked(database: str, count: int) -> None:
+    """Wait until a full pass has seen them all."""
+    while True:
+        with sqlite3.connect(database) as connection:
+            found = connection.execute("SELECT max(jobs) FROM generation WHERE kind = 'full'").fetchone()[0]
+        if (found or 0) >= count:
+            return
+        time.sleep(0.5)
+
+
 def main() -> None:
-    with machine("--name", "bench") as up:
-        steps = phases(up["db"], asyncio.run(submit_one_by_one(up["nats"])))
-    rows = [{"step, ms since sent": step} | summary(values) for step, values in steps.items()]
+    """Measure and report."""
+    rows = []
+    for pending in PENDING:
+        with machine("--name", "bench") as up:
+            asyncio.run(fill(up["nats"], pending))
+            until_ranked(up["db"], pending)
+            steps = phases(up["db"], asyncio.run(submit_one_by_one(up["nats"])))
+            rows += [
+                {"pending": pending, "step, ms since sent": step} | summary(values) for step, values in steps.items()
+            ]
     conditions = (
         f"{JOBS} jobs of `true` one after the other; every service, nats-server (sync always) and the real agent"
-        " on this machine; durable commits; nothing else submitted"
+        " on the same cores; durable commits"
     )
     report("submit_to_start", conditions, rows)
 
