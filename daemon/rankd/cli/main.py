@@ -61,6 +61,7 @@ COMMANDS: dict[str, Command] = {
     "config": Command("What if", "config_command", "check a configuration"),
     "import": Command("What if", "import_command", "make a configuration of what Slurm's commands print"),
     "node": Command("Administer", "node_command", "drain nodes, and let them take jobs again"),
+    "diag": Command("Administer", "diag", "how the services are doing: cycles, passes, durations (sdiag)"),
     "intake": Command("Services", "service", "takes requests and answers them"),
     "prioritizer": Command("Services", "service", "ranks the pending jobs"),
     "scheduler": Command("Services", "service", "starts jobs in the ranking's order"),

@@ -30,6 +30,7 @@ from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.core.model.node import Node, NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
+from rankd.services.diag_verb import diag_verb
 from rankd.services.enqueued import EnqueuedSubmissions
 from rankd.services.input_follower import InputFollower
 from rankd.services.looking import looking_verbs
@@ -142,7 +143,15 @@ class Intake:
         classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
         letters = DeadLetterVerbs(self.database, self.group, self.take).verbs()
         own: list[Verb | IdempotentVerb] = [IdempotentVerb("job.submit", self.submit), Verb("job.update", self.update)]
-        return [*own, *actions, *looking_verbs(self.database), *classes, *letters, *node_verbs(self.group)]
+        return [
+            *own,
+            *actions,
+            *looking_verbs(self.database),
+            diag_verb(self.database, self.bus),
+            *classes,
+            *letters,
+            *node_verbs(self.group),
+        ]
 
     async def _after_commit(self) -> None:
         self.relay.wake.set()

@@ -20,6 +20,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
@@ -40,6 +41,7 @@ from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes
 from rankd.services.ranking_source import RankingSource
 from rankd.services.runtime import Wake, probe, run_until, unless
+from rankd.services.statistic import PrioritizerStatistic
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
@@ -90,6 +92,7 @@ async def _start(options: PrioritizerOptions, configuration: Configuration, stac
     await prioritizer.adapters.start()
     await prioritizer.wake.listen(bus, WAKE)
     await answer_health(bus, ROLE, prioritizer.healthy)
+    await answer_diag(bus, ROLE, prioritizer.statistic.shown)
     return prioritizer
 
 
@@ -127,6 +130,7 @@ class Prioritizer:
         """A full pass is due before its time."""
         self._last_good: dict[str, FactorValues] = {}
         self._queue_priorities = QueuePriorities()
+        self.statistic = PrioritizerStatistic()
         self.adapters = AdapterReader(configuration, database, bus, ROLE, self._use_inputs)
 
     async def healthy(self) -> str:
@@ -300,6 +304,7 @@ class Prioritizer:
         return Settlement(associations=rows, allocations=allocations)
 
     async def _announce(self, header: Header) -> None:
+        self.statistic.made(header)
         at = header.ranked_at if header.kind == "full" else header.made_at
         event = RankingEvent(
             generation=header.number, kind=header.kind, at=at, new_jobs=header.new_jobs, jobs=header.jobs

@@ -19,6 +19,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
@@ -29,6 +30,7 @@ from rankd.core.placement.problem import CycleOutcome, PartitionProblem, WaitRea
 from rankd.services.input_follower import InputFollower
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
+from rankd.services.statistic import SchedulerStatistic
 from rankd.store.adapter import InForce
 from rankd.store.allocation import (
     NewAllocation,
@@ -44,6 +46,7 @@ from rankd.store.allocation import (
 )
 from rankd.store.catalog import read_catalog, sync_catalog
 from rankd.store.database import Database, sqlite_path
+from rankd.wire.diag import SchedulerDiag
 from rankd.wire.message import SchedulerEvent
 from rankd.wire.subject import EVENT_RANKING, EVENT_SCHEDULER, WAKE, node_subject
 
@@ -81,6 +84,7 @@ async def _start(options: SchedulerOptions, configuration: Configuration, stack:
     scheduler = Scheduler(configuration, SchedulingSource(configuration, catalog), database, bus)
     await scheduler.wake.listen(bus, WAKE, EVENT_RANKING)
     await answer_health(bus, ROLE, lambda: probe(database, bus))
+    await answer_diag(bus, ROLE, lambda: scheduler.diag(time.time()))
     return scheduler
 
 
@@ -97,6 +101,7 @@ class Scheduler:
         self._last: _Decision | None = None
         self._next_start_at = math.inf
         self._said_stale = False
+        self.statistic = SchedulerStatistic()
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self._policies = {
             partition.nodesort.type: load_node_sort(partition.nodesort.type) for partition in configuration.partitions
@@ -119,15 +124,28 @@ class Scheduler:
         if now >= self._next_start_at:
             self._source.triggers.add(RESERVED)
             self._next_start_at = math.inf
+        clock, durations = time.perf_counter(), self.statistic.durations
         if not self._source.is_loaded:
             await self._database.read_in_thread(self._source.load)
         await self._database.read(lambda connection: self._source.refresh(connection, now))
+        durations.add("read", time.perf_counter() - clock)
         await self._say_if_stale(now)
         self._to_publish.set()
         if not self._source.triggers:
             return False
+        self.statistic.cycle(self._source.triggers, now)
         self._source.triggers = set()
-        return await self._commit(await asyncio.to_thread(self._decide, now), now)
+        clock = time.perf_counter()
+        decision = await asyncio.to_thread(self._decide, now)
+        decided = time.perf_counter()
+        durations.add("place", decided - clock)
+        has_started = await self._commit(decision, now)
+        durations.add("commit", time.perf_counter() - decided)
+        return has_started
+
+    def diag(self, now: float) -> SchedulerDiag:
+        """How it is doing."""
+        return self.statistic.shown(self._source.order.generation, self._source.staleness, now)
 
     async def _say_if_stale(self, now: float) -> None:
         """Once when generations stay away, once when they come again."""
@@ -135,6 +153,7 @@ class Scheduler:
         if is_stale == self._said_stale:
             return
         self._said_stale = is_stale
+        self.statistic.stale += is_stale
         if is_stale:
             log.warning("no generation came after %d; going on with it, newer jobs behind it", generation)
         else:
@@ -155,6 +174,11 @@ class Scheduler:
             for reason in outcome.reasons
             for row in self._reason_rows(problem, reason)
         ]
+        self.statistic.decided(
+            looked_at=sum(outcome.looked_at for outcome in outcomes),
+            backfilled=sum(outcome.backfilled for outcome in outcomes),
+            reserved=sum(len(outcome.reservations) for outcome in outcomes),
+        )
         return _Decision(
             allocations=self._allocations(outcomes),
             reasons=frozenset({(row.queue, *row_key(row)): row for row in rows}.values()),
@@ -202,6 +226,7 @@ class Scheduler:
             return commit_allocations(connection, new, cycle, now)
 
         started = await self._database.write(commit, role=ROLE)
+        self.statistic.started(started)
         self._last = decision
         if started < len(new):
             self._source.triggers.add("retry")  # somebody else may have the room that a held job left

@@ -129,6 +129,11 @@ def health_subject(service: str) -> str:
     return f"{PREFIX}.internal.health.{service}"
 
 
+def diag_subject(service: str) -> str:
+    """Where a service says how it is doing."""
+    return f"{PREFIX}.internal.diag.{service}"
+
+
 def inbox_allowed(reply: str) -> bool:
     """Whether a reply subject is an inbox; anything else is a request to speak with the daemon's rights.
 

@@ -97,6 +97,8 @@ class _Cycle:
         self.cases: dict[tuple[int, int], _Case] = {}
         self.finders: dict[tuple[int, float | None], Finder] = {}
         self.index: NodeIndex | None = None
+        self.looked_at = 0
+        self.backfilled = 0
         self.placements: list[Placement] = []
         self.reservations: list[Reservation] = []
         self.reasons: dict[tuple[int, int], WaitReason] = {}
@@ -111,6 +113,7 @@ class _Cycle:
         # what no node will ever have room for gets no reservation either
         self._pass(self.timeline.ever_free() if self._may_reserve() else self.largest)
         while (turn := self.walk.next()) is not None:
+            self.looked_at += 1
             case = self._case(turn)
             blocked = self._look(turn, case)
             if blocked is not None:
@@ -120,6 +123,8 @@ class _Cycle:
             reservations=tuple(self.reservations),
             reasons=(*self.reasons.values(), *self._reasons_of_passed()),
             by_job=self.by_job,
+            looked_at=self.looked_at,
+            backfilled=self.backfilled,
         )
 
     def _pass(self, most: IntArray) -> None:
@@ -273,6 +278,7 @@ class _Cycle:
         given = self.table.amounts(rows, case.shape)
         charge(case.accounts, given, case.application)
         self.walk.started(turn.kind, given)
+        self.backfilled += bool(self.reservations)
         self.placements.append(Placement(turn.job, self.table.names(rows)))
 
     def _over_whole(self, case: _Case) -> Reason | None:

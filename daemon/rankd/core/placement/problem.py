@@ -122,9 +122,14 @@ class WaitReason(msgspec.Struct, frozen=True):
 
 
 class CycleOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Allocations and reservations in the order decided; reasons per queue and kind, or by job (``each``)."""
+    """Allocations and reservations in the order decided; reasons per queue and kind, or by job (``each``).
+
+    ``looked_at``: how many jobs were looked at one by one; ``backfilled``: how many started behind a reservation.
+    """
 
     placements: tuple[Placement, ...]
     reservations: tuple[Reservation, ...]
     reasons: tuple[WaitReason, ...]
     by_job: Mapping[int, WaitReason]
+    looked_at: int
+    backfilled: int

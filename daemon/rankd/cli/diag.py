@@ -1,0 +1,108 @@
+"""``rankd diag``: how the services are doing, in the manner of sdiag."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.session import asker, with_bus
+from rankd.cli.table import Column, print_json, print_table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from rankd.cli.option import Subparsers
+    from rankd.wire.diag import Diag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
+
+Line = tuple[str, object]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``diag``."""
+    text = "How the services are doing since they started: cycles, passes, durations, what fails."
+    parser = add_command(subparsers, "diag", run, text)
+    parser.add_argument("--json", action="store_true", help="all of it, as the bus has it")
+    add_place(parser)
+    add_asker(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask the intake, print its answer."""
+    from rankd.cli.place import find
+    from rankd.wire.diag import Diag
+
+    subject = asker(arguments).subject("diag.show")
+    found = with_bus(find(arguments), lambda bus: bus.request(subject, b"{}", Diag))
+    if arguments.json:
+        print_json(found)
+        return 0
+    for line in lines(found):
+        print(line)
+    for title, service in (("Scheduler", found.scheduler), ("Prioritizer", found.prioritizer)):
+        if service is not None and service.durations:
+            print(f"\n{title}: milliseconds of the last ones")
+            _print_durations(service.durations)
+    return 0
+
+
+def lines(found: Diag) -> Iterator[str]:
+    """Everything but durations."""
+    parts = (
+        ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
+        ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
+        ("Relay", _relay(found.relay)),
+        ("Adapters", ((row["name"], _adapter(row)) for row in found.adapters)),
+    )
+    for title, listed in parts:
+        if listed is None:
+            yield f"{title}: no answer"
+            continue
+        own = list(listed)
+        if own:
+            yield f"{title}:"
+            yield from (f"  {name:<18} {value}" for name, value in own)
+
+
+def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
+    stale = ", STALE: no other comes; newer jobs go behind it as submitted" if of.is_stale else ""
+    yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+    yield "generation", f"{of.generation}, {of.generation_age_s:.1f} s old{stale}"
+    yield "times stale", of.stale
+    yield "cycles", f"{of.cycles}, the last {_when(of.last_cycle_at)}"
+    yield "triggers", ", ".join(f"{kind} {n}" for kind, n in sorted(of.triggers.items())) or "none"
+    yield "jobs started", f"{of.started}, of these {of.backfilled} backfilled"
+    yield "reservations", of.reserved
+    yield "jobs looked at", f"{of.looked_at} in the last cycle, at most {of.deepest}"
+
+
+def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
+    yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+    yield "generation", f"{of.generation}, {of.jobs} jobs ranked"
+    yield "full passes", f"{of.passes}, the last {_when(of.last_pass_at)}"
+    yield "delta generations", of.deltas
+    for factor, message in sorted(of.failing.items()):
+        yield f"factor {factor}", f"fails: {message}"
+
+
+def _relay(of: RelayDiag) -> Iterator[Line]:
+    yield "events waiting", f"{of.events}, the first for {of.lag_s:.1f} s" if of.events else 0
+
+
+def _adapter(row: Mapping[str, object]) -> str:
+    failed = f": {row['message']}" if row["message"] else ""
+    return f"{row['input']} by {row['plugin']}, {row['state']}, {row['rows']} rows{failed}"
+
+
+def _print_durations(durations: Mapping[str, Spread]) -> None:
+    columns = [Column("PHASE"), *(Column(name, numeric=True) for name in ("N", "MEDIAN", "P90", "P99", "WORST"))]
+    cells = [
+        [phase, str(of.n), *(f"{seconds * 1000:.2f}" for seconds in (of.median, of.p90, of.p99, of.worst))]
+        for phase, of in sorted(durations.items())
+    ]
+    print_table(columns, cells)
+
+
+def _when(at: float | None) -> str:
+    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

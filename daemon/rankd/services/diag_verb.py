@@ -1,0 +1,45 @@
+"""``diag.show``: what the services say of themselves, and what the records say of the relay and of adapters."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from sqlalchemy import Connection
+
+from rankd.bus.connection import Bus
+from rankd.bus.diag import ask_diag
+from rankd.bus.endpoint import Reply, Verb
+from rankd.core.admission.admit import Submitter
+from rankd.services.relay import MARK
+from rankd.store.database import Database
+from rankd.wire.diag import Diag, PrioritizerDiag, RelayDiag, SchedulerDiag
+
+_WAITING = """
+SELECT count(*), min(e.at) FROM job_events e
+WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)"""
+
+_ADAPTERS = "SELECT name, input, plugin, state, rows, read_at, tried_at, failures, message FROM adapter ORDER BY name"
+
+
+def diag_verb(database: Database, bus: Bus) -> Verb:
+    """The verb; a service that is away is left out after two seconds."""
+
+    async def show(_asker: Submitter, _payload: bytes) -> Reply:
+        scheduler, prioritizer = await asyncio.gather(
+            ask_diag(bus, "scheduler", SchedulerDiag), ask_diag(bus, "prioritizer", PrioritizerDiag)
+        )
+        now = time.time()
+        relay, adapters = await database.read(lambda connection: (_relay(connection, now), _adapters(connection)))
+        return Diag(at=now, scheduler=scheduler, prioritizer=prioritizer, relay=relay, adapters=adapters)
+
+    return Verb("diag.show", show)
+
+
+def _relay(connection: Connection, now: float) -> RelayDiag:
+    events, first = connection.exec_driver_sql(_WAITING, (MARK,)).one()
+    return RelayDiag(events=events, lag_s=0.0 if first is None else max(now - first, 0.0))
+
+
+def _adapters(connection: Connection) -> list[dict[str, object]]:
+    return [dict(row) for row in connection.exec_driver_sql(_ADAPTERS).mappings()]
