@@ -58,14 +58,15 @@ class Kept(NamedTuple):
 
 
 class _Horizon:
-    """The least free of each reserved node up to an instant; brought up to date with the log of starts."""
+    """The least free of each reserved node up to an instant; brought up to date with what was started and reserved."""
 
-    __slots__ = ("free", "n_logged", "until")
+    __slots__ = ("free", "n_logged", "until", "version")
 
-    def __init__(self, until: float, free: IntArray, n_logged: int) -> None:
+    def __init__(self, until: float, free: IntArray, n_logged: int, version: int) -> None:
         self.until = until
         self.free = free
         self.n_logged = n_logged
+        self.version = version
 
 
 class Timeline:
@@ -80,7 +81,7 @@ class Timeline:
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
         self._promised: dict[int, int] = {}
         self._has_endless_reservation = False
-        self._version = 0
+        self._made: list[tuple[float, IntArray]] = []
         self._starts_at: list[float] = []
         self._horizons: dict[float, _Horizon] = {}
         self._log: list[tuple[int, float, IntArray]] = []
@@ -88,7 +89,7 @@ class Timeline:
     @property
     def version(self) -> int:
         """How many reservations there are."""
-        return self._version
+        return len(self._made)
 
     def promised_to(self, row: int) -> int | None:
         """The job that a node was reserved for last."""
@@ -113,10 +114,8 @@ class Timeline:
             self._reserved[row] = True
             self._promised[row] = job
         self._has_endless_reservation |= limit_s == math.inf
-        self._version += 1
+        self._made.append((at, np.array(rows)))
         self._starts_at = sorted({*self._starts_at, at})
-        # what is least until an instant before this one is not changed by it
-        self._horizons = {until: horizon for until, horizon in self._horizons.items() if until < at}
 
     def _taken(self, row: int, demand: Demand) -> IntArray:
         return self._table.capacity[row] if demand.shape.exclusive else demand.vector
@@ -165,8 +164,8 @@ class Timeline:
         until = self._starts_at[n_begun - 1]
         horizon = self._horizons.get(until)
         if horizon is None:
-            horizon = self._horizons[until] = _Horizon(until, self._least_until(until), len(self._log))
-        elif horizon.n_logged < len(self._log):
+            horizon = self._horizons[until] = _Horizon(until, self._least_until(until), len(self._log), self.version)
+        elif horizon.n_logged < len(self._log) or horizon.version < self.version:
             self._catch_up(horizon)
         return Kept(horizon.free)
 
@@ -178,17 +177,21 @@ class Timeline:
         return least
 
     def _catch_up(self, horizon: _Horizon) -> None:
-        """Take in starts on reserved nodes: those that last beyond the horizon take from it, others are summed up."""
+        """Take in what was reserved up to the horizon, and starts on reserved nodes.
+
+        Those that last beyond the horizon take from it; other nodes are looked at again.
+        """
         again = set()
         for row, ends_at, vector in self._log[horizon.n_logged :]:
             if ends_at > horizon.until:
                 horizon.free[row] -= vector
             else:
                 again.add(row)
-        if again:
-            rows = np.array(sorted(again))
+        reserved = [rows for at, rows in self._made[horizon.version :] if at <= horizon.until]
+        if again or reserved:
+            rows = np.unique(np.concatenate([np.array(list(again), dtype=np.int64), *reserved]))
             horizon.free[rows] = self._up_to_date().least(rows, horizon.until)
-        horizon.n_logged = len(self._log)
+        horizon.n_logged, horizon.version = len(self._log), self.version
 
     def _up_to_date(self) -> Steps:
         """The steps with everything in them that was started and reserved."""
