@@ -90,7 +90,11 @@ class Factor(Protocol):
         """Keep what is needed of the settings; raise ConfigurationError for what can't work."""
 
     def values(self, context: FactorContext) -> FloatArray:
-        """The values, float64, of shape (n_jobs,) or (n_groups,) as ``per`` says. Pure."""
+        """The values, float64, of shape (n_jobs,) or (n_groups,) as ``per`` says. Pure.
+
+        A delta generation asks for the jobs that have come since, alone: a job's value must not depend on who else
+        waits.
+        """
 
     def sql(self) -> str | None:
         """For ``Per.JOB``: the formula over the names of :data:`SQL_NAMES` and own parameters; else None."""
