@@ -67,7 +67,9 @@ async def event_lag(database: Path) -> float:
     begin = time.perf_counter()
     while True:
         with sqlite3.connect(database) as connection:
-            mark = connection.execute("SELECT max(event_id) FROM relay_marks").fetchone()[0] or 0
+            mark = (
+                connection.execute("SELECT max(event_id) FROM relay_marks WHERE name = 'job_events'").fetchone()[0] or 0
+            )
         if mark >= newest:
             return time.perf_counter() - begin
         await asyncio.sleep(0.01)

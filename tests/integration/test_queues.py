@@ -184,7 +184,7 @@ async def test_a_made_queue_goes_with_its_last_job_at_the_next_start_and_comes_b
     async with a_cluster(tmp_path, broker.url, builder.configuration(root=ROOT)) as cluster:
         [own] = await cluster.submit(first_use(ROOT))
         for live in (1, 0):
-            await cluster.database.write(forget_idle_queues)
+            await cluster.database.write(lambda c: forget_idle_queues(c, NOW))
             await cluster.database.write(lambda c: sync_catalog(c, cluster.configuration, NOW))
             assert cluster.rows("SELECT count(*) FROM queue_priority WHERE path = 'root.t.x'") == [(live,)]
             await cluster.act(job_action.cancel, own)

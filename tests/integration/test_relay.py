@@ -12,6 +12,7 @@ from integration.stage import NOW, PATIENCE_S, ROOT, a_cluster
 from rankd.core.errors import RoleLost
 from rankd.services.relay import BATCH, PER_MESSAGE, Relay
 from rankd.store import job_action
+from rankd.store.catalog import sync_catalog
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +29,16 @@ async def relay_all(relay: Relay) -> None:
         pass
 
 
-async def published(cluster) -> list[tuple[str, list[dict]]]:
-    """What is in the stream: (subject, transitions), in order."""
+async def published(cluster, *, queues: bool = False) -> list[tuple[str, list[dict]]]:
+    """What is in the stream: (subject, transitions), in order; ``queues``: of queues, else of anything else."""
     stream = cluster.bus.jetstream
     last = (await stream.stream_info("RANKD_EVENTS")).state.last_seq
     stored = [await stream.get_msg("RANKD_EVENTS", number) for number in range(1, last + 1)]
-    return [(message.subject, json.loads(message.data)["events"]) for message in stored]
+    return [
+        (message.subject, json.loads(message.data)["events"])
+        for message in stored
+        if (".event.queue." in message.subject) is queues
+    ]
 
 
 def heard(messages) -> list[tuple[int, int, str]]:
@@ -64,6 +69,27 @@ async def test_a_user_gets_one_message_with_his_own_transitions_in_order(broker,
         assert bob[1] == [
             {"id": 2, "job": 2, "event": "submit", "state": "pending", "at": NOW, "actor": "bob", "cause": None}
         ]
+
+
+async def test_what_happens_to_queues_is_published(broker, tmp_path):
+    async with a_stage(broker, tmp_path) as cluster:
+        before = builder.parent("root", builder.leaf("root.a"), builder.leaf("root.b"))
+        after = builder.parent("root", builder.leaf("root.a", max={"vcore": 1000}))
+        relay = Relay(cluster.database, cluster.bus, "intake")
+        for at, root in ((NOW + 1, before), (NOW + 2, after), (NOW + 3, after)):
+            configuration = builder.configuration(root=root)
+            await cluster.database.write(lambda c, at=at, conf=configuration: sync_catalog(c, conf, at))
+        await relay_all(relay)
+        events = [event for _, events in await published(cluster, queues=True) for event in events]
+        told = sorted((event["at"] - NOW, event["queue"], event["event"]) for event in events if event["at"] > NOW)
+        assert told == [
+            (1, "root.a", "made"),
+            (1, "root.b", "made"),
+            (1, "root.default", "removed"),
+            (2, "root.a", "changed"),
+            (2, "root.b", "removed"),
+        ]
+        assert {subject for subject, _ in await published(cluster, queues=True)} >= {"rankd.v1.event.queue.root%2Ea"}
 
 
 async def test_more_events_than_fit_in_one_look_are_all_published_in_order(broker, tmp_path):
@@ -122,7 +148,8 @@ async def test_nothing_is_missing_after_an_outage_of_the_broker_and_a_restart(br
 
 
 def behind(connection) -> bool:
-    query = "SELECT (SELECT max(id) FROM job_events) > coalesce((SELECT event_id FROM relay_marks), 0)"
+    mark = "SELECT event_id FROM relay_marks WHERE name = 'job_events'"
+    query = f"SELECT (SELECT max(id) FROM job_events) > coalesce(({mark}), 0)"
     return bool(connection.exec_driver_sql(query).scalar_one())
 
 

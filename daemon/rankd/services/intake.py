@@ -89,7 +89,7 @@ async def _start(options: IntakeOptions, configuration: Configuration, stack: As
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
     bus = await stack.enter_async_context(Bus(options.nats, ROLE))
     await database.take_role(ROLE, time.time())
-    await database.write(forget_idle_queues, role=ROLE)
+    await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
     catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
     await ensure_streams(bus)
     intake = Intake(configuration, catalog, database, bus)

@@ -1,4 +1,4 @@
-"""The relay: publishes events of jobs and nodes from the records, after their commit, in order.
+"""The relay: publishes events of jobs, nodes and queues from the records, after their commit, in order.
 
 The records are the outbox; a watermark says how far they are published. A crash in between publishes some
 again under the same message id, which the stream stores once.
@@ -17,13 +17,14 @@ from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
 from rankd.store.database import Database
 from rankd.store.dead_letter import mark_published, unpublished
-from rankd.wire.message import DeadLetter, JobEvents, NodeChange, NodeEvents, Transition
-from rankd.wire.subject import WAKE, dead_letter_subject, job_event, node_event
+from rankd.wire.message import DeadLetter, JobEvents, NodeChange, NodeEvents, QueueChange, QueueEvents, Transition
+from rankd.wire.subject import WAKE, dead_letter_subject, job_event, node_event, queue_event
 
 log = logging.getLogger("rankd.relay")
 
 MARK = "job_events"
 NODE_MARK = "node_events"
+QUEUE_MARK = "queue_events"
 BATCH = 2_000
 LETTERS = 100
 PER_MESSAGE = 500
@@ -39,6 +40,9 @@ _NODE_EVENTS = """
 SELECT id, node, event, at, actor, reason FROM node_events
 WHERE id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY id LIMIT ?"""
 
+_QUEUE_EVENTS = """
+SELECT id, partition, path, event, at, actor FROM queue_events
+WHERE id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY id LIMIT ?"""
 
 Rows = Sequence[Any]
 
@@ -48,6 +52,7 @@ class _New(NamedTuple):
 
     letters: Sequence[DeadLetter]
     node_events: Rows
+    queue_events: Rows
     job_events: Rows
 
 
@@ -56,6 +61,7 @@ def _read_new(connection: Connection) -> _New:
     return _New(
         letters=unpublished(connection, LETTERS),
         node_events=connection.exec_driver_sql(_NODE_EVENTS, (NODE_MARK, BATCH)).all(),
+        queue_events=connection.exec_driver_sql(_QUEUE_EVENTS, (QUEUE_MARK, BATCH)).all(),
         job_events=connection.exec_driver_sql(_EVENTS, (MARK, BATCH)).all(),
     )
 
@@ -81,7 +87,8 @@ class Relay:
         new = await self._database.read(_read_new)
         letters = bool(new.letters) and await self._publish_letters(new.letters)
         nodes = bool(new.node_events) and await self._publish_node_events(new.node_events)
-        return (bool(new.job_events) and await self._publish_events(new.job_events)) or letters or nodes
+        queues = bool(new.queue_events) and await self._publish_queue_events(new.queue_events)
+        return (bool(new.job_events) and await self._publish_events(new.job_events)) or letters or nodes or queues
 
     async def _publish_letters(self, letters: Sequence[DeadLetter]) -> bool:
         """To the user's events, and to the stream of dead letters."""
@@ -128,6 +135,22 @@ class Relay:
             await self._database.write(lambda connection: _mark(connection, NODE_MARK, last), role=self._role)
         except Unavailable as error:
             log.info("events of nodes wait: %s", error)
+            return False
+        return True
+
+    async def _publish_queue_events(self, rows: Rows) -> bool:
+        by_queue: dict[str, list[QueueChange]] = {}
+        for id_, partition, path, event, at, actor in rows:
+            change = QueueChange(id=id_, partition=partition, queue=path, event=event, at=at, actor=actor)
+            by_queue.setdefault(path, []).append(change)
+        try:
+            for path, changes in by_queue.items():
+                message_id = f"queue-events-{changes[0].id}-{changes[-1].id}"
+                await self._bus.publish_durably(queue_event(path), QueueEvents(events=changes), message_id)
+            last = int(rows[-1][0])
+            await self._database.write(lambda connection: _mark(connection, QUEUE_MARK, last), role=self._role)
+        except Unavailable as error:
+            log.info("events of queues wait: %s", error)
             return False
         return True
 

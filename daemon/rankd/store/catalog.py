@@ -22,6 +22,7 @@ from rankd.core.model.queue import Partition, Queue, walk_queues, with_made
 from rankd.core.model.setting import Qos
 from rankd.store.adapter import in_force
 from rankd.store.priority_class import read_classes, sync_classes
+from rankd.store.queue_event import note_changes, snapshot
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,9 @@ def sync_catalog(connection: Connection, configuration: Configuration, now: floa
 
 def sync_names(connection: Connection, configuration: Configuration, now: float) -> Catalog:
     """The same of a configuration that the inputs have been laid over already."""
+    before = snapshot(connection)
     _sync_queues(connection, configuration)
+    note_changes(connection, before, now)
     _sync_qos(connection, configuration.settings.qos)
     _sync_associations(connection, configuration.associations, now)
     sync_classes(connection, configuration.classes)
@@ -172,14 +175,16 @@ def store_queues(connection: Connection, queues: Sequence[tuple[str, Queue, bool
     )
 
 
-def forget_idle_queues(connection: Connection) -> None:
+def forget_idle_queues(connection: Connection, now: float) -> None:
     """Queues made on first use are gone once no job waits or runs in them; the next use makes them again."""
     if not connection.exec_driver_sql("SELECT 1 FROM queues WHERE dynamic AND configured LIMIT 1").first():
         return
+    before = snapshot(connection)
     connection.exec_driver_sql(
         "UPDATE queues SET configured = 0, dynamic = 0 WHERE dynamic AND is_leaf AND id NOT IN"
         " (SELECT queue_id FROM jobs WHERE state IN ('pending', 'allocated', 'running'))"
     )
+    note_changes(connection, before, now)
 
 
 def _sync_qos(connection: Connection, all_qos: list[Qos]) -> None:

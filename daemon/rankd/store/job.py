@@ -186,7 +186,7 @@ def _row(
 ) -> tuple[Value, ...]:
     accepted, request = entry.accepted, entry.accepted.request
     shape, resources = _shape_columns(accepted, seen.shapes)
-    queue = queue_of(connection, accepted, catalog)
+    queue = queue_of(connection, accepted, catalog, entry.at)
     application = (queue, request.application)
     if application not in seen.applications:
         seen.applications[application] = application_of(connection, *application, entry.at)

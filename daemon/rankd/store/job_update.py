@@ -130,7 +130,7 @@ def _columns(connection: Connection, accepted: AcceptedJob, catalog: Catalog, no
     request = accepted.request
     encoded = encode(request)
     check_size(len(encoded))
-    queue = queue_of(connection, accepted, catalog)
+    queue = queue_of(connection, accepted, catalog, now)
     columns: dict[str, Value] = {
         "association_id": association_of(connection, accepted, catalog, now),
         "queue_id": queue,

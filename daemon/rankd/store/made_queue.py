@@ -11,12 +11,13 @@ from rankd.core.errors import Refused
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.queue import Partition
 from rankd.store.catalog import Catalog, live_partitions, made_leaves, store_queues
+from rankd.store.queue_event import note_made
 
 MAX_MADE = 10_000
 """So many queues are made on first use and not more: each costs every service some time in every pass."""
 
 
-def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog) -> int:
+def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
     """The id of the job's queue, which is made if the job is the first to go there.
 
     Raises:
@@ -24,11 +25,11 @@ def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog) ->
             ``too_many_queues``.
     """
     if accepted.made:
-        _make_queues(connection, accepted, catalog)
+        _make_queues(connection, accepted, catalog, now)
     return catalog.queues[accepted.partition, accepted.queue.lower()]
 
 
-def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog) -> None:
+def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> None:
     """Those of the job's path that are not there; another job may have made some since the job was admitted."""
     keys = [(accepted.partition, queue.path.lower()) for queue in accepted.made]
     new = [
@@ -46,6 +47,7 @@ def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog
     if again:  # as this job writes it
         connection.exec_driver_sql("UPDATE queues SET path = ? WHERE id = ?", again)
     store_queues(connection, [(accepted.partition, queue, True) for _, queue in new])
+    note_made(connection, accepted.partition, [queue.path for _, queue in new], accepted.user, now)
     query = "SELECT path, id FROM queues WHERE partition = ? AND path IN (SELECT value FROM json_each(?))"
     paths = json.dumps([queue.path for _, queue in new])
     for path, id_ in connection.exec_driver_sql(query, (accepted.partition, paths)):

@@ -446,6 +446,18 @@ relay_marks = Table(
     Column("event_id", Integer, nullable=False),
 )
 
+queue_events = Table(
+    "queue_events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("partition", Text, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("event", Text, nullable=False, comment="made, changed, removed"),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
 dead_letters = Table(
     "dead_letters",
     metadata,

@@ -329,6 +329,23 @@ class NodeEvents(msgspec.Struct, frozen=True, kw_only=True):
     events: list[NodeChange]
 
 
+class QueueChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one queue, as published: ``made``, ``changed``, ``removed``."""
+
+    id: int
+    partition: str
+    queue: str
+    event: str
+    at: float
+    actor: str
+
+
+class QueueEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one queue in one publication, oldest first."""
+
+    events: list[QueueChange]
+
+
 class AdapterEvent(_Internal, frozen=True, kw_only=True):
     """What happened to an input from outside: ``changed``, ``failed`` or ``recovered``; ``rows`` are in force."""
 

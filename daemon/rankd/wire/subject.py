@@ -85,6 +85,11 @@ def node_event(node: str) -> str:
     return f"{PREFIX}.event.node.{encode_name(node)}"
 
 
+def queue_event(path: str) -> str:
+    """Where what happens to a queue is published."""
+    return f"{PREFIX}.event.queue.{encode_name(path)}"
+
+
 def enqueue_subject(user: str) -> str:
     """Where a user publishes what is to be submitted as soon as somebody can take it."""
     return f"{PREFIX}.enqueue.{encode_name(user)}"
