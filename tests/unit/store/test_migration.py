@@ -12,8 +12,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from rankd.store.database import Database
+from rankd.store.generation_table import metadata
 from rankd.store.migration import shipped, upgrade
-from rankd.store.table import metadata
 from rankd.store.view import fixed_views
 
 

@@ -79,24 +79,11 @@ def admit(
         check_access(queue, user, groups)
     check_queue_maximum(request, resources, queue)
     parse_constraints(request.constraints)
-    resolved = resolved or resolve(
-        tables.classes,
-        request.priority_class,
-        request.priority,
-        request.preemption_policy,
-        submitter.privileged,
-    )
+    named = (request.priority_class, request.priority, request.preemption_policy)
+    resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
     least = request.nodes if request.min_nodes is None else request.min_nodes
     if tables.nodes is not None and is_new:
-        shape = Shape(
-            partition=queue.partition,
-            nodes=request.nodes,
-            min_nodes=least,
-            resources=resources,
-            constraints=request.constraints,
-            exclusive=request.exclusive,
-        )
-        check_fit(shape, tables.nodes)
+        check_fit(_shape(request, queue.partition, least, resources), tables.nodes)
     return AcceptedJob(
         user=user,
         account=account,
@@ -114,6 +101,17 @@ def admit(
         request=_with_time_limit(request, tables.settings),
         groups=groups,
         made=queue.made,
+    )
+
+
+def _shape(request: JobRequest, partition: str, least: int, resources: Resources) -> Shape:
+    return Shape(
+        partition=partition,
+        nodes=request.nodes,
+        min_nodes=least,
+        resources=resources,
+        constraints=request.constraints,
+        exclusive=request.exclusive,
     )
 
 

@@ -61,6 +61,7 @@ def _kind(request: JobRequest, submitter: Submitter) -> tuple[Any, ...]:
         request.min_nodes,
         tuple(request.resources.items()),
         request.constraints,
+        request.exclusive,
         request.time_limit_s,
         request.array,
     )
