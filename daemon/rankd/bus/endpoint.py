@@ -148,7 +148,13 @@ class Endpoints:
             return
         for load in (self._running, of_asker):
             load.add(1, len(request.data))
-        self._group.create_task(self._answer(request, answer, asker))
+        answering = self._answer(request, answer, asker)
+        try:
+            self._group.create_task(answering)
+        except RuntimeError:  # the service is ending: nobody would wait for it
+            answering.close()
+            self._finish(request, asker)
+            await _respond(request, Unavailable("stopping", "the service is stopping; try again in a second"))
 
     def _overload(self, of_asker: _Load, n_bytes: int) -> Unavailable | None:
         if self._running.is_over(n_bytes, MAX_REQUESTS, MAX_BYTES):
@@ -169,11 +175,14 @@ class Endpoints:
             log.exception("a request on %s failed", request.subject)
             await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
         finally:
-            for load in (self._running, self._by_asker[asker]):
-                load.add(-1, -len(request.data))
-            if not self._by_asker[asker].requests:
-                del self._by_asker[asker]
-            self._idle.set()
+            self._finish(request, asker)
+
+    def _finish(self, request: Request, asker: str) -> None:
+        for load in (self._running, self._by_asker[asker]):
+            load.add(-1, -len(request.data))
+        if not self._by_asker[asker].requests:
+            del self._by_asker[asker]
+        self._idle.set()
 
 
 class _Load:

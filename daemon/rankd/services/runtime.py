@@ -36,10 +36,12 @@ async def run_until(
     """Run endless loops together until ``stop``; an error in one ends all. ``drain`` still has them running."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop) for loop in loops]
-        await stop.wait()
-        if drain is not None:
-            await drain()
-        await end_tasks(*tasks)
+        try:
+            await stop.wait()
+            if drain is not None:
+                await drain()
+        finally:  # the group itself cancels only once
+            await end_tasks(*tasks)
 
 
 async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
