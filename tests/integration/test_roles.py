@@ -109,12 +109,12 @@ async def test_one_that_was_taken_over_stops_at_its_next_write(broker, tmp_path,
             if name == "intake":
                 with suppress(nats.errors.NoRespondersError):  # it had something else to write before
                     reply = await client.do("job.submit", {"command": ["true"]})
-                    assert (reply.status, reply.body["code"]) == (500, "role_lost")
+                    assert (reply.status, reply.body["code"]) in ((500, "role_lost"), (503, "stopping"))
             if name == "scheduler":
                 await rank_a_job(tmp_path, broker.url)
-            [error] = leaves(await outcome)
-        assert isinstance(error, RoleLost)
-        assert f"another instance is the {name} now" in error.message
+            errors = leaves(await outcome)  # of several parts, if they wrote at the same time
+        assert {type(error) for error in errors} == {RoleLost}
+        assert f"another instance is the {name} now" in errors[0].message
         assert rows(tmp_path / "rankd.db", "SELECT * FROM wait_reasons") == []
 
 

@@ -2,7 +2,8 @@
 
 The definition: queue keys (the children's order, usage, what a disabled queue shows for its jobs) are the full
 pass's. Removed jobs leave; inserted ones take their place by them. In a disabled queue an inserted job shows the
-highest priority of the inserted ones from it on to the next job of the pass, between what its neighbours show.
+highest priority of the inserted ones from it on to the next job of the pass, between what its neighbours show. One
+that comes back changed goes before the place that it had in the pass, which holds it back no more.
 """
 
 from itertools import groupby
@@ -13,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import NO_GROUP, JobRow
 from rankd.core.ranking.delta import Delta
 from rankd.core.ranking.order import Applications, sort_jobs
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
+from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.queue_key import lifted_priority, pending_weight
 from rankd.core.ranking.ranking import rank
 from rankd.core.ranking.tally import Tally
@@ -107,7 +110,7 @@ class Reference:
         else:
             own = sorted(
                 (job for job in jobs if job[0].queue == queue),
-                key=lambda job: self.leaf_key(job[0], view.properties.sort_priority),
+                key=lambda job: (self.leaf_key(job[0], view.properties.sort_priority), job[1]),
             )
             shown = [(job, job[0].class_value) for job in own]
         if not view.properties.sort_priority:
@@ -194,6 +197,29 @@ def test_a_delta_is_what_the_definition_says_after_any_batches(story):
         for limit in (0, 1, 5, 100):
             assert delta.head(limit).tolist() == expected[:limit]
         assert edited(before, edit, entries_of(delta)) == entries_of(delta)
+
+
+def test_a_job_of_a_disabled_queue_that_comes_back_with_more_shows_it_as_in_a_full_pass():
+    enabled, disabled = QueueProperties(), QueueProperties(sort_priority=False)
+    forest = [
+        [
+            QueueView(id=0, path="root", parent=None, properties=enabled),
+            QueueView(id=1, path="root.a", parent=0, properties=enabled),
+            QueueView(id=2, path="root.b", parent=0, properties=disabled),
+        ]
+    ]
+    first, second = job_row(1, queue=1, class_value=0), job_row(2, queue=2, class_value=0)
+    again = job_row(2, queue=2, class_value=1)
+
+    def state_of(*rows):
+        return replace(state(*rows, queues=[], shapes=[{"vcore": 1}], totals=[{}]), queues=forest)
+
+    given_state = state_of(first, second)
+    ranking = rank(given_state, BY_CLASS, [], NOW, for_deltas=True)
+    assert ranking.ids.tolist() == [1, 2]
+    delta, new = Delta(ranking.base), columns(again)
+    delta.change(np.empty(0, dtype=np.int64), new, new.class_values, given_state.applications)
+    assert merged_ids(delta) == rank(state_of(first, again), BY_CLASS, [], NOW).ids.tolist() == [2, 1]
 
 
 def rows_from(jobs):

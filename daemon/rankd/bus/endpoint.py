@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 from nats.micro import add_service
 from nats.micro.request import Request
@@ -32,6 +33,10 @@ MAX_BYTES = 256 * 2**20
 MAX_REQUESTS_PER_ASKER = 2_000
 MAX_BYTES_PER_ASKER = 64 * 2**20
 """So much waits at a time, of all together and of one: what comes beyond is told to come again."""
+
+_UNKNOWN_OUTCOME = (
+    "the service stopped before it knew whether this took place; ask again, a submission with the same Nats-Msg-Id"
+)
 
 RETRY_AFTER = {"Retry-After": "1"}
 DRAIN_S = 2.0
@@ -71,6 +76,7 @@ class Endpoints:
         self._running = _Load()
         self._by_asker: dict[str, _Load] = {}
         self._idle = asyncio.Event()
+        self._unanswered = set[Request]()
         self.dropped = 0
 
     async def serve(
@@ -97,17 +103,28 @@ class Endpoints:
 
     async def drain(self) -> None:
         """Take no more requests and answer those that are here; whoever asks now hears that nobody is listening."""
-        if self._service is None:
-            return
-        endpoints = [endpoint._subscription for endpoint in self._service._endpoints]  # noqa: SLF001 - stop() would drop what waits
-        try:
-            async with asyncio.timeout(DRAIN_S):
-                await asyncio.gather(*(_drained(subscription) for subscription in endpoints))
-        except TimeoutError:
-            log.info("stopping without having heard from the broker")
+        await self._stop_listening()
         while self._running.requests:
             self._idle.clear()
             await self._idle.wait()
+
+    async def turn_away(self) -> None:
+        """After the task group has ended with a failure: those whose answer it cut off are told so."""
+        await self._stop_listening()
+        for request in self._unanswered:
+            await _respond(request, Unavailable("stopping", _UNKNOWN_OUTCOME))
+
+    async def _stop_listening(self) -> None:
+        if self._service is None:
+            return
+        found = (endpoint._subscription for endpoint in self._service._endpoints)  # noqa: SLF001 - stop() would drop what waits
+        subscriptions = [subscription for subscription in found if subscription is not None]
+        self._service = None
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await _drain(self._bus.client, subscriptions)
+        except LOST as lost:
+            log.info("stopping without having heard from the broker: %s", lost)
 
     def _of_verb(self, verb: Verb | IdempotentVerb, role: str) -> Callable[[Request], Awaitable[None]]:
         if role == "user" and verb.admin_only:
@@ -148,13 +165,16 @@ class Endpoints:
             return
         for load in (self._running, of_asker):
             load.add(1, len(request.data))
-        answering = self._answer(request, answer, asker)
+        answering = self._answer(request, answer)
         try:
-            self._group.create_task(answering)
+            task = self._group.create_task(answering)
         except RuntimeError:  # the service is ending: nobody would wait for it
             answering.close()
             self._finish(request, asker)
             await _respond(request, Unavailable("stopping", "the service is stopping; try again in a second"))
+            return
+        self._unanswered.add(request)
+        task.add_done_callback(lambda _task: self._finish(request, asker))
 
     def _overload(self, of_asker: _Load, n_bytes: int) -> Unavailable | None:
         if self._running.is_over(n_bytes, MAX_REQUESTS, MAX_BYTES):
@@ -164,7 +184,7 @@ class Endpoints:
             return Unavailable("too_many_waiting", message, status=429)
         return None
 
-    async def _answer(self, request: Request, answer: Callable[[], Awaitable[Reply]], asker: str) -> None:
+    async def _answer(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
         try:
             await _respond(request, await answer())
         except RankdError as error:
@@ -174,8 +194,7 @@ class Endpoints:
         except Exception:  # a request that shows a bug must not end the service for everybody else
             log.exception("a request on %s failed", request.subject)
             await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
-        finally:
-            self._finish(request, asker)
+        self._unanswered.discard(request)
 
     def _finish(self, request: Request, asker: str) -> None:
         for load in (self._running, self._by_asker[asker]):
@@ -203,12 +222,18 @@ class _Load:
         return self.requests >= most_requests or (self.requests > 0 and self.n_bytes + more_bytes > most_bytes)
 
 
-async def _drained(subscription: Subscription | None) -> None:
-    try:
-        if subscription is not None:
-            await subscription.drain()  # type: ignore[no-untyped-call]
-    except LOST as lost:
-        log.info("a subscription could not be drained: %s", lost)
+async def _drain(client: Client, subscriptions: Sequence[Subscription]) -> None:
+    """End them all and hand over what has come.
+
+    nats-py's drain() writes its ping past the buffer in which the UNSUB still waits, and drops what comes between
+    pong and UNSUB. Hence that first, and two round trips: by the end of one the buffer is
+    written, the other follows it.
+    """
+    for subscription in subscriptions:
+        await client._send_unsubscribe(subscription._id)  # noqa: SLF001 - as drain() does
+    for _ in range(2):
+        await client.flush()
+    await asyncio.gather(*(subscription.drain() for subscription in subscriptions))  # type: ignore[no-untyped-call]
 
 
 async def _admins_only(asker: Submitter, _payload: bytes) -> Reply:

@@ -121,22 +121,26 @@ class Intake:
     async def serve(self, stop: asyncio.Event) -> None:
         """Answer requests and take reports until ``stop``."""
         consumer = PullConsumer(self.bus, STREAM_REPORTS, ROLE, [node_pattern("report")])
-        async with asyncio.TaskGroup() as requests:
-            endpoints = Endpoints(self.bus, requests, rankd.__version__)
-            await endpoints.serve(self._verbs(), self.nodes.verbs())
-            await answer_health(self.bus, ROLE, lambda: probe(self.database, self.bus))
-            log.info("ready")
-            await run_until(
-                stop,
-                self.group.run(),
-                self._take_reports(consumer),
-                EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
-                self.relay.run(),
-                self._checkpoints(),
-                self.nodes.run(),
-                self.inputs.run(),
-                drain=endpoints.drain,
-            )
+        requests = asyncio.TaskGroup()
+        endpoints = Endpoints(self.bus, requests, rankd.__version__)
+        try:
+            async with requests:
+                await endpoints.serve(self._verbs(), self.nodes.verbs())
+                await answer_health(self.bus, ROLE, lambda: probe(self.database, self.bus))
+                log.info("ready")
+                await run_until(
+                    stop,
+                    self.group.run(),
+                    self._take_reports(consumer),
+                    EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
+                    self.relay.run(),
+                    self._checkpoints(),
+                    self.nodes.run(),
+                    self.inputs.run(),
+                    drain=endpoints.drain,
+                )
+        finally:
+            await endpoints.turn_away()
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
