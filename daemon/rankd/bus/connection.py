@@ -111,13 +111,16 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Send what is buffered, then close; a broker that is gone does not hold us up."""
-        try:
-            async with asyncio.timeout(2):
-                if self.client.is_connected:
-                    await self.client.flush()
-        except LOST as lost:
-            log.info("bus: closing without the broker: %s", lost)
-        await self.client.close()
+        for leaving in (self._flush, self.client.close):
+            try:
+                await leaving()
+            except LOST as lost:  # close() writes, too, and raises if the broker has just gone
+                log.info("bus: closing without the broker: %s", lost)
+
+    async def _flush(self) -> None:
+        async with asyncio.timeout(2):
+            if self.client.is_connected:
+                await self.client.flush()
 
     async def publish(self, subject: str, message: msgspec.Struct) -> None:
         """At most once: for hints and for what is repeated anyway."""

@@ -120,6 +120,8 @@ class Endpoints:
         found = (endpoint._subscription for endpoint in self._service._endpoints)  # noqa: SLF001 - stop() would drop what waits
         subscriptions = [subscription for subscription in found if subscription is not None]
         self._service = None
+        if not self._bus.client.is_connected:
+            return
         try:
             async with asyncio.timeout(DRAIN_S):
                 await _drain(self._bus.client, subscriptions)

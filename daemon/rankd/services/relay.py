@@ -1,68 +1,156 @@
 """The relay: publishes events of jobs, nodes and queues from the records, after their commit, in order.
 
-The records are the outbox; a watermark says how far they are published. A crash in between publishes some
-again under the same message id, which the stream stores once.
+The records are the outbox; a watermark says how far they are published. Each event is in the stream once: messages
+that the broker did not acknowledge go out again as they were, under the same ids; a relay that starts looks in the
+stream for how far the last one came beyond the watermark.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+from nats.js.errors import NotFoundError
 from sqlalchemy import Connection
 
-from rankd.bus.connection import Bus
+from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
 from rankd.store.database import Database
 from rankd.store.dead_letter import mark_published, unpublished
 from rankd.wire.message import DeadLetter, JobEvents, NodeChange, NodeEvents, QueueChange, QueueEvents, Transition
-from rankd.wire.subject import WAKE, dead_letter_subject, job_event, node_event, queue_event
+from rankd.wire.subject import STREAM_EVENTS, WAKE, dead_letter_subject, job_event, node_event, queue_event
 
 log = logging.getLogger("rankd.relay")
 
 MARK = "job_events"
-NODE_MARK = "node_events"
-QUEUE_MARK = "queue_events"
 BATCH = 2_000
 LETTERS = 100
 PER_MESSAGE = 500
 """Even with the longest names, a message of so many is one that brokers take."""
 LOOK_EVERY_S = 1.0
 
-_EVENTS = """
-SELECT e.id, j."user", e.job_id, e.event, e.state, e.at, e.actor, e.cause
-FROM job_events e JOIN jobs j ON j.id = e.job_id
-WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY e.id LIMIT ?"""
+_UNMARKED = "> (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)"
 
-_NODE_EVENTS = """
-SELECT id, node, event, at, actor, reason FROM node_events
-WHERE id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY id LIMIT ?"""
+Change = Transition | NodeChange | QueueChange
+Events = JobEvents | NodeEvents | QueueEvents
 
-_QUEUE_EVENTS = """
-SELECT id, partition, path, event, at, actor FROM queue_events
-WHERE id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?) ORDER BY id LIMIT ?"""
 
-Rows = Sequence[Any]
+class _Feed(NamedTuple):
+    """One kind of event. Rows of ``query`` are in the order of their ids; their first value names the subject."""
+
+    mark: str
+    query: str
+    subject: Callable[[str], str]
+    change: Callable[[Any], Change]
+    message: type[Events]
+
+
+_FEEDS = (
+    _Feed(
+        mark="node_events",
+        query="SELECT node AS name, id, event, at, actor, reason"
+        f" FROM node_events WHERE id {_UNMARKED} ORDER BY id LIMIT ?",
+        subject=node_event,
+        change=lambda e: NodeChange(id=e.id, node=e.name, event=e.event, at=e.at, actor=e.actor, reason=e.reason),
+        message=NodeEvents,
+    ),
+    _Feed(
+        mark="queue_events",
+        query="SELECT path AS name, id, partition, event, at, actor"
+        f" FROM queue_events WHERE id {_UNMARKED} ORDER BY id LIMIT ?",
+        subject=queue_event,
+        change=lambda e: QueueChange(
+            id=e.id, partition=e.partition, queue=e.name, event=e.event, at=e.at, actor=e.actor
+        ),
+        message=QueueEvents,
+    ),
+    _Feed(
+        mark=MARK,
+        query='SELECT j."user" AS name, e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause'
+        f" FROM job_events e JOIN jobs j ON j.id = e.job_id WHERE e.id {_UNMARKED} ORDER BY e.id LIMIT ?",
+        subject=job_event,
+        change=lambda e: Transition(
+            id=e.id, job=e.job, event=e.event, state=e.state, at=e.at, actor=e.actor, cause=e.cause
+        ),
+        message=JobEvents,
+    ),
+)
+
+
+class _Outbox:
+    """What of a feed is to go out: the same messages until all of them are acknowledged, then the next ones."""
+
+    def __init__(self, feed: _Feed) -> None:
+        self.feed = feed
+        self._looked = False
+        self._left = deque[tuple[str, Sequence[Change]]]()
+        self._last: int | None = None
+
+    def fill(self, rows: Sequence[Any]) -> None:
+        """Unless there is something left: by name, in messages of no more than `PER_MESSAGE`."""
+        if self._last is not None or not rows:
+            return
+        by_name: dict[str, list[Change]] = {}
+        for row in rows:
+            by_name.setdefault(row.name, []).append(self.feed.change(row))
+        for name, changes in by_name.items():
+            for start in range(0, len(changes), PER_MESSAGE):
+                self._left.append((self.feed.subject(name), changes[start : start + PER_MESSAGE]))
+        self._last = rows[-1].id
+
+    async def publish(self, bus: Bus) -> int | None:
+        """Publish all that is left; the id up to which everything is published, None if there is nothing new."""
+        if self._last is not None and not self._looked:
+            kind = self.feed.message
+            parts = [(subject, await _not_in_stream(bus, subject, changes, kind)) for subject, changes in self._left]
+            self._left = deque((subject, changes) for subject, changes in parts if changes)
+            self._looked = True
+        while self._left:
+            subject, changes = self._left[0]
+            message_id = f"{self.feed.mark.replace('_', '-')}-{changes[0].id}-{changes[-1].id}"
+            events: list[Any] = list(changes)
+            await bus.publish_durably(subject, self.feed.message(events=events), message_id)
+            self._left.popleft()
+        return self._last
+
+    def marked(self) -> None:
+        """The watermark is behind them."""
+        self._last = None
+
+
+async def _not_in_stream(bus: Bus, subject: str, changes: Sequence[Change], kind: type[Events]) -> Sequence[Change]:
+    """Those behind the one that is last in the stream: events of a subject are published in the order of their ids.
+
+    Raises:
+        Unavailable: ``bus_unavailable``: the stream can't be read.
+    """
+    try:
+        stored = await bus.jetstream.get_last_msg(STREAM_EVENTS, subject)
+    except NotFoundError:
+        return changes
+    except LOST as error:
+        raise Unavailable("bus_unavailable", f"the last message on {subject} can't be read: {error!r}") from error
+    events = msgspec.json.decode(stored.data or b"", type=kind).events
+    places = [place for place, change in enumerate(changes) if events and change == events[-1]]
+    return changes[places[0] + 1 :] if places else changes
 
 
 class _New(NamedTuple):
-    """What is not published yet."""
+    """What is not published yet, by feed."""
 
     letters: Sequence[DeadLetter]
-    node_events: Rows
-    queue_events: Rows
-    job_events: Rows
+    rows: Sequence[Sequence[Any]]
 
 
 def _read_new(connection: Connection) -> _New:
     """All of it in one transaction: reading costs more for its beginning and end than for its rows."""
     return _New(
         letters=unpublished(connection, LETTERS),
-        node_events=connection.exec_driver_sql(_NODE_EVENTS, (NODE_MARK, BATCH)).all(),
-        queue_events=connection.exec_driver_sql(_QUEUE_EVENTS, (QUEUE_MARK, BATCH)).all(),
-        job_events=connection.exec_driver_sql(_EVENTS, (MARK, BATCH)).all(),
+        rows=[connection.exec_driver_sql(feed.query, (feed.mark, BATCH)).all() for feed in _FEEDS],
     )
 
 
@@ -74,6 +162,7 @@ class Relay:
         self._role = role
         self._database = database
         self._bus = bus
+        self._outboxes = [_Outbox(feed) for feed in _FEEDS]
 
     async def run(self) -> None:
         """Publish for ever."""
@@ -85,78 +174,33 @@ class Relay:
     async def run_once(self) -> bool:
         """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
         new = await self._database.read(_read_new)
-        letters = bool(new.letters) and await self._publish_letters(new.letters)
-        nodes = bool(new.node_events) and await self._publish_node_events(new.node_events)
-        queues = bool(new.queue_events) and await self._publish_queue_events(new.queue_events)
-        return (bool(new.job_events) and await self._publish_events(new.job_events)) or letters or nodes or queues
-
-    async def _publish_letters(self, letters: Sequence[DeadLetter]) -> bool:
-        """To the user's events, and to the stream of dead letters."""
         try:
-            for letter in letters:
-                await self._bus.publish_durably(
-                    job_event(letter.user), JobEvents(events=[], refused=[letter]), f"refused-{letter.id}"
-                )
-                await self._bus.publish_durably(dead_letter_subject(letter.user), letter, f"dead-letter-{letter.id}")
-            await self._database.write(lambda connection: mark_published(connection, letters), role=self._role)
-        except Unavailable as error:
-            log.info("dead letters wait: %s", error)
-            return False
-        return True
-
-    async def _publish_events(self, rows: Rows) -> bool:
-        by_user: dict[str, list[Transition]] = {}
-        for id_, user, job, event, state, at, actor, cause in rows:
-            transition = Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause)
-            by_user.setdefault(user, []).append(transition)
-        try:
-            for user, events in by_user.items():
-                for start in range(0, len(events), PER_MESSAGE):
-                    await self._publish(user, events[start : start + PER_MESSAGE])
-            last = int(rows[-1][0])
-            await self._database.write(lambda connection: _mark(connection, MARK, last), role=self._role)
+            for outbox, rows in zip(self._outboxes, new.rows, strict=True):
+                outbox.fill(rows)
+            some = [await self._publish_events(outbox) for outbox in self._outboxes]
+            if new.letters:  # behind the events: the last of a user's messages tells how far those are published
+                await self._publish_letters(new.letters)
         except Unavailable as error:  # a broker that is away, a disk that is full
             log.info("events wait: %s", error)
             return False
-        return True
+        return any(some) or bool(new.letters)
 
-    async def _publish_node_events(self, rows: Rows) -> bool:
-        by_node: dict[str, list[NodeChange]] = {}
-        for id_, node, event, at, actor, reason in rows:
-            change = NodeChange(id=id_, node=node, event=event, at=at, actor=actor, reason=reason)
-            by_node.setdefault(node, []).append(change)
-        try:
-            for node, changes in by_node.items():
-                for start in range(0, len(changes), PER_MESSAGE):
-                    part = changes[start : start + PER_MESSAGE]
-                    message_id = f"node-events-{part[0].id}-{part[-1].id}"
-                    await self._bus.publish_durably(node_event(node), NodeEvents(events=part), message_id)
-            last = int(rows[-1][0])
-            await self._database.write(lambda connection: _mark(connection, NODE_MARK, last), role=self._role)
-        except Unavailable as error:
-            log.info("events of nodes wait: %s", error)
+    async def _publish_events(self, outbox: _Outbox) -> bool:
+        last = await outbox.publish(self._bus)
+        if last is None:
             return False
+        await self._database.write(lambda connection: _mark(connection, outbox.feed.mark, last), role=self._role)
+        outbox.marked()
         return True
 
-    async def _publish_queue_events(self, rows: Rows) -> bool:
-        by_queue: dict[str, list[QueueChange]] = {}
-        for id_, partition, path, event, at, actor in rows:
-            change = QueueChange(id=id_, partition=partition, queue=path, event=event, at=at, actor=actor)
-            by_queue.setdefault(path, []).append(change)
-        try:
-            for path, changes in by_queue.items():
-                message_id = f"queue-events-{changes[0].id}-{changes[-1].id}"
-                await self._bus.publish_durably(queue_event(path), QueueEvents(events=changes), message_id)
-            last = int(rows[-1][0])
-            await self._database.write(lambda connection: _mark(connection, QUEUE_MARK, last), role=self._role)
-        except Unavailable as error:
-            log.info("events of queues wait: %s", error)
-            return False
-        return True
-
-    async def _publish(self, user: str, events: list[Transition]) -> None:
-        message_id = f"job-events-{events[0].id}-{events[-1].id}"
-        await self._bus.publish_durably(job_event(user), JobEvents(events=events), message_id)
+    async def _publish_letters(self, letters: Sequence[DeadLetter]) -> None:
+        """To the user's events, and to the stream of dead letters."""
+        for letter in letters:
+            await self._bus.publish_durably(
+                job_event(letter.user), JobEvents(events=[], refused=[letter]), f"refused-{letter.id}"
+            )
+            await self._bus.publish_durably(dead_letter_subject(letter.user), letter, f"dead-letter-{letter.id}")
+        await self._database.write(lambda connection: mark_published(connection, letters), role=self._role)
 
 
 def _mark(connection: Connection, name: str, event_id: int) -> None:
