@@ -279,17 +279,42 @@ class Reference:
         weights = self.p.node_sort.resourceweights
         return sorted(nodes, key=lambda n: (sign * n.utilisation(weights), n.node.name))
 
-    def within_quota(self, job, nodes, most):
-        """The nodes of a list that quotas let the job have."""
-        shape = job["kind"].shape
-        chosen = []
+    def within_quota(self, job, nodes, most, codes=("queue quota", "user limit")):
+        """The nodes of a list that quotas let the job have: the first of them, or the smallest if these are more."""
+        first = self.first_within(job, nodes, most, codes)
+        if not job["kind"].shape.exclusive:
+            return first
+        smallest = self.first_within(job, self.by_part_of_quota(job, nodes, codes), most, codes)
+        return [node for node in nodes if node in smallest] if len(smallest) > len(first) else first
+
+    def first_within(self, job, nodes, most, codes):
+        shape, chosen = job["kind"].shape, []
         for node in nodes:
             amount = {}
             for own in [*chosen, node]:
                 add(amount, own.node.capacity if shape.exclusive else shape.resources)
-            if len(chosen) < most and self.over(job, amount) is None:
+            if len(chosen) < most and self.over(job, amount) not in codes:
                 chosen.append(node)
         return chosen
+
+    def by_part_of_quota(self, job, nodes, codes):
+        """By the largest part of what is left of any limited type that a node would take; then as they stand."""
+        left = {kind: self.left(job, kind, codes) for kind in {kind for node in nodes for kind in node.node.capacity}}
+        parts = {
+            id(node): max((node.node.capacity.get(kind, 0) / (most or 0.5) for kind, most in left.items()), default=0)
+            for node in nodes
+        }
+        return sorted(nodes, key=lambda node: parts[id(node)])
+
+    def left(self, job, kind, codes):
+        """The most of a type that the job may have, by bisection."""
+        low, high = 0, 2**60
+        if self.over(job, {kind: high}) not in codes:
+            return math.inf
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.over(job, {kind: middle}) in codes else (middle, high)
+        return low
 
     def look(self, job):
         reason = self.try_to_start(job)
@@ -319,7 +344,8 @@ class Reference:
         if shape.exclusive and len(able) >= shape.min_nodes:
             queues = dict.fromkeys(["queue quota", "user limit"])
             for code in queues:
-                if len(self.within_code(job, self.in_order(able), code)) < shape.min_nodes:
+                codes = ("queue quota",) if code == "queue quota" else tuple(queues)
+                if len(self.within_quota(job, self.in_order(able), shape.min_nodes, codes)) < shape.min_nodes:
                     return code
         if len(able) < shape.min_nodes:
             return "no node fits"
@@ -328,18 +354,6 @@ class Reference:
     @staticmethod
     def reserved_or_not(free, unpromised):
         return "reserved" if len(unpromised) < len(free) else "resources"
-
-    def within_code(self, job, nodes, code):
-        """As :meth:`within_quota`, by queues' quotas alone or by all."""
-        shape, chosen = job["kind"].shape, []
-        for node in nodes:
-            amount = {}
-            for own in [*chosen, node]:
-                add(amount, own.node.capacity)
-            found = self.over(job, amount)
-            if len(chosen) < shape.min_nodes and (found is None or (code == "queue quota" and found == "user limit")):
-                chosen.append(node)
-        return chosen
 
     def start(self, job, nodes):
         shape, amount = job["kind"].shape, {}

@@ -11,14 +11,16 @@ What blocked one job blocks all of its queue and kind behind it, since room and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from rankd.core.model.quantity import scaled
+from rankd.core.placement.forest import Forest
 from rankd.core.placement.node_index import Finder, NodeIndex
 from rankd.core.placement.node_set import SLOTS, Demand
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
+from rankd.core.placement.passed import PassedReasons
 from rankd.core.placement.problem import (
     RESERVED,
     RESOURCES,
@@ -28,17 +30,37 @@ from rankd.core.placement.problem import (
     Reservation,
     WaitReason,
 )
-from rankd.core.placement.quota import Account, Application, QuotaBook, application_of, charge, most_within, over
+from rankd.core.placement.quota import (
+    Account,
+    Application,
+    QuotaBook,
+    application_of,
+    charge,
+    most_within,
+    over,
+    places_within,
+    room_in,
+)
 from rankd.core.placement.reason import Reason, lacking, not_able, over_quota, over_whole, reserved
 from rankd.core.placement.request import Kind
+from rankd.core.placement.room_table import RoomTable
 from rankd.core.placement.timeline import Timeline
 from rankd.core.placement.traversal import Traversal, Turn
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 
-def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy) -> CycleOutcome:
+class CycleMemory:
+    """What one cycle of a partition leaves to the next; it changes what a cycle costs, not what comes out."""
+
+    def __init__(self) -> None:
+        self.forest = Forest()
+        self.rooms = RoomTable()
+        self.passed = PassedReasons()
+
+
+def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMemory | None = None) -> CycleOutcome:
     """Place what fits, reserve for what does not, and say why the rest waits."""
-    return _Cycle(problem, policy).run()
+    return _Cycle(problem, policy, memory or CycleMemory()).run()
 
 
 class _Case:
@@ -80,19 +102,14 @@ class _Case:
 
 
 class _Cycle:
-    def __init__(self, problem: PartitionProblem, policy: NodeSortPolicy) -> None:
+    def __init__(self, problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMemory) -> None:
         self.problem = problem
+        self.memory = memory
+        self.forest = memory.forest
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds)
-        self.walk = Traversal(
-            problem.queues,
-            problem.waiting,
-            problem.kinds,
-            problem.used,
-            self.table.set.totals,
-            pending=problem.pending,
-            applications=problem.applications,
-        )
-        self.quotas = QuotaBook(problem.queues, problem.used, problem.tenants)
+        self.forest.take(problem, self.table.set.totals)
+        self.walk = Traversal(self.forest)
+        self.quotas = QuotaBook(self.forest.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
         self.cases: dict[tuple[int, int], _Case] = {}
         self.finders: dict[tuple[int, float | None], Finder] = {}
@@ -118,10 +135,12 @@ class _Cycle:
             blocked = self._look(turn, case)
             if blocked is not None:
                 self._wait(turn, case, blocked)
+        own, common = self._reasons_of_passed()
         return CycleOutcome(
             placements=tuple(self.placements),
             reservations=tuple(self.reservations),
-            reasons=(*self.reasons.values(), *self._reasons_of_passed()),
+            own=(*self.reasons.values(), *own),
+            common=common,
             by_job=self.by_job,
             looked_at=self.looked_at,
             backfilled=self.backfilled,
@@ -133,34 +152,41 @@ class _Cycle:
             sizes = dict(zip(self.table.types, most.tolist(), strict=False))
             self.walk.pass_all(self.problem.kinds.asking_more(sizes, has_empty_node=bool(most[-1] >= SLOTS)))
 
-    def _reasons_of_passed(self) -> Iterator[WaitReason]:
-        """Why the kinds wait that were passed everywhere: the same in all queues but those with another reason."""
+    def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
+        """Why the kinds wait that were passed everywhere: by queue where it has a reason of its own, and common ones.
+
+        A kind is told of in common if any leaf has jobs of it, and no reason of its own for them.
+        """
+        always, forest = self.walk.always, self.forest
+        if not always.any():
+            return [], ()
+        n_told = forest.n_leaves.copy()
         looked_at: dict[int, list[int]] = {}
         for queue, kind in self.reasons:
             looked_at.setdefault(queue, []).append(kind)
-        kinds = self.problem.kinds
-        told = np.zeros(len(kinds), dtype=bool)
-        for queue, which in self.walk.passed():
-            passed = which & ~told
-            passed[looked_at.get(queue, [])] = False
-            room = self.quotas.plain_room(queue)
-            alone = which & (kinds.over(room) | kinds.exclusive) if room is not None else which.copy()
-            alone[looked_at.get(queue, [])] = False
-            for kind in np.flatnonzero(alone).tolist():
-                case = self._case(Turn(queue, 0, kind))
-                if found := self._over_quota(case) or self._over_whole(case):
-                    yield WaitReason(queue, kind, *found)
-                    passed[kind] = False
-            told |= passed
-        for kind in np.flatnonzero(told).tolist():
-            yield WaitReason(None, kind, *self._why_passed(kind))
+            n_told[kind] -= 1
+        self.memory.rooms.take(forest)
+        own: list[WaitReason] = []
+        for place in self.memory.rooms.suspects(forest, self.quotas.rooms()):
+            queue = forest.index.views[place].id
+            passed = np.setdiff1d(forest.contents[place].kinds, looked_at.get(queue, ()), assume_unique=True)
+            found = self._own_reasons(queue, passed[always[passed]])
+            own.extend(found)
+            n_told[[reason.kind for reason in found]] -= 1
+        told = always & (n_told > 0)
+        return own, self.memory.passed.of(forest, self.table, self.largest, self.problem.backfill, told)
 
-    def _why_passed(self, kind: int) -> Reason:
-        shape = self.problem.kinds[kind].shape
-        demand = self.table.demand(shape)
-        if demand.n_able < shape.min_nodes:
-            return not_able(shape, demand.n_able, self.table)
-        return lacking(shape, 0, demand, self.most, self.table, self.problem.backfill)
+    def _own_reasons(self, queue: int, passed: IntArray) -> list[WaitReason]:
+        """Those of the kinds that were passed which are over a quota in this leaf."""
+        room, kinds = self.quotas.plain_room(queue), self.problem.kinds
+        if room is not None:
+            passed = passed[kinds.over(passed, room) | kinds.exclusive[passed]]
+        found = []
+        for kind in passed.tolist():
+            case = self._case(Turn(queue, 0, kind))
+            if reason := self._over_quota(case) or self._over_whole(case):
+                found.append(WaitReason(queue, kind, *reason))
+        return found
 
     def _case(self, turn: Turn) -> _Case:
         key = (turn.queue, turn.kind)
@@ -255,20 +281,12 @@ class _Cycle:
         return chosen if len(chosen) >= shape.min_nodes else []
 
     def _whole_within(self, case: _Case, rows: Sequence[int], most: int, n_accounts: int | None = None) -> list[int]:
-        """The first rows that together stay within the quotas though they count whole, up to ``most`` of them."""
-        room: dict[str, int] = {}
-        for account in case.accounts[:n_accounts]:
-            for kind, left in account.room.items():
-                room[kind] = min(left, room.get(kind, left))
-        chosen: list[int] = []
-        for row in rows:
-            whole = self.table.amounts([row], case.shape)
-            if all(whole.get(kind, 0) <= max(left, 0) for kind, left in room.items()):
-                room = {kind: left - whole.get(kind, 0) for kind, left in room.items()}
-                chosen.append(row)
-            if len(chosen) == most:
-                break
-        return chosen
+        """Rows that together stay within the quotas though they count whole, in their order, up to ``most`` of them."""
+        room, head = room_in(case.accounts[:n_accounts]), self.table.amounts(rows[:most], case.shape)
+        if all(head.get(kind, 0) <= left for kind, left in room.items()):
+            return list(rows[:most])
+        whole = [self.table.amounts([row], case.shape) for row in rows]
+        return [rows[place] for place in places_within(room, whole, most)]
 
     def _start(self, turn: Turn, case: _Case, rows: Sequence[int]) -> None:
         take = self.table.take if self.index is None else self.index.take

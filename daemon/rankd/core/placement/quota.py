@@ -8,13 +8,14 @@ or is promised room is charged to all accounts on the path. A queue's accounts s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from rankd.core.model.quantity import Resources, shown
 from rankd.core.model.queue import Limit
 from rankd.core.placement.problem import QUEUE_QUOTA, USER_LIMIT, Tenant
+from rankd.core.placement.queue_index import QueueIndex
 from rankd.core.placement.request import Kind
 from rankd.core.ranking.columns import NO_GROUP
 from rankd.core.ranking.queue_forest import QueueView
@@ -76,25 +77,31 @@ class Over(msgspec.Struct, frozen=True):
 class QuotaBook:
     """All accounts of a partition during one cycle."""
 
-    def __init__(
-        self, queues: Sequence[QueueView], used: Mapping[int, Resources], tenants: Sequence[Tenant] = ()
-    ) -> None:
-        self._views = {view.id: view for view in queues}
+    def __init__(self, index: QueueIndex, used: Mapping[int, Resources], tenants: Sequence[Tenant] = ()) -> None:
+        self._index = index
+        self._used = used
         self._of_queues: dict[int, Account] = {}
         self._of_limits: dict[tuple[int, str, str], Account] = {}
         self._found: dict[tuple[int, str, tuple[str, ...]], tuple[Account, ...]] = {}
-        for view in queues:
-            if view.maximum or view.maxapplications:
-                account = Account(QUEUE_QUOTA, view.path, view.maximum, view.maxapplications)
-                for kind in account.room:
-                    account.room[kind] -= used.get(view.id, {}).get(kind, 0)
-                self._of_queues[view.id] = account
-        if any(view.limits or view.maxapplications for view in queues):
+        if index.has_tenants:
             for tenant in tenants:
                 self._let_in(tenant)
 
+    def _of_queue(self, view: QueueView) -> Account:
+        account = self._of_queues.get(view.id)
+        if account is None:
+            account = self._of_queues[view.id] = Account(QUEUE_QUOTA, view.path, view.maximum, view.maxapplications)
+            used = self._used.get(view.id, {})
+            for kind in account.room:
+                account.room[kind] -= used.get(kind, 0)
+        return account
+
+    def rooms(self) -> dict[int, Resources]:
+        """What is left of the maxima of the queues that were asked about, by their places."""
+        return {self._index.places[queue]: account.room for queue, account in self._of_queues.items()}
+
     def _let_in(self, tenant: Tenant) -> None:
-        if tenant.queue not in self._views:
+        if tenant.queue not in self._index.places:
             return
         application = None if tenant.application == NO_GROUP else (tenant.queue, tenant.application)
         for account in self._accounts(tenant.queue, tenant.user, tenant.groups):
@@ -107,31 +114,27 @@ class QuotaBook:
 
     def plain_room(self, queue: int) -> Resources | None:
         """What is left of each type on a leaf's path; None where users, groups or applications count as well."""
-        accounts = [self._of_queues[view.id] for view in self._path(queue) if view.id in self._of_queues]
-        if any(view.limits for view in self._path(queue)) or any(a.applications is not None for a in accounts):
+        if not self._index.is_plain[self._index.places[queue]]:
             return None
         room: Resources = {}
-        for account in accounts:
+        for account in self._own(queue):
             for kind, left in account.room.items():
                 room[kind] = min(left, room.get(kind, left))
         return room
+
+    def _own(self, queue: int) -> list[Account]:
+        """Of the queues on a leaf's path that limit anything, from the leaf up."""
+        path = self._index.path(queue)
+        return [self._of_queue(view) for view in path if view.maximum or view.maxapplications]
 
     def _accounts(self, queue: int, user: str, groups: tuple[str, ...]) -> tuple[Account, ...]:
         key = (queue, user, groups)
         found = self._found.get(key)
         if found is None:
-            path = list(self._path(queue))
-            own = [self._of_queues[view.id] for view in path if view.id in self._of_queues]
+            path = self._index.path(queue)
             limits = [account for view in path if view.limits for account in self._limits(view, user, groups)]
-            found = self._found[key] = (*own, *limits)
+            found = self._found[key] = (*self._own(queue), *limits)
         return found
-
-    def _path(self, queue: int) -> Iterator[QueueView]:
-        at: int | None = queue
-        while at is not None:
-            view = self._views[at]
-            yield view
-            at = view.parent
 
     def _limits(self, view: QueueView, user: str, groups: tuple[str, ...]) -> Iterator[Account]:
         by_user = {name: limit for limit in view.limits for name in limit.users}
@@ -173,6 +176,42 @@ def most_within(accounts: Sequence[Account], amount: Mapping[str, int], most: in
             if value and kind in account.room:
                 most = min(most, account.room[kind] // value)
     return max(0, most)
+
+
+def room_in(accounts: Iterable[Account]) -> Resources:
+    """What all of them leave of each type that one of them limits."""
+    room: Resources = {}
+    for account in accounts:
+        for kind, left in account.room.items():
+            room[kind] = min(left, room.get(kind, left))
+    return room
+
+
+def places_within(room: Resources, amounts: Sequence[Resources], most: int) -> list[int]:
+    """Places of amounts that fit into the room together, ascending, up to ``most`` of them.
+
+    Those that come first; where the smallest, by their largest part of the room, are more in number, these.
+    """
+    kinds = [(kind, max(left, 0)) for kind, left in room.items()]
+    first = _first_within(kinds, amounts, range(len(amounts)), most)
+    if len(first) == min(most, len(amounts)):
+        return first
+    parts = [max(amount.get(kind, 0) / (left or 0.5) for kind, left in kinds) for amount in amounts]
+    smallest = _first_within(kinds, amounts, sorted(range(len(amounts)), key=parts.__getitem__), most)
+    return sorted(smallest) if len(smallest) > len(first) else first
+
+
+def _first_within(
+    room: Sequence[tuple[str, int]], amounts: Sequence[Resources], order: Iterable[int], most: int
+) -> list[int]:
+    left = dict(room)
+    chosen: list[int] = []
+    for place in order:
+        amount = amounts[place]
+        if len(chosen) < most and all(amount.get(kind, 0) <= free for kind, free in left.items()):
+            left = {kind: free - amount.get(kind, 0) for kind, free in left.items()}
+            chosen.append(place)
+    return chosen
 
 
 def charge(accounts: Sequence[Account], amount: Mapping[str, int], application: Application | None) -> None:

@@ -1,11 +1,11 @@
 import msgspec
 import pytest
-from builder import node, problem, shape, views
+from builder import NOW, node, problem, shape, views
 
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import NodeSort
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESOURCES
+from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESOURCES, Hold
 from rankd.core.ranking.priority import INT32_MIN
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
@@ -202,6 +202,24 @@ def test_an_exclusive_job_counts_its_nodes_whole_and_takes_those_within_the_quot
     assert [places for _, places in started(given)] == ([nodes] if nodes else [])
     if not nodes:
         assert {reason.reason for reason in reasons(given).values()} == {QUEUE_QUOTA}
+
+
+@pytest.mark.parametrize(("least", "taken"), [(2, ["b", "d"]), (1, ["b", "d"])])
+def test_an_exclusive_gang_takes_smaller_nodes_where_more_of_them_stay_within_the_quota(least, taken):
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": 8000}}))
+    alone = shape(1000, nodes=2, min_nodes=least, exclusive=True)
+    nodes = [node("a", 8000), node("b", 4000), node("c", 6000), node("d", 4000)]
+    assert started(problem(queues, {1: waiting((1, alone))}, nodes)) == [(1, taken)]
+
+
+def test_an_exclusive_gang_is_promised_smaller_nodes_where_the_first_are_over_the_quota():
+    queues = views(("root", {}), ("root.a", {"maximum": {"vcore": 8000}}))
+    alone = shape(1000, nodes=2, exclusive=True)
+    nodes = [node("a", 8000), node("b", 4000), node("c", 4000)]
+    holds = [Hold(node="c", resources={"vcore": 1000}, ends_at=NOW + 50)]
+    given = problem(queues, {1: waiting((1, alone))}, nodes, holds=holds, backfill="easy")
+    [promised] = run_cycle(given, Fair()).reservations
+    assert (promised.nodes, promised.starts_at) == (("c", "b"), NOW + 50)  # those that get room last stand first
 
 
 def test_whole_nodes_count_against_the_share_and_the_quota_of_those_that_follow():
