@@ -40,6 +40,7 @@ from rankd.services.generation_writer import FullPass, GenerationWriter
 from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes
 from rankd.services.ranking_source import RankingSource
+from rankd.services.rest import rest
 from rankd.services.runtime import Wake, probe, run_until, unless
 from rankd.services.statistic import PrioritizerStatistic
 from rankd.store.adapter import InForce
@@ -173,8 +174,10 @@ class Prioritizer:
     async def _insert_for_ever(self) -> None:
         while True:
             await self.wake.wait(min(self._pause(time.time()), LOOK_EVERY_S))
+            begun, known = time.monotonic(), self._source.jobs.revision
             while await self.insert_once(time.time()):
-                pass
+                await rest(self._source.jobs.revision - known, time.monotonic() - begun)
+                begun, known = time.monotonic(), self._source.jobs.revision
 
     def _pause(self, now: float) -> float:
         """How long until there is something to do even if nothing happens."""

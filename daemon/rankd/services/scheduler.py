@@ -28,6 +28,7 @@ from rankd.core.errors import Unavailable
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.problem import CycleOutcome, PartitionProblem, WaitReason
 from rankd.services.input_follower import InputFollower
+from rankd.services.rest import rest
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
 from rankd.services.statistic import SchedulerStatistic
@@ -116,7 +117,9 @@ class Scheduler:
         """Look whenever woken, and when a reservation's time has come."""
         while True:
             now = time.time()
+            begun, known = time.monotonic(), self._source.seen
             if not await self.run_once(now):
+                await rest(self._source.seen - known, time.monotonic() - begun)
                 await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
 
     async def run_once(self, now: float) -> bool:

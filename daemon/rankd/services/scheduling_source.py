@@ -99,6 +99,11 @@ class SchedulingSource:
         """Whether it has begun."""
         return self._revision >= 0
 
+    @property
+    def seen(self) -> int:
+        """The last event of a job that it knows of."""
+        return self._revision
+
     def load(self, connection: Connection) -> None:
         """Begin with all pending jobs, by the driver itself: rows of SQLAlchemy take three times as long."""
         if self._queues.refresh(connection):
