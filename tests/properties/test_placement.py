@@ -5,7 +5,7 @@ import random
 
 import msgspec
 import numpy as np
-from builder import AMOUNTS, NOW, PRIORITIES, forests, job_row, leaves_of, no_applications, shape, state, waiting_jobs
+from builder import AMOUNTS, NOW, PRIORITIES, forests, job_row, leaves_of, shape, state, waiting_jobs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from placement_problem import random_problem
@@ -16,8 +16,16 @@ from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.placement.constraint import parse_constraints, satisfied
 from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.forest import Forest
 from rankd.core.placement.kind_table import KindTable
-from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESERVED, RESOURCES, USER_LIMIT
+from rankd.core.placement.problem import (
+    NO_NODE_FITS,
+    QUEUE_QUOTA,
+    RESERVED,
+    RESOURCES,
+    USER_LIMIT,
+    PartitionProblem,
+)
 from rankd.core.placement.traversal import Traversal
 from rankd.core.ranking.queue_forest import roll_up
 from rankd.core.ranking.ranking import rank
@@ -367,7 +375,10 @@ def test_as_long_as_nothing_starts_the_traversal_is_the_ranking(drawn):
         listed.setdefault(row.queue, []).append((job, shape(resources=amounts[row.shape]), row.class_value))
     kinds = []
     waiting = {queue: waiting_jobs(jobs, kinds) for queue, jobs in listed.items()}
-    walk = Traversal(views, waiting, KindTable(kinds), roll_up(used, views), total, applications=no_applications())
+    forest = Forest()
+    usage = roll_up(used, views)
+    forest.take(PartitionProblem(queues=views, waiting=waiting, kinds=KindTable(kinds), used=usage, nodes=()), total)
+    walk = Traversal(forest)
     walked = []
     while (turn := walk.next()) is not None:
         walked.append(turn.job)

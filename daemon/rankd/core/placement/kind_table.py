@@ -79,13 +79,34 @@ class KindTable:
         """Which kinds take nodes whole; bool (n_kinds,)."""
         return self._matrices().exclusive
 
-    def summed(self, counts: IntArray) -> Resources:
-        """What so many jobs of each kind ask for in all; int64 (n_kinds,)."""
+    @property
+    def n_types(self) -> int:
+        """How many columns there are."""
+        return len(self._columns)
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the columns."""
+        return list(self._columns)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether 64 bits hold every amount, so that matrices are of int64."""
+        return self._matrices().largest <= LARGEST
+
+    def most_of(self, kinds: IntArray) -> IntArray:
+        """The most of each type that any of these kinds, at least one, needs with the fewest nodes; (n_types,)."""
+        most: IntArray = self._matrices().least[kinds].max(axis=0)
+        return most
+
+    def summed(self, kinds: IntArray, counts: IntArray) -> Resources:
+        """What so many jobs of each of these kinds ask for in all; int64 (n,) each."""
         made = self._matrices()
+        whole = made.whole[kinds]
         if made.largest * int(counts.sum()) > LARGEST:
-            totals = (counts.astype(object)[:, np.newaxis] * made.whole.astype(object)).sum(axis=0)
+            totals = (counts.astype(object)[:, np.newaxis] * whole.astype(object)).sum(axis=0)
         else:
-            totals = counts @ made.whole
+            totals = counts @ whole
         return {kind: int(totals[column]) for kind, column in self._columns.items() if totals[column]}
 
     def asking_more(self, most: Mapping[str, int], *, has_empty_node: bool) -> BoolArray:
@@ -98,8 +119,8 @@ class KindTable:
         found = (made.per_node > limits.astype(made.per_node.dtype)).any(axis=1)
         return np.asarray(found if has_empty_node else found | made.exclusive, dtype=bool)
 
-    def over(self, room: Mapping[str, int]) -> BoolArray:
-        """Which kinds need more than there is room of a type for, with the fewest nodes; bool (n_kinds,)."""
+    def over(self, kinds: IntArray, room: Mapping[str, int]) -> BoolArray:
+        """Which of these kinds need more than there is room of a type for, with the fewest nodes; bool (n,)."""
         made = self._matrices()
         limits = self._most(room, LARGEST)
-        return np.asarray((made.least > limits.astype(made.least.dtype)).any(axis=1), dtype=bool)
+        return np.asarray((made.least[kinds] > limits.astype(made.least.dtype)).any(axis=1), dtype=bool)

@@ -124,12 +124,19 @@ class WaitReason(msgspec.Struct, frozen=True):
 class CycleOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """Allocations and reservations in the order decided; reasons per queue and kind, or by job (``each``).
 
-    ``looked_at``: how many jobs were looked at one by one; ``backfilled``: how many started behind a reservation.
+    ``common`` are the reasons of kinds in all queues that have none of their ``own``. ``looked_at``: how many jobs
+    were looked at one by one; ``backfilled``: how many started behind a reservation.
     """
 
     placements: tuple[Placement, ...]
     reservations: tuple[Reservation, ...]
-    reasons: tuple[WaitReason, ...]
+    own: tuple[WaitReason, ...]
+    common: tuple[WaitReason, ...]
     by_job: Mapping[int, WaitReason]
     looked_at: int
     backfilled: int
+
+    @property
+    def reasons(self) -> tuple[WaitReason, ...]:
+        """All of them."""
+        return (*self.own, *self.common)

@@ -7,6 +7,7 @@ stepped over as a whole, a comparison of arrays: a million of them cost about a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 
 import msgspec
 import numpy as np
@@ -32,6 +33,10 @@ class Usage:
         self._leaf = (view, total)
         self._policy = policy
         self.key = policy.key(usage_shares(self._used, *self._leaf))
+
+    def copy(self) -> Usage:
+        """One that can be added to without changing this."""
+        return Usage(self._used, *self._leaf, self._policy)
 
     def add(self, amount: Resources) -> None:
         """More is used."""
@@ -66,6 +71,12 @@ class Stream:
         self.at = 0
         self.key: StreamKey | None = None
         self._best_from = None if by_priority else np.maximum.accumulate(waiting.priorities[::-1])[::-1]
+
+    def copy(self) -> Stream:
+        """One that can go on without this."""
+        other, own = copy(self), self.application
+        other.application = own and NamedApplication(own.created_at, own.id_place, own.usage.copy())
+        return other
 
     def is_done(self) -> bool:
         """Whether all were looked at."""

@@ -1,0 +1,174 @@
+"""The queue tree as a cycle finds it, kept from cycle to cycle: what has not changed is not looked at again.
+
+Leaves are compared by the identity of their jobs' columns, queues by what they use. What comes out is the same as
+if it were built anew; a :class:`.Traversal` forks the tree and leaves it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rankd.core.model.quantity import Resources, add_amounts
+from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.leaf_content import LeafContent
+from rankd.core.placement.live_queue import LiveQueue
+from rankd.core.placement.problem import PartitionProblem, WaitingJobs
+from rankd.core.placement.queue_index import QueueIndex
+from rankd.core.placement.queue_tree import QueueTree, path_of
+from rankd.core.placement.stream import streams_of
+from rankd.core.ranking.columns import BoolArray, IntArray
+
+_NOTHING: Resources = {}
+
+
+class Forest:
+    """The queues of a partition before a cycle; :meth:`take` brings it up to a problem.
+
+    ``contents`` are those of the leaves that have jobs, by place. ``n_leaves`` and ``n_jobs``: of each kind,
+    int64 (n_kinds,). ``changed``: the places of queues that use something else, or have other jobs, than before the
+    last :meth:`take`; None: all are new.
+    """
+
+    def __init__(self) -> None:
+        self.kinds = KindTable()
+        self.index = QueueIndex(())
+        self.tree = QueueTree([])
+        self.totals: list[tuple[str, int]] = []
+        self.contents: dict[int, LeafContent] = {}
+        self.n_leaves: IntArray = np.zeros(0, dtype=np.int64)
+        self.n_jobs: IntArray = np.zeros(0, dtype=np.int64)
+        self.changed: set[int] | None = None
+        self._total: Resources = {}
+        self._known: dict[int, LeafContent] = {}
+        self._n_children: list[int] = []
+        self._n_types = 0
+
+    def take(self, problem: PartitionProblem, total: Resources) -> None:
+        """Bring it up to a problem of the partition; ``total`` is the sum of its nodes."""
+        if problem.kinds is not self.kinds or problem.kinds.n_types != self._n_types:
+            self.kinds, self._n_types, self._known = problem.kinds, problem.kinds.n_types, {}
+            self.tree = QueueTree([])
+        is_same = problem.queues is self.index.views and problem.pending is None and total == self._total
+        is_new = not self.tree.lives or not is_same
+        if is_new:
+            self._plant(problem, total)
+        self._count_new_kinds()
+        touched = self._take_used(problem.used) | self._take_jobs(problem)
+        self.changed = None if is_new else touched
+        self._refresh(set(range(len(self.tree.lives))) if is_new else touched)
+
+    def _plant(self, problem: PartitionProblem, total: Resources) -> None:
+        """All queues anew, without jobs."""
+        if problem.queues is not self.index.views:
+            self.index = QueueIndex(problem.queues)
+        self._total, self.contents = dict(total), {}
+        self.totals = [(kind, total[kind]) for kind in sorted(total) if total[kind] > 0]
+        self.n_leaves = np.zeros(len(self.kinds), dtype=np.int64)
+        self.n_jobs = np.zeros(len(self.kinds), dtype=np.int64)
+        lives: list[LiveQueue] = []
+        self._n_children = [0] * len(problem.queues)
+        for place, (view, above) in enumerate(zip(problem.queues, self.index.above.tolist(), strict=True)):
+            lives.append(LiveQueue(view, None if above < 0 else lives[above], place))
+            if above >= 0:
+                self._n_children[above] += 1
+            if problem.pending is not None:
+                lives[-1].pending = dict(problem.pending.get(view.id, _NOTHING))
+        self.tree = QueueTree(lives)
+
+    def _count_new_kinds(self) -> None:
+        if more := len(self.kinds) - len(self.n_leaves):
+            self.n_leaves = np.append(self.n_leaves, np.zeros(more, dtype=np.int64))
+            self.n_jobs = np.append(self.n_jobs, np.zeros(more, dtype=np.int64))
+
+    def _take_used(self, used: Mapping[int, Resources]) -> set[int]:
+        touched = set()
+        for live in self.tree.lives:
+            own = used.get(live.view.id, _NOTHING)
+            if own != live.used:
+                live.used = dict(own)
+                touched.add(live.place)
+        return touched
+
+    def _take_jobs(self, problem: PartitionProblem) -> set[int]:
+        touched, present = set(), set()
+        lives, places, contents = self.tree.lives, self.index.places, self.contents
+        for queue, jobs in problem.waiting.items():
+            if not len(jobs.jobs):
+                continue
+            place = places[queue]
+            present.add(place)
+            content = contents.get(place)
+            if content is None or content.waiting is not jobs or _has_named(lives[place]):
+                self._fill(lives[place], jobs, problem)
+                touched.add(place)
+        for place in contents.keys() - present:
+            self._empty(lives[place])
+            touched.add(place)
+        return touched
+
+    def _fill(self, leaf: LiveQueue, jobs: WaitingJobs, problem: PartitionProblem) -> None:
+        before = self.contents.get(leaf.place)
+        content = self._content(leaf.view.id, jobs)
+        leaf.streams = list(streams_of(jobs, leaf.view, self._total, problem.applications))
+        leaf.stream_heap, leaf.lifted_heap = [], []
+        for place in range(len(leaf.streams)):
+            self.tree.refresh_stream(leaf, place)
+        self.contents[leaf.place] = content
+        if content is not before:
+            self._count(before, -1)
+            self._count(content, 1)
+            if problem.pending is None:
+                self._charge(leaf, before, content)
+
+    def _content(self, queue: int, jobs: WaitingJobs) -> LeafContent:
+        known = self._known.get(queue)
+        if known is None or not known.is_of(jobs):
+            known = self._known[queue] = LeafContent(jobs, self.kinds)
+        return known
+
+    def _empty(self, leaf: LiveQueue) -> None:
+        content = self.contents.pop(leaf.place)
+        self._known.pop(leaf.view.id, None)
+        leaf.streams = []
+        self._count(content, -1)
+        self._charge(leaf, content, None)
+
+    def _count(self, content: LeafContent | None, sign: int) -> None:
+        if content is not None:
+            self.n_leaves[content.kinds] += sign
+            self.n_jobs[content.kinds] += sign * content.counts
+
+    @staticmethod
+    def _charge(leaf: LiveQueue, before: LeafContent | None, content: LeafContent | None) -> None:
+        """What is pending on the path."""
+        more = {} if before is None else {kind: -value for kind, value in before.asked.items()}
+        add_amounts(more, {} if content is None else content.asked)
+        for live in path_of(leaf):
+            add_amounts(live.pending, more)
+
+    def _refresh(self, touched: set[int]) -> None:
+        """New keys for these queues and those above them."""
+        lives = self.tree.lives
+        whole = {live.place for place in touched for live in path_of(lives[place])}
+        for place in sorted(whole, reverse=True):
+            live = lives[place]
+            live.weigh(self.totals)
+            if self._n_children[place]:
+                self.tree.tidy(live, self._n_children[place])
+            self.tree.refresh(live)
+
+    def has_any(self, which: BoolArray) -> bool:
+        """Whether there are jobs of any of these kinds; bool (n_kinds,)."""
+        return bool((self.n_jobs[which] > 0).any())
+
+    def leaves_with(self, which: BoolArray) -> list[int]:
+        """The places of leaves that have jobs of any of these kinds, or can't be left out."""
+        droppable = self.index.is_droppable
+        return [place for place, content in self.contents.items() if not droppable[place] or which[content.kinds].any()]
+
+
+def _has_named(leaf: LiveQueue) -> bool:
+    """Whether applications of the leaf have keys, which change with what they use."""
+    return any(stream.application is not None for stream in leaf.streams)

@@ -1,0 +1,79 @@
+"""One queue during a cycle, or before it: its key, what is left of its jobs, what it uses and waits for."""
+
+from __future__ import annotations
+
+from rankd.core.model.quantity import Resources
+from rankd.core.placement.stream import Stream, StreamKey
+from rankd.core.ranking.columns import BoolArray
+from rankd.core.ranking.queue_forest import QueueView
+
+Key = tuple[float, float, float, str]
+
+
+class LiveQueue:
+    """A queue's state. Heaps hold keys with the places of children, or of streams; outdated entries may be among them.
+
+    ``best``: the highest priority that its remaining jobs show inside it; ``lifted``: what its parent sees of it.
+    ``blocked`` None: no kinds but those that are passed everywhere.
+    """
+
+    __slots__ = (
+        "above",
+        "best",
+        "blocked",
+        "by_priority",
+        "denominators",
+        "heap",
+        "key",
+        "lifted",
+        "lifted_heap",
+        "pending",
+        "place",
+        "share",
+        "stream_heap",
+        "streams",
+        "used",
+        "view",
+        "weight",
+    )  # fmt: skip
+
+    def __init__(self, view: QueueView, above: LiveQueue | None, place: int) -> None:
+        self.view = view
+        self.above = above
+        self.place = place
+        self.by_priority = view.properties.sort_priority
+        self.used: Resources = {}
+        self.pending: Resources = {}
+        self.denominators = list((view.effective_max | view.guaranteed).items())
+        self.share = 0.0
+        self.weight = 0.0
+        self.best: int | None = None
+        self.lifted: int | None = None
+        self.key: Key | None = None
+        self.heap: list[tuple[Key, int]] = []
+        self.lifted_heap: list[tuple[int, int]] = []
+        self.streams: list[Stream] = []
+        self.stream_heap: list[tuple[StreamKey, int]] = []
+        self.blocked: BoolArray | None = None
+
+    def copy(self, above: LiveQueue | None) -> LiveQueue:
+        """One that can be changed without changing this, below the given parent."""
+        other = LiveQueue.__new__(LiveQueue)
+        other.view, other.above, other.place, other.by_priority = self.view, above, self.place, self.by_priority
+        other.used, other.pending = self.used.copy(), self.pending.copy()
+        other.denominators, other.share, other.weight = self.denominators, self.share, self.weight
+        other.best, other.lifted, other.key = self.best, self.lifted, self.key
+        other.heap, other.lifted_heap = self.heap.copy(), self.lifted_heap.copy()
+        other.streams = [stream.copy() for stream in self.streams]
+        other.stream_heap, other.blocked = self.stream_heap.copy(), None
+        return other
+
+    def weigh(self, totals: list[tuple[str, int]]) -> None:
+        """As :mod:`rankd.core.ranking.queue_key` have it, to the last bit, on types looked up beforehand."""
+        share, used, pending = 0.0, self.used, self.pending
+        for kind, denominator in self.denominators:
+            amount = used.get(kind, 0)
+            if amount > 0:
+                share = max(share, amount / denominator if denominator > 0 else 1.0)
+        self.share = share
+        self.weight = sum([pending.get(kind, 0) / total for kind, total in totals])

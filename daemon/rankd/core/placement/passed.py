@@ -1,0 +1,70 @@
+"""Why the kinds wait that were passed everywhere: the same in all queues but those that have a reason of their own.
+
+What nodes lack for a kind is remembered from cycle to cycle; kinds for which they lack the same are told the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankd.core.placement.forest import Forest
+from rankd.core.placement.node_table import NodeTable
+from rankd.core.placement.problem import WaitReason
+from rankd.core.placement.reason import lacking, not_able
+from rankd.core.ranking.columns import BoolArray, IntArray
+
+
+class PassedReasons:
+    """Of the nodes and kinds that the last cycle had; others are begun with anew."""
+
+    def __init__(self) -> None:
+        self._of: tuple[object, object, str] = (None, None, "")
+        self._vectors: IntArray = np.empty((0, 0), dtype=np.int64)
+        self._lacks: BoolArray = np.empty((0, 0), dtype=bool)
+        self._reasons: list[WaitReason | None] = []
+        self._told: BoolArray = np.empty(0, dtype=bool)
+        self._answer: tuple[WaitReason, ...] = ()
+
+    def of(
+        self, forest: Forest, table: NodeTable, largest: IntArray, backfill: str, told: BoolArray
+    ) -> tuple[WaitReason, ...]:
+        """Reasons of the kinds ``told``, bool (n_kinds,), where no node has more free than ``largest``.
+
+        The same tuple as the last time if it says the same.
+        """
+        self._take(forest, table, backfill)
+        lacks = (self._vectors > largest) & (self._vectors > 0)
+        changed = (lacks != self._lacks).any(axis=1)
+        for kind in np.flatnonzero(changed).tolist():
+            self._reasons[kind] = None
+        self._lacks = lacks
+        if len(told) == len(self._told) and not (told != self._told).any() and not (changed & told).any():
+            return self._answer
+        for kind in np.flatnonzero(told).tolist():
+            if self._reasons[kind] is None:
+                self._reasons[kind] = _why(kind, forest, table, largest, backfill)
+        self._told = told
+        self._answer = tuple(reason for kind in np.flatnonzero(told).tolist() if (reason := self._reasons[kind]))
+        return self._answer
+
+    def _take(self, forest: Forest, table: NodeTable, backfill: str) -> None:
+        """Begin anew with other nodes or kinds; go on with more kinds."""
+        nodes, kinds, said = self._of
+        if nodes is not table.set or kinds is not forest.kinds or said != backfill:
+            width = len(table.types) + 1
+            self._of, self._reasons, self._answer = (table.set, forest.kinds, backfill), [], ()
+            self._vectors, self._lacks = np.empty((0, width), dtype=np.int64), np.empty((0, width), dtype=bool)
+            self._told = np.empty(0, dtype=bool)
+        new = [table.demand(kind.shape).vector for kind in forest.kinds.kinds[len(self._reasons) :]]
+        if new:
+            self._vectors = np.concatenate([self._vectors, np.array(new)])
+            self._lacks = np.concatenate([self._lacks, np.zeros((len(new), self._lacks.shape[1]), dtype=bool)])
+            self._reasons += [None] * len(new)
+
+
+def _why(kind: int, forest: Forest, table: NodeTable, largest: IntArray, backfill: str) -> WaitReason:
+    shape = forest.kinds[kind].shape
+    demand = table.demand(shape)
+    if demand.n_able < shape.min_nodes:
+        return WaitReason(None, kind, *not_able(shape, demand.n_able, table))
+    return WaitReason(None, kind, *lacking(shape, 0, demand, largest.tolist(), table, backfill))
