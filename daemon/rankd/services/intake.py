@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -218,16 +219,17 @@ class Intake:
         for start in range(0, len(new), at_once):
             part = new[start : start + at_once]
             try:
-                ids += await self.group.do(self._insertion(part), client=new[0].actor, weight=len(part))
+                ids += await self.group.do_together(self._insertion, part, client=new[0].actor, weight=len(part))
             except RankdError as error:
                 if not ids:
                     raise
                 return ids, error
         return ids, None
 
-    def _insertion(self, new: Sequence[NewJob]) -> Callable[[Connection], list[int]]:
-        """With the catalog of the moment in which it is done: a failed transaction replaces it."""
-        return lambda connection: insert_jobs(connection, new, self.catalog)
+    def _insertion(self, connection: Connection, parts: Sequence[Sequence[NewJob]]) -> list[list[int]]:
+        """The ids of each; with the catalog of the moment in which it is done: a failed transaction replaces it."""
+        ids = iter(insert_jobs(connection, [job for part in parts for job in part], self.catalog))
+        return [list(islice(ids, len(part))) for part in parts]
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
         """``job.update``: pending jobs, admitted again with the changed fields."""

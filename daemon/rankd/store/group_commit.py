@@ -1,15 +1,16 @@
 """Group commit: what arrives within a moment shares one transaction and one fsync.
 
 Clients take turns, so that one who sends a flood waits for himself only; of one client, works are done in the
-order of their arrival. If the transaction fails, each is done again by itself, so that
-one that is impossible, or that has a bug, does not take the others with it.
+order of their arrival. Works that one call can do, as insertions, it does. If the transaction fails, each is done
+again by itself, so that one that is impossible, or that has a bug, does not take the others with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
@@ -18,6 +19,10 @@ from rankd.core.errors import RoleLost, Unavailable
 from rankd.store.database import Database
 
 T = TypeVar("T")
+Part = TypeVar("Part")
+
+Together = Callable[[Connection, Sequence[Part]], Sequence[T]]
+"""Does several works at once; a result for each."""
 
 MAX_WAITING = 10_000
 MAX_GROUP = 250
@@ -25,9 +30,10 @@ MAX_GROUP = 250
 
 
 class _Work(NamedTuple):
-    """What to do, who waits for it, and whether others want to hear of it."""
+    """What to do with which part, who waits for it, and whether others want to hear of it."""
 
-    do: Callable[[Connection], Any]
+    do: Together[Any, Any]
+    part: Any
     future: asyncio.Future[Any]
     quiet: bool
     weight: int
@@ -78,10 +84,17 @@ class GroupCommit:
         Raises:
             Unavailable: ``busy``: too much is waiting; try again later. Or what the work raised.
         """
+        return await self._put(lambda c, _: [work(c)], None, client=client, quiet=quiet, weight=weight)
+
+    async def do_together(self, work: Together[Part, T], part: Part, *, client: str = "", weight: int = 1) -> T:
+        """As :meth:`do`; one call of ``work`` does this part and those that wait with it for the same ``work``."""
+        return await self._put(work, part, client=client, quiet=False, weight=weight)
+
+    async def _put(self, do: Together[Part, T], part: Part, *, client: str, quiet: bool, weight: int) -> T:
         if self._waiting.count >= MAX_WAITING:
             raise Unavailable("busy", "too many requests are waiting; try again in a second")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.put(client, _Work(work, future, quiet, weight))
+        self._waiting.put(client, _Work(do, part, future, quiet, weight))
         self._some.set()
         return await future
 
@@ -106,7 +119,7 @@ class GroupCommit:
     async def _commit(self, group: list[_Work]) -> bool:
         """Whether anything was done that others want to hear of."""
         try:
-            results = await self._database.write(lambda c: [work.do(c) for work in group], role=self._role)
+            results = await self._database.write(lambda c: _done(c, group), role=self._role)
         except RoleLost as error:
             for work in group:
                 _reject(work.future, error)
@@ -121,6 +134,14 @@ class GroupCommit:
             if not work.future.done():
                 work.future.set_result(result)
         return not all(work.quiet for work in group)
+
+
+def _done(connection: Connection, group: Sequence[_Work]) -> list[Any]:
+    """The results of all, in the order in which they are to be done."""
+    results: list[Any] = []
+    for do, works in groupby(group, lambda work: work.do):
+        results += do(connection, [work.part for work in works])
+    return results
 
 
 def _reject(future: asyncio.Future[Any], error: Exception) -> None:

@@ -81,6 +81,49 @@ async def test_what_arrives_together_is_committed_together_in_its_order(group, t
     assert told.rollbacks == 0
 
 
+def notes(calls):
+    """A work that leaves a row per part, keeps in ``calls`` what it was called with, and fails where it must."""
+
+    def work(connection, parts):
+        calls.append(list(parts))
+        for part in parts:
+            note(part)(connection)
+        if "bad" in parts:
+            raise Refused("no", "not this one")
+        return [part.upper() for part in parts]
+
+    return work
+
+
+async def do_all(group, *asked):
+    """One round for all of these; what came of each."""
+    tasks = [asyncio.ensure_future(one) for one in asked]  # noqa: TID251 - gathered below
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await group.run_once()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_works_of_a_kind_that_stand_side_by_side_are_one_call(group, told):
+    calls = []
+    add = notes(calls)
+    asked = [group.do_together(add, "a"), group.do_together(add, "b"), group.do(note("c")), group.do_together(add, "d")]
+    assert await do_all(group, *asked) == ["A", "B", "c", "D"]
+    assert calls == [["a", "b"], ["d"]]
+    assert await noted(group) == ["a", "b", "c", "d"]
+    assert told.commits == 1
+
+
+async def test_of_works_done_together_one_that_is_impossible_fails_alone(group):
+    calls = []
+    add = notes(calls)
+    first, bad, last = await do_all(group, *(group.do_together(add, name) for name in ("a", "bad", "b")))
+    assert (first, last) == ("A", "B")
+    assert bad.code == "no"
+    assert calls == [["a", "bad", "b"], ["a"], ["bad"], ["b"]]
+    assert await noted(group) == ["a", "b"]
+
+
 async def test_one_that_is_impossible_does_not_take_the_others_with_it(group, told):
     error = Refused("no", "not this one")
     results = await together(group, note("a"), fail(error), note("b"))
