@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 import nats
@@ -22,9 +23,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 
+from rankd.bus.address import user_in, without_secret
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.message import ErrorBody
+from rankd.wire.subject import inbox_prefix
 
 T = TypeVar("T")
 
@@ -36,6 +39,9 @@ PUBLISH_TIMEOUT_S = 5.0
 STATUS_HEADER = "Nats-Service-Error-Code"
 MESSAGE_ID = "Nats-Msg-Id"
 
+_FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]+)"')
+"""nats-py hands the server's messages on in lower case."""
+
 LOST = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
 """What the bus raises while the broker is away. Everything else is a bug."""
 
@@ -44,8 +50,12 @@ class Bus(AbstractAsyncContextManager["Bus"]):
     """``async with Bus(url, name) as bus``. Reconnects for ever once it was connected."""
 
     def __init__(self, url: str, name: str, *, connect_timeout_s: float = 30.0) -> None:
-        self.url = url
+        self.url = without_secret(url)
         self.name = name
+        self._address = url
+        self._not_authorized = False
+        self._connecting = asyncio.timeout(None)
+        self._forbidden: dict[str, set[asyncio.Timeout]] = {}
         self.client = Client()
         self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
         self.connected_at = 0.0
@@ -61,12 +71,15 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
         Raises:
             Unavailable: ``no_broker``: nobody answered in time.
+            Refused: ``not_authorized``: the broker does not know this user, or the password is wrong.
         """
         try:
-            async with asyncio.timeout(self._connect_timeout_s):
+            async with asyncio.timeout(self._connect_timeout_s) as self._connecting:
                 await self._connect()
         except TimeoutError:
             await self.client.close()
+            if self._not_authorized:
+                raise self._unauthorized() from None
             message = f"no NATS server at {self.url}; start one, or give --nats URL"
             raise Unavailable("no_broker", message) from None
         except asyncio.CancelledError:
@@ -74,11 +87,24 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             raise
         return self
 
+    def _unauthorized(self) -> Refused:
+        who = user_in(self._address)
+        wrong = f"does not accept '{who}' with this password" if who else "wants a user and a password"
+        message = f"the NATS server at {self.url} {wrong}: give nats://USER:PASSWORD@HOST:PORT, best in $RANKD_NATS"
+        return Refused("not_authorized", message, status=401)
+
+    @property
+    def knows_users(self) -> bool:
+        """Whether the broker asks who connects. Then the answers to a user go to inboxes of his own."""
+        return bool(self.client._server_info.get("auth_required"))  # noqa: SLF001 - there is no public way
+
     async def _connect(self) -> None:
+        user = user_in(self._address)
         while True:
             try:
                 await self.client.connect(
-                    self.url,
+                    self._address,
+                    inbox_prefix=inbox_prefix(user) if user else "_INBOX",
                     name=f"rankd {self.name}",
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
@@ -106,6 +132,13 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
     async def _on_error(self, error: Exception) -> None:
         log.warning("bus: %s: %s", type(error).__name__, error)
+        text = str(error).lower()
+        if "authorization violation" in text and not self._connecting.expired() and not self.connected_at:
+            self._not_authorized = True
+            self._connecting.reschedule(asyncio.get_running_loop().time())
+        if found := _FORBIDDEN.search(text):
+            for scope in self._forbidden.get(found[1], ()):
+                scope.reschedule(asyncio.get_running_loop().time())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -144,15 +177,35 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """Ask and decode the answer.
 
         Raises:
-            Refused, Unavailable: what the other side answered; ``no_answer`` if nobody did.
+            Refused, Unavailable: what the other side answered; ``no_answer`` if nobody did; ``not_permitted`` if the
+                broker does not let this connection publish there.
         """
+        asking = self.client.request(subject, payload, timeout=timeout_s)
         try:
-            reply = await self.client.request(subject, payload, timeout=timeout_s)
+            reply = await (self._unless_forbidden(subject, asking) if self.knows_users else asking)
         except LOST as error:
             message = f"no answer on {subject} ({type(error).__name__}); is rankd running on {self.url}?"
             raise Unavailable("no_answer", message) from error
         raise_if_refused(reply)
         return msgspec.json.decode(reply.data, type=kind)
+
+    async def _unless_forbidden(self, subject: str, asking: Coroutine[Any, Any, Msg]) -> Msg:
+        """The broker tells the connection, not the request, that it may not publish: nats-py waits on."""
+        scopes = self._forbidden.setdefault(subject.lower(), set())
+        scope = asyncio.timeout(None)
+        scopes.add(scope)
+        try:
+            async with scope:
+                return await asking
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            message = f"the broker does not let {user_in(self._address) or 'you'} publish on {subject}"
+            raise Refused(
+                "not_permitted", f"{message}: ask under your own name (--as, $RANKD_USER)", status=403
+            ) from None
+        finally:
+            scopes.discard(scope)
 
 
 def raise_if_refused(reply: Msg) -> None:

@@ -24,7 +24,7 @@ from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.message import ErrorBody
-from rankd.wire.subject import PREFIX, asker_of, inbox_allowed, node_of, request_patterns
+from rankd.wire.subject import PREFIX, asker_of, inbox_allowed, inbox_prefix, node_of, request_patterns
 
 log = logging.getLogger("rankd.bus")
 
@@ -156,9 +156,9 @@ class Endpoints:
 
     async def _dispatch(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
         """Answer in a task of its own; a reply that is no inbox would make us speak for the asker: dropped."""
-        if not inbox_allowed(request._msg.reply):  # noqa: SLF001 - nats-py has no public way to the reply subject
+        if not self._may_answer(request):
             self.dropped += 1
-            log.warning("dropped a request on %s: its reply subject is no inbox", request.subject)
+            log.warning("dropped a request on %s: its reply subject is no inbox of the asker's", request.subject)
             return
         asker = request.subject[len(PREFIX) + 1 :].rsplit(".", 1)[0]
         of_asker = self._by_asker.setdefault(asker, _Load())
@@ -177,6 +177,12 @@ class Endpoints:
             return
         self._unanswered.add(request)
         task.add_done_callback(lambda _task: self._finish(request, asker))
+
+    def _may_answer(self, request: Request) -> bool:
+        reply = request._msg.reply  # noqa: SLF001 - nats-py has no public way to the reply subject
+        if self._bus.knows_users and not request.subject.startswith(f"{PREFIX}.node."):
+            return inbox_allowed(reply, inbox_prefix(asker_of(request.subject).user))
+        return inbox_allowed(reply)
 
     def _overload(self, of_asker: _Load, n_bytes: int) -> Unavailable | None:
         if self._running.is_over(n_bytes, MAX_REQUESTS, MAX_BYTES):

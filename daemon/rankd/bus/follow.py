@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
+from secrets import token_hex
 from typing import TypeVar
 
 import msgspec
@@ -58,10 +59,15 @@ async def follow(
 
 
 def _config(subjects: Sequence[str], last: int, since: float | None) -> ConsumerConfig:
-    """Begin behind message ``last``, or, while there is none yet, with the first one at ``since``."""
+    """Begin behind message ``last``, or, while there is none yet, with the first one at ``since``.
+
+    With a name and one filter, the broker's permissions can say who may follow which subject.
+    """
     from_then = since is not None and last == 0
     return ConsumerConfig(
-        filter_subjects=list(subjects),
+        name=f"follow-{token_hex(8)}",
+        filter_subject=subjects[0] if len(subjects) == 1 else None,
+        filter_subjects=list(subjects) if len(subjects) > 1 else None,
         ack_policy=AckPolicy.NONE,
         deliver_policy=DeliverPolicy.BY_START_TIME if from_then else DeliverPolicy.BY_START_SEQUENCE,
         opt_start_time=datetime.fromtimestamp(since, UTC) if from_then and since is not None else None,

@@ -41,7 +41,7 @@ def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
         *(names or ("--as",)),
         dest="asker",
         metavar="USER",
-        help="the user who asks ($RANKD_USER, else the login name)",
+        help="the user who asks ($RANKD_USER, else the broker's user in --nats, else the login name)",
     )
     group.add_argument("--admin", action="store_true", help="ask as an administrator")
 

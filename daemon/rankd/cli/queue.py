@@ -78,9 +78,9 @@ def job_filter(arguments: argparse.Namespace, states: tuple[str, ...] | None = N
     """The filter that the flags ask for; ``states`` where none is asked for."""
     users = list(arguments.user or [])
     if arguments.me:
-        from rankd.cli.session import login_name
+        from rankd.cli.session import asker
 
-        users.append(login_name())
+        users.append(asker(arguments).user)
     return JobFilter(
         ids=arguments.jobs,
         users=users or None,

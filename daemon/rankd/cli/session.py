@@ -39,8 +39,18 @@ class Asker(NamedTuple):
 
 
 def asker(arguments: argparse.Namespace) -> Asker:
-    """The user named by flag or environment, else the login name."""
-    return Asker(getattr(arguments, "asker", None) or login_name(), getattr(arguments, "admin", False))
+    """The user named by flag or environment, else the one who connects to the broker, else the login name."""
+    named = getattr(arguments, "asker", None) or os.environ.get("RANKD_USER")
+    return Asker(named or _connecting(arguments) or login_name(), getattr(arguments, "admin", False))
+
+
+def _connecting(arguments: argparse.Namespace) -> str | None:
+    url = getattr(arguments, "nats", None) or os.environ.get("RANKD_NATS")
+    if not url or "@" not in url:
+        return None
+    from rankd.bus.address import user_in
+
+    return user_in(url)
 
 
 def login_name() -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.layout import Field, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, names
-from rankd.cli.session import login_name
+from rankd.cli.session import asker
 from rankd.cli.source import open_source
 from rankd.cli.table import print_json, print_table
 from rankd.core.errors import Refused
@@ -86,7 +86,7 @@ def _wanted(row: Row, arguments: argparse.Namespace) -> bool:
         return False
     if row["user"] is None:
         return not arguments.users_only
-    return arguments.all or row["user"] in (arguments.users or [login_name()])
+    return arguments.all or row["user"] in (arguments.users or [asker(arguments).user])
 
 
 def _number(name: str, header: str, places: int) -> Field:

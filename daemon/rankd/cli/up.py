@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankd.bus.address import user_in
 from rankd.cli.option import add_command
 
 if TYPE_CHECKING:
@@ -63,11 +64,14 @@ def _announce(arguments: argparse.Namespace, state: Up) -> None:
     nodes = [arguments.name] * (not arguments.no_local_agent)
     if arguments.simulate:
         nodes.append(f"sim-1..sim-{arguments.simulate} (simulated: jobs only take their time)")
+    believed = "no authentication: whoever reaches it is believed to be who it says it is"
+    if user_in(arguments.nats or ""):
+        believed = "it asks who connects; others connect with a user and a password of their own: $RANKD_NATS"
     flag = "" if str(arguments.dir) == ".rankd" else f" --dir {arguments.dir}"
     print(
         f"""
 rankd is up
-  broker     {state.nats}   (no authentication: whoever reaches it is believed to be who it says it is)
+  broker     {state.nats}   ({believed})
   database   {state.db}
   processes  {processes}
   nodes      {", ".join(nodes) or "none"}

@@ -22,7 +22,7 @@ from nats.js.errors import NotFoundError
 
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.health import answer_health
-from rankd.bus.stream import PullConsumer, ensure_streams
+from rankd.bus.stream import PullConsumer
 from rankd.core.errors import Unavailable
 from rankd.core.model.quantity import Amount
 from rankd.services.agent_audit import Audit
@@ -156,8 +156,7 @@ class Agent:
             log.warning("%d reports are left for the next start of this agent", self._reporter.unacknowledged)
 
     async def _take(self) -> None:
-        """Take allocations once the intake knows us: it may have withdrawn some while we were away."""
-        await ensure_streams(self._bus)
+        """Take allocations once the intake, which makes the streams, knows us: it may have withdrawn some meanwhile."""
         await self._registration.done.wait()
         subjects = [node_subject(node, "allocation") for node in self._options.nodes]
         consumer = PullConsumer(self._bus, STREAM_ALLOCATIONS, f"agent-{self._options.name}", subjects)

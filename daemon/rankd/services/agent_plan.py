@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rankd.bus.address import user_in
 from rankd.core.model.job_environment import JobPlace, job_environment, job_path
 from rankd.services.agent_cgroup import Limits
 from rankd.services.agent_identity import SUBMITTER, RunAs, account_variables, home_of
@@ -63,7 +64,7 @@ class Planner:
         )
 
     def _environment(self, start: StartJob, place: JobPlace, identity: Identity | None) -> dict[str, str]:
-        base = {**os.environ, **(account_variables(identity) if identity else {})}
+        base = {**_own_environment(), **(account_variables(identity) if identity else {})}
         return {**job_environment(base, start.request, place), STATE_VARIABLE: self._state}
 
     def _limits(self, start: StartJob) -> Limits | None:
@@ -71,3 +72,11 @@ class Planner:
         if not self._limited or start.request.exclusive:
             return None
         return Limits(memory_bytes=start.resources.get("memory"), vcore=start.resources.get("vcore"))
+
+
+def _own_environment() -> dict[str, str]:
+    """Without the agent's own way to the broker: a job must not speak for its node."""
+    own = dict(os.environ)
+    if user_in(own.get("RANKD_NATS", "")):
+        del own["RANKD_NATS"]
+    return own

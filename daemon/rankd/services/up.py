@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from rankd.bus.address import user_in, without_secret
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.config.configuration import load_configuration
@@ -100,7 +101,7 @@ class _Machine:
     def _commands(self) -> list[tuple[str, list[str]]]:
         """Services by name, in starting order; agents last."""
         rankd = [sys.executable, "-m", "rankd"]
-        place = ["--nats", self._url, "--db", str(self._db), "--config", str(self._options.config.absolute())]
+        place = [*self._broker_flag(), "--db", str(self._db), "--config", str(self._options.config.absolute())]
         commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
         if self._options.local_agent:
             local = self._agent(self._options.agent_name, "agent")
@@ -111,8 +112,15 @@ class _Machine:
             commands.append(("agent-sim", [*rankd, *simulated, *more]))
         return commands
 
+    def _broker_flag(self) -> list[str]:
+        """Not where everybody sees it if there is a password in it: the children have it in their environment."""
+        if user_in(self._url) is None:
+            return ["--nats", self._url]
+        os.environ["RANKD_NATS"] = self._url
+        return []
+
     def _agent(self, name: str, folder: str) -> list[str]:
-        return ["agent", "--nats", self._url, "--name", name, "--state", str(self._directory / folder)]
+        return ["agent", *self._broker_flag(), "--name", name, "--state", str(self._directory / folder)]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until ``stop``, or until a service turns out to be hopeless."""
@@ -182,7 +190,7 @@ class _Machine:
         if self._broker is not None:
             children["nats"] = self._broker.pid
         return Up(
-            nats=self._url,
+            nats=without_secret(self._url),
             db=str(self._db),
             pids={name: pid for name, pid in children.items() if pid is not None},
             ready=self._ready,

@@ -139,10 +139,21 @@ def diag_subject(service: str) -> str:
     return f"{PREFIX}.internal.diag.{service}"
 
 
-def inbox_allowed(reply: str) -> bool:
+def inbox_prefix(user: str) -> str:
+    """Under which the answers to a user come, where the broker knows its users.
+
+    >>> inbox_prefix("first.last")
+    '_INBOX.first%2Elast'
+    """
+    return f"_INBOX.{encode_name(user)}"
+
+
+def inbox_allowed(reply: str, prefix: str = "_INBOX") -> bool:
     """Whether a reply subject is an inbox; anything else is a request to speak with the daemon's rights.
 
     >>> inbox_allowed("rankd.v1.node.n1.allocation")
     False
+    >>> inbox_allowed("_INBOX.bob.x1", inbox_prefix("alice"))
+    False
     """
-    return re.fullmatch(r"_INBOX\.[^ *>]+", reply) is not None
+    return reply.startswith(f"{prefix}.") and re.fullmatch(r"[^ *>]+", reply[len(prefix) + 1 :]) is not None
