@@ -263,15 +263,18 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
     """
     first = last_id(connection, "job_events") + 1
     events = []
-    by_columns: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
+    columns_of: dict[int, dict[str, Value]] = {}
     for event, change in enumerate(changes, start=first):
         after = next_state(change.job, change.state, change.event)
         detail = None if change.detail is None else json.dumps(change.detail)
         events.append((event, change.job, change.event, after, now, change.actor, change.cause, detail))
         columns = {"state": after, "revision": event, **change.columns}
-        by_columns.setdefault(tuple(columns), []).append((*columns.values(), change.job))
+        columns_of[change.job] = columns_of.get(change.job, {}) | columns
     if not events:
         return
+    by_columns: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
+    for job, columns in columns_of.items():
+        by_columns.setdefault(tuple(columns), []).append((*columns.values(), job))
     told = [change for change in changes if change.event in _TELLS]
     left = applications_of(connection, [change.job for change in told]) if told else {}
     connection.exec_driver_sql(_INSERT_EVENT, events)
