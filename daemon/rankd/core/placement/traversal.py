@@ -21,8 +21,9 @@ from rankd.core.placement.live_queue import LiveQueue
 from rankd.core.placement.queue_tree import path_of
 from rankd.core.ranking.columns import BoolArray
 
-_SKIPS = 16
-"""After so many leaves with nothing but blocked jobs the others are looked for all at once."""
+_FEW_SKIPS = 2
+_PART_SKIPPED = 128
+"""After so many leaves with nothing but blocked jobs, and this part of all, the others are looked for all at once."""
 
 
 class Turn(NamedTuple):
@@ -76,7 +77,7 @@ class Traversal:
     def _leave_out(self, leaf: LiveQueue) -> None:
         """Count leaves that had nothing but blocked jobs; several: leave out all that have nothing else."""
         self._skips += leaf.best is None
-        if self._skips == _SKIPS:
+        if self._skips == max(_FEW_SKIPS, len(self._forest.contents) // _PART_SKIPPED):
             self._tree.keep_only(self._forest.leaves_with(~self._always))
 
     def _go_on(self) -> None:
