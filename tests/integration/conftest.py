@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from rankd.config import plugin
 
 READY_S = 20
 
@@ -71,3 +73,25 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 @pytest.fixture
 def nats_url(broker: Broker) -> str:
     return broker.url
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
+    """Install a package for the test: its module's name, its text, and the text of its entry points."""
+
+    def add(module: str, text: str, entries: str) -> None:
+        package = tmp_path / "site" / module
+        metadata = package / f"{module}-1.dist-info"
+        metadata.mkdir(parents=True)
+        (package / f"{module}.py").write_text(text)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
+        (metadata / "entry_points.txt").write_text(entries)
+        monkeypatch.syspath_prepend(package)
+        forget()
+
+    def forget() -> None:
+        for cache in (plugin._entry_points, plugin._load):
+            cache.cache_clear()
+
+    yield add
+    forget()

@@ -11,7 +11,6 @@ import pytest
 from integration.stage import NOW, a_cluster
 
 from rankd.cli.main import main
-from rankd.config import plugin
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.errors import ConfigurationError
@@ -41,19 +40,8 @@ absent = stranger_sort:Absent
 
 
 @pytest.fixture(autouse=True)
-def stranger(tmp_path, monkeypatch):
-    package = tmp_path / "site"
-    metadata = package / "stranger_sort-1.dist-info"
-    metadata.mkdir(parents=True)
-    (package / "stranger_sort.py").write_text(STRANGER)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger-sort\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(ENTRIES)
-    monkeypatch.syspath_prepend(package)
-    for cache in (plugin._entry_points, plugin._load):
-        cache.cache_clear()
-    yield
-    for cache in (plugin._entry_points, plugin._load):
-        cache.cache_clear()
+def stranger(install):
+    install("stranger_sort", STRANGER, ENTRIES)
 
 
 @pytest.fixture

@@ -69,13 +69,12 @@ def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
     """Errors and warnings: the files', and whether the plugins that they name can be used."""
     from rankd.config.adapter import load_adapter
     from rankd.config.configuration import load_configuration
-    from rankd.config.plugin import load_application_sorts, load_factors, load_node_sort
+    from rankd.config.plugin import load_application_sorts, load_factors, load_node_sorts
 
     try:
         configuration = load_configuration(directory)
         load_factors(configuration.settings.priority)
-        for partition in configuration.partitions:
-            load_node_sort(partition.nodesort.type)
+        load_node_sorts(configuration.partitions)
         load_application_sorts(configuration.partitions)
         for adapter in configuration.settings.adapters:
             load_adapter(adapter, configuration.directory)

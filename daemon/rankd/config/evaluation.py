@@ -6,7 +6,7 @@ settings) is read once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import yaml
 from msgspec import UNSET
 
 from rankd.config.configuration import Configuration
-from rankd.config.plugin import factor_range, is_provided, load_application_sorts, load_factor, load_node_sort
+from rankd.config.plugin import factor_range, is_provided, load_application_sorts, load_factor, load_node_sorts
 from rankd.config.queues import QueuesRead, read_queue_document
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.check import Range
@@ -26,6 +26,7 @@ from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.result import Result, Warned
 from rankd.core.model.queue import Partition
 from rankd.core.model.setting import PrioritySettings
+from rankd.core.placement.node_table import NodeSortPolicy
 from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.factor import Factor
 
@@ -37,11 +38,12 @@ _DEFAULT_QUEUES = {"partitions": [{"name": "default", "queues": [{"name": "root"
 
 
 class Queues(NamedTuple):
-    """A queue tree as it was read, what was said about it, and its application sorting policies."""
+    """A queue tree as it was read, what was said about it, and its sorting policies."""
 
     forest: Forest
     warnings: tuple[Warned, ...]
-    sorts: Mapping[str, ApplicationSortPolicy]
+    application_sorts: Mapping[str, ApplicationSortPolicy]
+    node_sorts: Mapping[str, NodeSortPolicy]
 
 
 class Evaluator:
@@ -58,17 +60,17 @@ class Evaluator:
             ConfigurationError: with every problem of the document; paths begin with ``$``.
         """
         document = self._filled(decode(data))
-        forest, warnings, application_sorts = self._queues(document)
+        queues = self._queues(document)
         settings = document.priority or PrioritySettings()
         return evaluate(
             document,
             Surroundings(
-                forest=forest,
-                warnings=warnings,
+                forest=queues.forest,
+                warnings=queues.warnings,
                 factors=_factors(msgspec.json.encode(settings)),
                 ranges=_ranges(document),
-                node_sorts={kind: load_node_sort(kind) for kind in {p.nodesort.type for p in forest.partitions}},
-                application_sorts=application_sorts,
+                node_sorts=queues.node_sorts,
+                application_sorts=queues.application_sorts,
                 classes=() if self._configuration is None else self._configuration.classes,
                 default_qos=self._default_qos(document),
             ),
@@ -144,19 +146,20 @@ def _default_queues() -> Queues:
 
 
 def _configured_queues(configuration: Configuration) -> Queues:
-    return Queues(Forest.of(configuration.partitions), (), _application_sorts(configuration.partitions))
+    return _queues(configuration.partitions, ())
 
 
 def _forest(read: QueuesRead) -> Queues:
     warnings = tuple(Warned(code=found.code, message=f"{found.path}: {found.message}") for found in read.warnings)
-    return Queues(Forest.of(read.partitions), warnings, _application_sorts(read.partitions))
+    return _queues(read.partitions, warnings)
 
 
-def _application_sorts(partitions: Iterable[Partition]) -> Mapping[str, ApplicationSortPolicy]:
+def _queues(partitions: Sequence[Partition], warnings: tuple[Warned, ...]) -> Queues:
     try:
-        return load_application_sorts(partitions)
+        sorts = load_application_sorts(partitions), load_node_sorts(partitions)
     except ConfigurationError as error:
         raise ConfigurationError([_rooted(problem) for problem in error.problems]) from None
+    return Queues(Forest.of(partitions), warnings, *sorts)
 
 
 def _rooted(problem: Problem) -> Problem:

@@ -72,13 +72,29 @@ def load_factor(name: str, settings: PrioritySettings) -> Factor:
     return factor
 
 
+def node_sort_names() -> list[str]:
+    """Names of all node sorting policies that are installed."""
+    return sorted(_entry_points(NODE_SORT))
+
+
+def load_node_sorts(partitions: Iterable[Partition]) -> dict[str, NodeSortPolicy]:
+    """By name the node sorting policies of these partitions.
+
+    Raises:
+        ConfigurationError: as :func:`load_factors`.
+    """
+    return {name: load_node_sort(name) for name in sorted({partition.nodesort.type for partition in partitions})}
+
+
 def load_node_sort(name: str) -> NodeSortPolicy:
     """A node sorting policy.
 
     Raises:
         ConfigurationError: as :func:`load_factors`.
     """
-    policy: NodeSortPolicy = _load(NODE_SORT, name)()
+    policy = _load(NODE_SORT, name)()
+    if not isinstance(policy, NodeSortPolicy) or policy.name != name:
+        raise _no_policy(NODE_SORT, policy, "rankd.core.placement.node_table.NodeSortPolicy", name)
     return policy
 
 
@@ -104,9 +120,7 @@ def load_application_sort(name: str) -> ApplicationSortPolicy:
     """
     policy = _load(APPLICATION_SORT, name)()
     if not isinstance(policy, ApplicationSortPolicy) or policy.name != name:
-        protocol = "rankd.core.ranking.application_sort.ApplicationSortPolicy"
-        message = f"{type(policy).__qualname__} does not implement {protocol} as '{name}'"
-        raise ConfigurationError([Problem(path=f"plugin {APPLICATION_SORT}", message=message)])
+        raise _no_policy(APPLICATION_SORT, policy, "rankd.core.ranking.application_sort.ApplicationSortPolicy", name)
     return policy
 
 
@@ -128,6 +142,11 @@ def _load(group: str, name: str) -> Any:  # noqa: ANN401 - what a plugin is, its
     except Exception as error:  # a stranger's module may fail in any way
         message = f"{found.value} can't be imported: {type(error).__name__}: {error}"
         raise ConfigurationError([Problem(path=f"plugin {group}", message=message)]) from error
+
+
+def _no_policy(group: str, policy: object, protocol: str, name: str) -> ConfigurationError:
+    message = f"{type(policy).__qualname__} does not implement {protocol} as '{name}'"
+    return ConfigurationError([Problem(path=f"plugin {group}", message=message)])
 
 
 def _refusal(name: str, message: str) -> ConfigurationError:

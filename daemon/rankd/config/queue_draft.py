@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rankd.config.plugin import node_sort_names
 from rankd.config.queue_property import Kind, Properties, read_properties
 from rankd.core.model.quantity import Resources, parse_quantity
 from rankd.core.model.queue import DEFAULT_PARTITION, QUEUE_NAME, ROOT_QUEUE, ChildTemplate, Limit, NodeSort
@@ -45,7 +46,7 @@ QUEUE_KEYS = (
 
 _UNUSED = ("checksum", "placementrules", "preemption", "usergroupresolver", "statedumpfilepath")
 _RESOURCES = ("guaranteed", "max")
-_NODE_SORTS = ("fair", "binpacking")
+_NODE_SORT = "fair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +246,13 @@ def _limit(place: Place) -> LimitDraft:
 def _nodesort(place: Place) -> NodeSort:
     fields = place.fields(("type", "resourceweights"))
     kind = fields["type"].text()
-    if kind not in ("", *_NODE_SORTS):
-        fields["type"].error(f"unknown node sorting policy '{kind}'; write {' or '.join(_NODE_SORTS)}, in lower case")
+    if kind and kind not in (known := node_sort_names()):
+        message = f"unknown node sorting policy '{kind}'; installed: {', '.join(known)}; case counts"
+        fields["type"].error(message)
     weights: dict[str, float] = {}
     for resource, at in fields["resourceweights"].entries().items():
         weights[resource] = at.number()
         if weights[resource] < 0:
             at.error(f"the weight {weights[resource]} of {resource} is negative; write a number of at least 0")
-    sort = NodeSort(type=kind or _NODE_SORTS[0])
+    sort = NodeSort(type=kind or _NODE_SORT)
     return NodeSort(type=sort.type, resourceweights=weights) if weights else sort

@@ -23,7 +23,7 @@ from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
-from rankd.config.plugin import load_node_sort
+from rankd.config.plugin import load_node_sorts
 from rankd.core.errors import Unavailable
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.problem import CycleOutcome, PartitionProblem, WaitReason
@@ -104,9 +104,7 @@ class Scheduler:
         self._said_stale = False
         self.statistic = SchedulerStatistic()
         self.inputs = InputFollower(configuration, database, self._use_inputs)
-        self._policies = {
-            partition.nodesort.type: load_node_sort(partition.nodesort.type) for partition in configuration.partitions
-        }
+        self._policies = load_node_sorts(configuration.partitions)
 
     async def _use_inputs(self, found: InForce) -> None:
         """Adapters have given something else: what usage costs may be it."""

@@ -7,7 +7,7 @@ then name; utilisation is rounded to 12 decimals, so that equal nodes tie.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _SCALE = 1e12
 """Utilisation is rounded to 12 decimals."""
 
 
+@runtime_checkable
 class NodeSortPolicy(Protocol):
     """A plugin of the entry-point group ``rankd.node_sort``: ``name``, and the key that nodes are sorted by.
 

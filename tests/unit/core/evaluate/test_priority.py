@@ -190,20 +190,14 @@ def test_a_factor_that_fails_counts_0_and_is_warned_about(values):
         b'{"id": 1, "eligible_at": 10}, {"id": 2, "eligible_at": 0, "factors": {"broken": 0.5}}]}'
     )
     factors = {"broken": Broken(values), "age": Age(document.priority)}
-    forest, _, application_sorts = Evaluator()._own_queues
+    queues = Evaluator()._own_queues
     surroundings = Surroundings(
-        forest=forest, factors=factors, ranges={}, node_sorts=SORTS, application_sorts=application_sorts
+        forest=queues.forest,
+        factors=factors,
+        ranges={},
+        node_sorts=queues.node_sorts,
+        application_sorts=queues.application_sorts,
     )
     found = evaluate(document, surroundings)
     assert [job.priority for job in found.jobs] == [90, 105]
     assert [warning.code for warning in found.warnings] == ["factor_failed"]
-
-
-class _Fair:
-    name = "fair"
-
-    def key(self, utilisation):
-        return utilisation
-
-
-SORTS = {"fair": _Fair()}
