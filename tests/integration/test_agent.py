@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from watch import alive, appears, gone
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
@@ -163,14 +164,6 @@ async def a_killable_agent(broker, tmp_path):
     finally:
         process.kill()
         await asyncio.to_thread(process.wait)
-
-
-async def appears(path: Path) -> str:
-    """The text of a file that a job writes, once it is there. A job can't tell us by any other way."""
-    async with asyncio.timeout(LIMIT_S):
-        while not path.exists() or not path.read_text():
-            await asyncio.sleep(0.01)
-    return path.read_text()
 
 
 def directories(tmp_path: Path) -> list[str]:
@@ -344,20 +337,6 @@ async def test_what_a_job_leaves_behind_is_killed_when_it_ends(broker, tmp_path)
         assert end.exit_status == 0
         pid = int((tmp_path / "pid").read_text())
         await gone(pid)
-
-
-async def gone(pid: int) -> None:
-    """Until a process that is nobody's child here has ended."""
-    async with asyncio.timeout(LIMIT_S):
-        while alive(pid):
-            await asyncio.sleep(0.01)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def test_a_running_job_is_cancelled_once(broker, tmp_path):

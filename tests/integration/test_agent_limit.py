@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from integration.test_agent import appears, gone, keeper_of, stage, start_of
+from integration.test_agent import keeper_of, stage, start_of
 from msgspec.structs import replace
+from watch import appears, gone
 
 from rankd.services.agent_cgroup import (
     CPU,

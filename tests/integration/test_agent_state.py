@@ -8,7 +8,8 @@ import subprocess
 import time
 
 import pytest
-from integration.test_agent import NODE, alive, an_agent, an_intake, appears, directories, options_of, start_of
+from integration.test_agent import NODE, an_agent, an_intake, directories, options_of, start_of
+from watch import alive, appears
 
 from rankd.core.errors import Refused
 from rankd.services.agent_leftover import STATE_VARIABLE, end_leftovers

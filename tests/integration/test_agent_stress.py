@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from integration.test_agent import LIMIT_S, alive, an_agent, an_intake, appears, gone, keeper_of, options_of, start_of
+from integration.test_agent import LIMIT_S, an_agent, an_intake, keeper_of, options_of, start_of
+from watch import alive, appears, gone
 
 from rankd.services.agent import run
 from rankd.services.runtime import end_tasks

@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from system.client import connected
 from system.conftest import RANKD
 from system.test_nodes import hasty, until
+from watch import alive, appears, gone
 
 __all__ = ["hasty"]  # a fixture
 
@@ -32,20 +32,6 @@ async def another_agent(machine, client, name: str):
         process.send_signal(signal.SIGCONT)
         process.terminate()
         await asyncio.to_thread(process.wait)
-
-
-async def appears(path: Path) -> str:
-    async with asyncio.timeout(LIMIT_S):
-        while not path.exists() or not path.read_text().endswith("\n"):
-            await asyncio.sleep(0.02)
-    return path.read_text()
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def test_a_gang_starts_on_all_its_nodes_and_fails_together(machine):
@@ -84,9 +70,7 @@ async def test_a_run_that_was_given_up_is_ended_when_its_node_is_back(machine, h
             assert (await client.until_ended(1))[job] == "completed"
             assert alive(pid)
             os.kill(agent.pid, signal.SIGCONT)
-            async with asyncio.timeout(LIMIT_S):
-                while alive(pid):
-                    await asyncio.sleep(0.02)
+            await gone(pid)
     assert machine.rows("SELECT nodelist, requeues FROM job") == [{"nodelist": "sim-1", "requeues": 1}]
     assert len(machine.rows("SELECT id FROM allocation")) == 2
 

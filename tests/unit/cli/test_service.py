@@ -1,13 +1,12 @@
 """Services as processes: their logs, their signals, their parent."""
 
-import os
 import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from watch import gone_within
 
 from rankd.cli.main import main
 from rankd.cli.service import pairs, weight
@@ -62,14 +61,7 @@ def test_a_service_whose_parent_has_gone_stops_by_itself():
     assert "the parent process" in shell.stderr.read()
     shell.stdout.close()
     shell.stderr.close()
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            os.kill(service, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.01)
-    pytest.fail("the service is still there")
+    assert gone_within(service, 30)
 
 
 @pytest.mark.parametrize("name", ["intake", "prioritizer", "scheduler"])

@@ -1,0 +1,83 @@
+"""Waiting for what other processes do, on the kernel's word: a file that is written, a process that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import select
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+LIMIT_S = 60
+IN_CLOSE_WRITE, IN_MOVED_TO = 0x8, 0x80
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+async def appears(path: Path) -> str:
+    """The text of a file in a directory that is there, once something is written and closed, or moved there."""
+    with _changes_in(path.parent) as changes:
+        async with asyncio.timeout(LIMIT_S), _readable(changes) as news:
+            while not (path.exists() and (text := path.read_text())):
+                await news.wait()
+                news.clear()
+                os.read(changes, 65536)
+            return text
+
+
+async def gone(pid: int) -> None:
+    """Until a process has ended, whoever's child it is and whether or not its parent knows."""
+    with _end_of(pid) as end:
+        if end is not None:
+            async with asyncio.timeout(LIMIT_S), _readable(end) as ended:
+                await ended.wait()
+
+
+def gone_within(pid: int, seconds: float) -> bool:
+    """As :func:`gone`, without a loop: whether it ended in time."""
+    with _end_of(pid) as end:
+        return end is None or bool(select.select([end], [], [], seconds)[0])
+
+
+def alive(pid: int) -> bool:
+    return not gone_within(pid, 0)
+
+
+@contextmanager
+def _end_of(pid: int) -> Iterator[int | None]:
+    """A descriptor that can be read once the process has ended; None if there is none."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _changes_in(directory: Path) -> Iterator[int]:
+    """A descriptor that can be read once a file there was closed after writing, or moved there."""
+    descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if descriptor < 0:
+        raise OSError(ctypes.get_errno(), "inotify_init1")
+    try:
+        if _libc.inotify_add_watch(descriptor, bytes(directory), IN_CLOSE_WRITE | IN_MOVED_TO) < 0:
+            raise OSError(ctypes.get_errno(), "inotify_add_watch", str(directory))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@asynccontextmanager
+async def _readable(descriptor: int) -> AsyncIterator[asyncio.Event]:
+    """An event that is set whenever there is something to read."""
+    loop, event = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, event.set)
+    try:
+        yield event
+    finally:
+        loop.remove_reader(descriptor)
