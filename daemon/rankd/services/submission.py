@@ -42,17 +42,24 @@ def read_submission(
         job = admission.admit(_keyed(message, message_id), submitter)
         return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
     submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
+    same: dict[bytes, AcceptedJob] = {}
     for place, raw in enumerate(message.jobs):
-        try:
-            check_size(len(memoryview(raw)))
-            key = None if message_id is None else f"{message_id}/{place}"
-            job = admission.admit(_keyed(decode_job(raw), key), submitter)
-            submission.accepted.append(job)
-            submission.places.append(place)
-            if job.made:
-                admission = Admission(_after(job, admission.tables))
-        except Refused as error:
-            submission.rejected.append(_rejected(place, error))
+        accepted = same.get(text := bytes(raw))
+        if accepted is None:
+            try:
+                check_size(len(text))
+                key = None if message_id is None else f"{message_id}/{place}"
+                accepted = admission.admit(_keyed(decode_job(raw), key), submitter)
+            except Refused as error:
+                submission.rejected.append(_rejected(place, error))
+                continue
+            if accepted.made:
+                admission = Admission(_after(accepted, admission.tables))
+                same.clear()
+            elif key is None:
+                same[text] = accepted
+        submission.accepted.append(accepted)
+        submission.places.append(place)
     if message.atomic and submission.rejected:
         return msgspec.structs.replace(submission, accepted=[], places=[])
     return submission

@@ -21,6 +21,7 @@ from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.ranking import QueueRow, Ranking
 from rankd.store.migration import replace_views
 from rankd.store.order_rows import Row, json_list, order_rows
+from rankd.store.rows import insert_rows
 from rankd.store.view import FactorColumn, factor_views
 
 HEADERS_KEPT = 100_000
@@ -139,9 +140,7 @@ def _writing(rows: Sequence[Row]) -> Stage:
 
 def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
     """Insert whole rows, in the place of those with the same keys."""
-    if rows:
-        marks = ", ".join("?" * len(rows[0]))
-        connection.exec_driver_sql(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", list(rows))
+    insert_rows(connection, f"INSERT OR REPLACE INTO {table}", rows)
 
 
 def _value_rows(record: GenerationRecord) -> Iterator[Row]:

@@ -21,6 +21,7 @@ from rankd.core.placement.request import Shape
 from rankd.store.application import application_of, applications_of, follow
 from rankd.store.catalog import Catalog, add_association
 from rankd.store.made_queue import queue_of
+from rankd.store.rows import insert_rows
 
 _encode = msgspec.json.Encoder().encode
 
@@ -50,7 +51,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-_JOB_COLUMNS = [
+_JOB_COLUMNS = (
     "id",
     "revision",
     "user",
@@ -83,14 +84,10 @@ _JOB_COLUMNS = [
     "comment",
     "request",
     "groups",
-]
-_INSERT_JOB = "INSERT INTO jobs ({}) VALUES ({})".format(
-    ", ".join(f'"{name}"' for name in _JOB_COLUMNS), ", ".join("?" * len(_JOB_COLUMNS))
 )
+_INTO_JOBS = "INSERT INTO jobs ({})".format(", ".join(f'"{name}"' for name in _JOB_COLUMNS))
 _APPLICATION = _JOB_COLUMNS.index("application_id")
-_INSERT_EVENT = (
-    "INSERT INTO job_events (id, job_id, event, state, at, actor, cause, detail) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_INTO_EVENTS = "INSERT INTO job_events (id, job_id, event, state, at, actor, cause, detail)"
 
 
 def check_size(n_bytes: int) -> None:
@@ -111,10 +108,14 @@ def last_id(connection: Connection, table: str) -> int:
 
 
 class _Seen(NamedTuple):
-    """What jobs of one transaction share: columns of equal shapes, ids of applications by (queue, name)."""
+    """What jobs of one transaction share: columns of equal shapes, ids of applications by (queue, name).
+
+    ``columns``: all but the ids, of one job sent several times; by its identity and when it was sent.
+    """
 
     shapes: dict[object, tuple[int, str]]
     applications: dict[tuple[int, str | None], int | None]
+    columns: dict[tuple[int, float], tuple[Value, ...]]
 
 
 def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog) -> list[int]:
@@ -123,7 +124,7 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     ids: list[int] = []
     rows: list[tuple[Value, ...]] = []
     events = []
-    seen = _Seen({}, {})
+    seen = _Seen({}, {}, {})
     next_job, next_event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
     for entry in new:
         key = (entry.accepted.user, entry.accepted.request.key)
@@ -131,14 +132,17 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
             ids.append(known[key])
             continue
         job, event = next_job + len(rows), next_event + len(rows)
-        rows.append(_row(connection, job, event, entry, catalog, seen))
+        same = (id(entry.accepted), entry.at)
+        if same not in seen.columns:
+            seen.columns[same] = _columns(connection, entry, catalog, seen)
+        rows.append((job, event, *seen.columns[same]))
         events.append((event, job, Event.SUBMIT, State.PENDING, entry.at, entry.actor, None, None))
         ids.append(job)
         if key[1] is not None:
             known[key] = job
     if rows:
-        connection.exec_driver_sql(_INSERT_JOB, rows)
-        connection.exec_driver_sql(_INSERT_EVENT, events)
+        insert_rows(connection, _INTO_JOBS, rows)
+        insert_rows(connection, _INTO_EVENTS, events)
         begun = {row[_APPLICATION] for row in rows} - {None}
         follow(connection, {cast(int, id_): [ApplicationEvent.SUBMIT] for id_ in begun}, new[0].at)
     return ids
@@ -176,14 +180,8 @@ def _shape_columns(accepted: AcceptedJob, known: dict[object, tuple[int, str]]) 
     return known[kind]
 
 
-def _row(
-    connection: Connection,
-    job: int,
-    event: int,
-    entry: NewJob,
-    catalog: Catalog,
-    seen: _Seen,
-) -> tuple[Value, ...]:
+def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _Seen) -> tuple[Value, ...]:
+    """Those of `_JOB_COLUMNS` behind the ids."""
     accepted, request = entry.accepted, entry.accepted.request
     shape, resources = _shape_columns(accepted, seen.shapes)
     queue = queue_of(connection, accepted, catalog, entry.at)
@@ -193,8 +191,6 @@ def _row(
     blocked = _blocked_by(accepted, entry.at)
     eligible = not accepted.held and blocked is None
     return (
-        job,
-        event,
         accepted.user,
         association_of(connection, accepted, catalog, entry.at),
         queue,
@@ -277,7 +273,7 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
         by_columns.setdefault(tuple(columns), []).append((*columns.values(), job))
     told = [change for change in changes if change.event in _TELLS]
     left = applications_of(connection, [change.job for change in told]) if told else {}
-    connection.exec_driver_sql(_INSERT_EVENT, events)
+    insert_rows(connection, _INTO_EVENTS, events)
     for names, rows in by_columns.items():
         assignments = ", ".join(f'"{name}" = ?' for name in names)
         connection.exec_driver_sql(f"UPDATE jobs SET {assignments} WHERE id = ?", rows)
