@@ -86,6 +86,7 @@ class PendingTable:
         self.layout = 0
         self.changes = 0
         self.rules = rules
+        self._touched: set[int] = set()
         self._places: dict[tuple[object, ...], int] = {}
         self._keys: list[KindKey] = []
         self._shapes: dict[int, Shape] = {}
@@ -117,12 +118,22 @@ class PendingTable:
         places = self.lookup(batch.integers[:, 0])
         known = places >= 0
         at = places[known]
+        self._touch(self._columns["queues"][at])
+        self._touch(batch.integers[:, 2])
         for column, name in enumerate(_INTEGERS):
             self._columns[name][at] = batch.integers[known, column]
         self.submitted_at[at], self.is_eligible[at] = batch.submitted_at[known], batch.is_eligible[known]
         self.is_pending[at] = True
         if not known.all():
             self._append(batch.take(np.flatnonzero(~known)))
+
+    def _touch(self, queues: IntArray) -> None:
+        self._touched.update(np.unique(queues).tolist())
+
+    def take_touched(self) -> set[int]:
+        """The leaves that jobs came to, left, or changed in since this was asked last; not those of :meth:`load`."""
+        touched, self._touched = self._touched, set()
+        return touched
 
     def _batch(self, rows: Sequence[Row], read_shape: ReadShape) -> _Batch:
         """Rows of :attr:`Rules.columns` as columns, with each job's kind."""
@@ -157,6 +168,7 @@ class PendingTable:
         rows = rows[rows >= 0]
         if len(rows):
             self.changes += 1
+            self._touch(self._columns["queues"][rows])
             self.is_pending[rows] = False
         if len(self.is_pending) - np.count_nonzero(self.is_pending) > max(_DEAD_AT_LEAST, len(self.is_pending) // 2):
             self._compact()

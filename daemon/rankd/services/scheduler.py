@@ -11,7 +11,6 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -25,9 +24,10 @@ from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import load_node_sorts
 from rankd.core.errors import Unavailable
-from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import CycleOutcome, PartitionProblem, WaitReason
+from rankd.core.placement.cycle import CycleMemory, run_cycle
+from rankd.core.placement.problem import CycleOutcome
 from rankd.services.input_follower import InputFollower
+from rankd.services.reason_rows import ReasonRows
 from rankd.services.rest import rest
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
@@ -100,6 +100,8 @@ class Scheduler:
         self._bus = bus
         self._cycle: int | None = None
         self._last: _Decision | None = None
+        self._memories: dict[int, CycleMemory] = {}
+        self._reasons = ReasonRows(source.pending)
         self._next_start_at = math.inf
         self._said_stale = False
         self.statistic = SchedulerStatistic()
@@ -168,12 +170,10 @@ class Scheduler:
     def _decide(self, now: float) -> _Decision:
         """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""
         problems = self._source.problems(now)
-        outcomes = [run_cycle(problem, self._policies[problem.node_sort.type]) for problem in problems]
-        rows = [
-            row
-            for problem, outcome in zip(problems, outcomes, strict=True)
-            for reason in outcome.reasons
-            for row in self._reason_rows(problem, reason)
+        memories = [self._memories.setdefault(problem.queues[0].id, CycleMemory()) for problem in problems]
+        outcomes = [
+            run_cycle(problem, self._policies[problem.node_sort.type], memory)
+            for problem, memory in zip(problems, memories, strict=True)
         ]
         self.statistic.decided(
             looked_at=sum(outcome.looked_at for outcome in outcomes),
@@ -182,30 +182,13 @@ class Scheduler:
         )
         return _Decision(
             allocations=self._allocations(outcomes),
-            reasons=frozenset({(row.queue, *row_key(row)): row for row in rows}.values()),
+            reasons=self._reasons.of(outcomes, [memory.forest for memory in memories]),
             reservations=tuple(
                 ReservationRow(job=made.job, nodes=made.nodes, starts_at=made.starts_at)
                 for outcome in outcomes
                 for made in outcome.reservations
             ),
         )
-
-    def _reason_rows(self, problem: PartitionProblem, reason: WaitReason) -> Iterator[ReasonRow]:
-        """One row, or one per queue where a row for all would meet those of single users or applications."""
-        key = self._source.pending.key(reason.kind)
-        queues = [0] if reason.queue is None else [reason.queue]
-        if reason.queue is None and not key.is_plain:
-            queues = [queue for queue, jobs in problem.waiting.items() if (jobs.kinds == reason.kind).any()]
-        for queue in queues:
-            yield ReasonRow(
-                queue=queue,
-                shape=key.shape,
-                time_limit_s=-1.0 if key.time_limit_s is None else key.time_limit_s,
-                user=key.user,
-                application=key.application,
-                reason=reason.reason,
-                fact=reason.fact,
-            )
 
     async def _commit(self, decision: _Decision, now: float) -> bool:
         new, before = decision.allocations, self._last
@@ -285,8 +268,3 @@ class _Decision(msgspec.Struct, frozen=True, kw_only=True):
     allocations: list[NewAllocation]
     reasons: frozenset[ReasonRow]
     reservations: tuple[ReservationRow, ...]
-
-
-def row_key(row: ReasonRow) -> tuple[int, float, str, int]:
-    """What a queue has one reason for."""
-    return row.shape, row.time_limit_s, row.user, row.application

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
@@ -22,16 +21,17 @@ from rankd.core.model.setting import Qos
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
 from rankd.core.placement.request import Shape
-from rankd.core.ranking.application_order import filter_policy, usage_policy
-from rankd.core.ranking.columns import IntArray
+from rankd.core.ranking.application_order import filter_policy
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_forest import QueueView, queue_views, roll_up
+from rankd.core.ranking.queue_forest import QueueView, queue_views
 from rankd.services.application_table import ApplicationTable
-from rankd.services.leaf_orders import LeafOrder, LeafOrders
+from rankd.services.leaf_orders import LeafOrders
 from rankd.services.occupancy import Occupancy
+from rankd.services.partition_queues import PartitionQueues
 from rankd.services.pending_table import IS_ELIGIBLE, SHAPE, PendingTable, ReadShape, Row, Rules
 from rankd.services.staleness import Staleness
-from rankd.services.unranked import NOTHING, Unranked, by_leaf, unranked_jobs
+from rankd.services.unranked import Unranked
+from rankd.services.waiting_leaves import WaitingLeaves
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
 from rankd.store.made_queue import LiveQueues
@@ -44,14 +44,6 @@ STARTED_UP = "started up"
 STALE = "stale"
 
 _BATCH = 20_000
-
-
-class _Rows(NamedTuple):
-    """A leaf's order with the rows of its jobs in the pending table (of that layout), and what was made of them."""
-
-    order: LeafOrder
-    layout: int
-    rows: IntArray
 
 
 class SchedulingSource:
@@ -72,11 +64,9 @@ class SchedulingSource:
         self._occupancy = Occupancy(configuration.settings.scheduling.default_time_limit_s)
         self._application_table = ApplicationTable()
         self._applications: Applications = no_applications()
-        self._rows: dict[int, _Rows] = {}
-        self._waiting: dict[int, WaitingJobs] = {}
-        self._waiting_of: tuple[int, int, int, bool] = (-1, -1, -1, False)
+        self._waiting = WaitingLeaves(self.order, self.pending)
+        self._known_queues: dict[str, PartitionQueues] = {}
         self.staleness = Staleness(configuration.settings.scheduling.stale_after_s)
-        self._unranked = NOTHING
 
     def take_qos(self, all_qos: Iterable[Qos], ids: Mapping[str, int]) -> None:
         """What usage under each QoS costs, from the next allocation on."""
@@ -189,17 +179,17 @@ class SchedulingSource:
         waiting, scheduling = self._waiting_jobs(), self._configuration.settings.scheduling
         problems = []
         for partition in self._queues.partitions:
-            views = self._views(partition)
+            queues = self._queues_of(partition)
             problems.append(
                 PartitionProblem(
                     now=now,
-                    queues=views,
-                    waiting={view.id: waiting[view.id] for view in views if view.id in waiting},
+                    queues=queues.views,
+                    waiting={view.id: waiting[view.id] for view in queues.views if view.id in waiting},
                     kinds=self.pending.kind_table,
-                    used=roll_up(self._occupancy.by_queue, views),
+                    used=queues.used(self._occupancy.by_queue),
                     nodes=self._nodes[partition.name],
                     holds=self._occupancy.held(partition.name),
-                    tenants=self._occupancy.tenants() if _needs_tenants(views) else (),
+                    tenants=self._occupancy.tenants() if queues.needs_tenants else (),
                     applications=self._applications,
                     node_sort=partition.nodesort,
                     backfill=scheduling.backfill,
@@ -208,68 +198,29 @@ class SchedulingSource:
             )
         return problems
 
-    def _views(self, partition: Partition) -> list[QueueView]:
-        return queue_views(partition, self._queues.ids, self._nodes[partition.name].totals, self._sorts)
+    def _queues_of(self, partition: Partition) -> PartitionQueues:
+        """The same as long as the queues and the sum of the nodes are the same."""
+        total, known = self._nodes[partition.name].totals, self._known_queues.get(partition.name)
+        if known is None or not known.is_of(partition, total):
+            views = queue_views(partition, self._queues.ids, total, self._sorts)
+            known = self._known_queues[partition.name] = PartitionQueues(partition, total, views)
+        return known
 
     def _all_views(self) -> Iterator[QueueView]:
         """Of all partitions, parents before children."""
         for partition in self._queues.partitions:
             yield from queue_views(partition, self._queues.ids, {}, self._sorts)
 
-    def _waiting_jobs(self) -> dict[int, WaitingJobs]:
-        """By leaf; made anew where the order or the jobs have changed."""
-        key = (self.order.generation, self.pending.layout, self.pending.changes, self.staleness.is_stale)
-        if key != self._waiting_of:
-            by_usage = frozenset(view.id for view in self._all_views() if usage_policy(view) is not None)
-            self._unranked = self._not_ranked() if self.staleness.is_stale else NOTHING
-            behind = by_leaf(self._unranked, self.pending)
-            waiting = {
-                queue: self._still_waiting(queue, behind.get(queue, NOTHING), by_usage=queue in by_usage)
-                for queue in self.order.queues() | behind.keys()
-            }
-            self._waiting = {queue: own for queue, own in waiting.items() if len(own.jobs)}
-            self._waiting_of = key
-        return self._waiting
+    def _waiting_jobs(self) -> Mapping[int, WaitingJobs]:
+        """By leaf; only those are new where the order or the jobs have changed."""
+        by_usage = frozenset[int]().union(*(self._queues_of(own).by_usage for own in self._queues.partitions))
+        return self._waiting.look(by_usage, is_stale=self.staleness.is_stale, unranked=self._not_ranked)
 
     def _not_ranked(self) -> Unranked:
         """What goes behind an overdue generation."""
         filtering = [view.id for view in self._all_views() if filter_policy(view) is not None]
-        rows = [self._fresh(queue)[2] for queue in self.order.queues()]
-        ranked = np.concatenate([np.empty(0, dtype=np.int64), *rows])
         running = [application for application, used in self._occupancy.by_application.items() if any(used.values())]
-        return unranked_jobs(self.pending, ranked, filtering, running)
-
-    def _fresh(self, queue: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Ids, priorities and rows of the ranked jobs of a leaf that are as the generation knew them."""
-        table, (order, _, rows) = self.pending, self._rows_of(queue)
-        ids, priorities = order.ids, order.priorities
-        if not (known := rows >= 0).all():
-            ids, priorities, rows = ids[known], priorities[known], rows[known]
-        fresh = table.is_pending[rows] & (table.revisions[rows] <= self.order.revision) & (table.queues[rows] == queue)
-        if not fresh.all():
-            ids, priorities, rows = ids[fresh], priorities[fresh], rows[fresh]
-        return ids, priorities, rows
-
-    def _still_waiting(self, queue: int, behind: Unranked, *, by_usage: bool) -> WaitingJobs:
-        """The jobs of a leaf that a cycle looks at, in their order."""
-        table, (ids, priorities, rows) = self.pending, self._fresh(queue)
-        if len(behind.rows):
-            rows = np.concatenate([rows, behind.rows])
-            ids, priorities = table.ids[rows], np.concatenate([priorities, behind.priorities])
-        return WaitingJobs(
-            jobs=ids,
-            priorities=priorities,
-            kinds=table.kinds[rows],
-            applications=table.applications[rows] if by_usage else None,
-            submitted_at=table.submitted_at[rows] if by_usage else None,
-        )
-
-    def _rows_of(self, queue: int) -> _Rows:
-        """Looked up again only where the leaf's order, or the table's layout, is another one."""
-        order, known = self.order.leaf(queue), self._rows.get(queue)
-        if known is None or known.order is not order or known.layout != self.pending.layout or (known.rows < 0).any():
-            known = self._rows[queue] = _Rows(order, self.pending.layout, self.pending.lookup(order.ids))
-        return known
+        return self._waiting.not_ranked(filtering, running)
 
     def row(self, job: int) -> int:
         """A pending job's row."""
@@ -278,7 +229,8 @@ class SchedulingSource:
     def ranks(self, jobs: Sequence[int]) -> Mapping[int, int]:
         """The ranks of jobs in the order, or behind it."""
         rows = {job: self.row(job) for job in jobs}
-        behind = dict(zip(self._unranked.rows.tolist(), range(1, len(self._unranked.rows) + 1), strict=True))
+        unranked = self._waiting.unranked.rows
+        behind = dict(zip(unranked.tolist(), range(1, len(unranked) + 1), strict=True))
         ranks = self.order.ranks({job: int(self.pending.queues[row]) for job, row in rows.items() if row not in behind})
         n_ranked = sum(len(self.order.leaf(queue).ids) for queue in self.order.queues()) if behind else 0
         return ranks | {job: n_ranked + behind[row] for job, row in rows.items() if row in behind}
@@ -307,7 +259,3 @@ def _shape_reader(connection: Connection) -> ReadShape:
 
 def _counts_applications(view: QueueView) -> bool:
     return bool(view.maxapplications) or any(limit.maxapplications for limit in view.limits)
-
-
-def _needs_tenants(views: Sequence[QueueView]) -> bool:
-    return any(view.limits or view.maxapplications for view in views)

@@ -168,6 +168,14 @@ class Forest:
         droppable = self.index.is_droppable
         return [place for place, content in self.contents.items() if not droppable[place] or which[content.kinds].any()]
 
+    def leaves_by_kind(self, which: BoolArray) -> dict[int, list[int]]:
+        """By each of these kinds, bool (n_kinds,), the leaves that have jobs of it, by id."""
+        leaves: dict[int, list[int]] = {}
+        for place, content in self.contents.items():
+            for kind in content.kinds[which[content.kinds]].tolist():
+                leaves.setdefault(kind, []).append(self.index.views[place].id)
+        return leaves
+
 
 def _has_named(leaf: LiveQueue) -> bool:
     """Whether applications of the leaf have keys, which change with what they use."""

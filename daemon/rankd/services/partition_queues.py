@@ -1,0 +1,40 @@
+"""The queues of a partition as cycles want them, and what follows from them; made anew only when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rankd.core.model.quantity import Resources, add_amounts
+from rankd.core.model.queue import Partition
+from rankd.core.ranking.application_order import usage_policy
+from rankd.core.ranking.queue_forest import QueueView
+
+
+class PartitionQueues:
+    """``views``, root first, of a partition whose nodes sum up to ``total``.
+
+    ``by_usage``: leaves whose applications go by what they use; ``needs_tenants``: whether running jobs count one
+    by one in any of its quotas.
+    """
+
+    def __init__(self, partition: Partition, total: Resources, views: list[QueueView]) -> None:
+        self.views = views
+        self.by_usage = frozenset(view.id for view in views if usage_policy(view) is not None)
+        self.needs_tenants = any(view.limits or view.maxapplications for view in views)
+        self._partition = partition
+        self._total = total
+        self._parents = {view.id: view.parent for view in views}
+
+    def is_of(self, partition: Partition, total: Resources) -> bool:
+        """Whether these are the queues of this very partition and sum."""
+        return partition is self._partition and total == self._total
+
+    def used(self, by_queue: Mapping[int, Resources]) -> dict[int, Resources]:
+        """What leaves use, and with them all queues above; of those that use anything."""
+        rolled: dict[int, Resources] = {}
+        for queue, amounts in by_queue.items():
+            at = queue if queue in self._parents else None
+            while at is not None:
+                add_amounts(rolled.setdefault(at, {}), amounts)
+                at = self._parents[at]
+        return rolled

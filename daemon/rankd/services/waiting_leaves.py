@@ -1,0 +1,121 @@
+"""The jobs of each leaf that a cycle looks at, kept from look to look: only leaves in which something changed are new.
+
+A leaf keeps the same columns, the same objects, until its order is another one, or one of its jobs has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from rankd.core.placement.problem import WaitingJobs
+from rankd.core.ranking.columns import IntArray
+from rankd.services.leaf_orders import LeafOrder, LeafOrders
+from rankd.services.pending_table import PendingTable
+from rankd.services.unranked import NOTHING, Unranked, by_leaf, unranked_jobs
+
+
+class _Rows(NamedTuple):
+    """A leaf's order with the rows of its jobs in the pending table (of that layout)."""
+
+    order: LeafOrder
+    layout: int
+    rows: IntArray
+
+
+class WaitingLeaves:
+    """What :meth:`look` gives is of the order and the table as they are then."""
+
+    def __init__(self, order: LeafOrders, table: PendingTable) -> None:
+        self.unranked = NOTHING
+        self._order = order
+        self._table = table
+        self._rows: dict[int, _Rows] = {}
+        self._of: dict[int, LeafOrder] = {}
+        self._waiting: dict[int, WaitingJobs] = {}
+        self._unsettled: set[int] = set()
+        self._basis: tuple[object, frozenset[int]] = (None, frozenset())
+        self._seen: tuple[int, ...] = ()
+
+    def look(
+        self, by_usage: frozenset[int], *, is_stale: bool, unranked: Callable[[], Unranked]
+    ) -> Mapping[int, WaitingJobs]:
+        """By leaf, those that have jobs.
+
+        ``by_usage``: leaves whose applications go by what they use. ``unranked``: asked, while the order
+        ``is_stale``, for what goes behind it.
+        """
+        order, table = self._order, self._table
+        seen = (order.generation, table.layout, table.changes, int(is_stale))
+        basis = (table.kind_table, by_usage)
+        is_new = self._basis[0] is not basis[0] or self._basis[1] != by_usage
+        if seen == self._seen and not is_new:
+            return self._waiting
+        if is_new:
+            self._of, self._waiting = {}, {}
+        before = by_leaf(self.unranked, table).keys() if len(self.unranked.rows) else set()
+        self.unranked = unranked() if is_stale else NOTHING
+        behind = by_leaf(self.unranked, table)
+        again = table.take_touched() | self._unsettled | behind.keys() | before
+        self._waiting = self._put_together(again, behind, by_usage)
+        self._basis, self._seen = basis, seen
+        return self._waiting
+
+    def _put_together(
+        self, again: Collection[int], behind: Mapping[int, Unranked], by_usage: Collection[int]
+    ) -> dict[int, WaitingJobs]:
+        waiting, order = {}, self._order
+        for queue in order.queues() | behind.keys():
+            leaf = order.leaf(queue)
+            own = self._waiting.get(queue)
+            if own is None or queue in again or self._of.get(queue) is not leaf:
+                own = self._still_waiting(queue, behind.get(queue, NOTHING), by_usage=queue in by_usage)
+                self._of[queue] = leaf
+            if len(own.jobs):
+                waiting[queue] = own
+        return waiting
+
+    def _still_waiting(self, queue: int, behind: Unranked, *, by_usage: bool) -> WaitingJobs:
+        """The jobs of a leaf that a cycle looks at, in their order."""
+        table, (ids, priorities, rows) = self._table, self._fresh(queue)
+        if len(behind.rows):
+            rows = np.concatenate([rows, behind.rows])
+            ids, priorities = table.ids[rows], np.concatenate([priorities, behind.priorities])
+        return WaitingJobs(
+            jobs=ids,
+            priorities=priorities,
+            kinds=table.kinds[rows],
+            applications=table.applications[rows] if by_usage else None,
+            submitted_at=table.submitted_at[rows] if by_usage else None,
+        )
+
+    def _fresh(self, queue: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Ids, priorities and rows of the ranked jobs of a leaf that are as the generation knew them."""
+        table, (order, _, rows) = self._table, self._rows_of(queue)
+        ids, priorities = order.ids, order.priorities
+        n_ranked = len(rows)
+        if not (known := rows >= 0).all():
+            ids, priorities, rows = ids[known], priorities[known], rows[known]
+        fresh = table.is_pending[rows] & (table.revisions[rows] <= self._order.revision) & (table.queues[rows] == queue)
+        if not fresh.all():
+            ids, priorities, rows = ids[fresh], priorities[fresh], rows[fresh]
+        if len(rows) < n_ranked:
+            self._unsettled.add(queue)  # a later generation may know them again
+        else:
+            self._unsettled.discard(queue)
+        return ids, priorities, rows
+
+    def _rows_of(self, queue: int) -> _Rows:
+        """Looked up again only where the leaf's order, or the table's layout, is another one."""
+        order, known, table = self._order.leaf(queue), self._rows.get(queue), self._table
+        if known is None or known.order is not order or known.layout != table.layout or (known.rows < 0).any():
+            known = self._rows[queue] = _Rows(order, table.layout, table.lookup(order.ids))
+        return known
+
+    def not_ranked(self, filtering: Collection[int], running: Collection[int]) -> Unranked:
+        """What goes behind an overdue generation, as :func:`.unranked_jobs` has it."""
+        rows = [self._fresh(queue)[2] for queue in self._order.queues()]
+        ranked = np.concatenate([np.empty(0, dtype=np.int64), *rows])
+        return unranked_jobs(self._table, ranked, filtering, running)
