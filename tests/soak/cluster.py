@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from soak.link import Link
+from watch import appears
 
 BIN = Path(sys.executable).parent
 NODES = {"n1": 4, "n2": 4, "n3": 2}
@@ -58,17 +60,29 @@ class Child:
         self._command = command
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
+        self._is_up = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     async def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(*self._command, stdout=log, stderr=log)
+        self._is_up.set()
 
     async def keep(self) -> None:
-        """Start it again if it ended by itself."""
-        process = self._process
-        if process is not None and process.returncode is not None and self.wanted:
-            self.surprises.append(f"{self.name} ended with {process.returncode}")
-            await self.start()
+        """For ever: start it again whenever it has ended by itself."""
+        while True:
+            await self._is_up.wait()
+            process = self._process
+            status = await process.wait()
+            if process is not self._process:
+                continue
+            self._is_up.clear()
+            if self.wanted:
+                self.surprises.append(f"{self.name} ended with {status}")
+                await self.start()
 
     def signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
@@ -124,19 +138,20 @@ class Cluster:
 
     async def _start_broker(self) -> None:
         """The first start finds a port, which it keeps."""
-        path, log = self.directory / "nats.conf", self.directory / "nats.log"
+        path = self.directory / "nats.conf"
         store = self.directory / "jetstream"
 
         def configure(port: int) -> None:
             stream = f'jetstream {{ store_dir: "{store}", sync_interval: always }}'
-            path.write_text(f"host: 127.0.0.1\nport: {port}\n{stream}\n")
+            ports = f'ports_file_dir: "{self.directory}"'
+            path.write_text(f"host: 127.0.0.1\nport: {port}\n{ports}\n{stream}\n")
 
         configure(-1)
-        child = self.children["nats"] = Child("nats", [str(BIN / "nats-server"), "-c", str(path)], log)
+        command = [str(BIN / "nats-server"), "-c", str(path)]
+        child = self.children["nats"] = Child("nats", command, self.directory / "nats.log")
         await child.start()
-        while not (found := re.search(r"client connections on \S+:(\d+)", log.read_text())):
-            await asyncio.sleep(0.02)
-        self.port = int(found.group(1))
+        ports = json.loads(await appears(self.directory / f"nats-server_{child.pid}.ports"))
+        self.port = int(ports["nats"][0].rpartition(":")[2])
         configure(self.port)
 
     async def _link(self, name: str) -> Link:
@@ -164,10 +179,9 @@ class Cluster:
 
     async def keep_up(self) -> None:
         """For ever: what ends by itself is started again."""
-        while True:
+        async with asyncio.TaskGroup() as group:
             for child in self.children.values():
-                await child.keep()
-            await asyncio.sleep(0.1)
+                group.create_task(child.keep())
 
     async def stop(self) -> None:
         for name in (*NODES, "scheduler", "prioritizer", "intake", "nats"):

@@ -1,4 +1,7 @@
-"""Faults in a seeded random order: kill -9, STOP and CONT, restarts, cut and stalled links, killed keepers."""
+"""Faults in a seeded random order: kill -9, STOP and CONT, restarts, cut and stalled links, killed keepers.
+
+It sleeps between faults, and for as long as one lasts: time is what the faults are made of.
+"""
 
 from __future__ import annotations
 

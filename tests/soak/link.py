@@ -55,26 +55,30 @@ class Link:
         self._relaying.add(task)
         task.add_done_callback(self._relaying.discard)
         try:
-            if self._is_cut:
-                return
-            broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", self._broker_port)
-            self._open.add(broker_writer)
-            if self._is_cut:  # meanwhile
-                broker_writer.transport.abort()
-            try:
-                await asyncio.gather(self._pump(reader, broker_writer), self._pump(broker_reader, writer))
-            finally:
-                self._open.discard(broker_writer)
-                broker_writer.transport.abort()
-        except OSError:
-            pass  # the broker is away, too
+            if not self._is_cut:
+                await self._to_broker(reader, writer)
         finally:
             self._open.discard(writer)
             writer.transport.abort()
 
+    async def _to_broker(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A broker that is away is to the process as one that hangs up at once: its connection is dropped."""
+        try:
+            broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", self._broker_port)
+        except ConnectionError:
+            return
+        self._open.add(broker_writer)
+        if self._is_cut:  # meanwhile
+            broker_writer.transport.abort()
+        try:
+            await asyncio.gather(self._pump(reader, broker_writer), self._pump(broker_reader, writer))
+        finally:
+            self._open.discard(broker_writer)
+            broker_writer.transport.abort()
+
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        """Until one side closes; then both."""
-        with suppress(OSError, asyncio.IncompleteReadError):
+        """Until one side closes or is aborted, as :meth:`cut` does; then both."""
+        with suppress(ConnectionError):
             while data := await source.read(CHUNK):
                 await self._flowing.wait()
                 sink.write(data)

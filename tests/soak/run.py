@@ -66,7 +66,7 @@ async def settle(cluster: Cluster) -> list[str]:
         done = not verdict.open_jobs(cluster.database)
         if done and all(verdict.rows(cluster.database, query)[0]["n"] for query in (marks, uncharged)):
             return []
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # the records are the verdict; what else is told may be lost under faults
     left = verdict.open_jobs(cluster.database)
     return [f"not settled {patience:.0f} s after the last fault: {left} jobs have not ended"]
 

@@ -1,4 +1,7 @@
-"""Users who submit by request and by the enqueue subject, cancel, hold and release, and ask again until they know."""
+"""Users who submit by request and by the enqueue subject, cancel, hold and release, and ask again until they know.
+
+They sleep as users do: between submissions, before they change their mind, and before they ask again.
+"""
 
 from __future__ import annotations
 
