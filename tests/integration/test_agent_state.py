@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 import time
+from contextlib import contextmanager
 
 import pytest
 from integration.test_agent import NODE, an_agent, an_intake, directories, options_of, start_of
@@ -79,19 +81,30 @@ def test_a_cancel_before_its_start_is_remembered_for_a_day(state, tmp_path):
     assert state.scan() == []
 
 
+@contextmanager
+def files_up_to(n_bytes):
+    """The kernel writes what still fits into a file, then nothing, as on a disk that fills up."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 def test_a_claim_that_can_not_be_written_leaves_nothing(state, monkeypatch):
-    calls = []
-
-    def full(path):
-        calls.append(path)
-        if len(calls) == 2:
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("rankd.services.agent_state._sync_directory", full)
-    monkeypatch.setattr("rankd.services.agent_state.CLAIMS_PER_RECORD", 1)
-    with pytest.raises(OSError, match="No space"):
-        state.claim([claim_of(1), claim_of(2)])
+    monkeypatch.setattr("rankd.services.agent_state.CLAIMS_PER_RECORD", 1)  # each is a record, as 10,000 are
+    with files_up_to(50), pytest.raises(OSError, match="File too large"):
+        state.claim([claim_of(1), claim_of(2, job=10**15)])
     assert state.scan() == []
+    assert state.claim([claim_of(1), claim_of(2, job=10**15)]) == {1, 2}
+
+
+def test_an_end_that_can_not_be_written_whole_is_not_recorded(state):
+    state.claim([claim_of(1)])
+    with files_up_to(50), pytest.raises(OSError, match="File too large"):
+        state.write_end(Report(allocation=1, job=9, kind="ended", at=8.0, stdout="/long" * 20))
+    assert state.scan() == [Leftover(claim=claim_of(1), process=None, ended=None)]
 
 
 @pytest.mark.usefixtures("state")

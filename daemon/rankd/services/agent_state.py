@@ -209,7 +209,8 @@ def _read_json(path: Path, kind: type[T]) -> T | None:
 def _write_synced(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(descriptor, content)
+        while content:  # a disk that fills up takes a part, and refuses the rest
+            content = content[os.write(descriptor, content) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
