@@ -191,6 +191,7 @@ class Busy(Database):
 
 async def test_deltas_go_on_beside_a_full_pass_and_nothing_is_lost_from_sight(broker, tmp_path, monkeypatch):
     """While a pass is stored, jobs come and go; each change is visible at once, and still when the pass is."""
+    # twenty jobs are stored in as many steps as otherwise ten thousand
     monkeypatch.setattr("rankd.store.generation.STAGE_ROWS", 4)
     monkeypatch.setattr("rankd.services.generation_writer.FEW", 1)
     async with a_cluster(tmp_path, broker.url, kind=Busy) as cluster:

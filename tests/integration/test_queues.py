@@ -208,7 +208,7 @@ async def test_a_reload_gives_made_queues_the_new_template_or_takes_them_away(br
 
 
 async def test_only_so_many_queues_are_made(broker, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankd.store.made_queue.MAX_MADE", 2)
+    monkeypatch.setattr("rankd.store.made_queue.MAX_MADE", 2)  # 10,000 would take minutes
     async with an_intake(broker, tmp_path) as stage:
         for name in ("a", "b", "A"):
             await stage.submit("alice", queue=f"tenants.{name}")

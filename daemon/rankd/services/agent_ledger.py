@@ -7,6 +7,7 @@ not come again (its acknowledgement is confirmed). Forgotten earlier, a redelive
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
@@ -38,7 +39,8 @@ class Ledger(Generic[Key]):
     def __init__(self) -> None:
         self.entries: dict[Key, Entry[Key]] = {}
         self._by_sequence: dict[int, list[Entry[Key]]] = {}
-        self._forgotten: dict[Key, None] = {}
+        # a plain dictionary looks for its first key behind all that were deleted
+        self._forgotten: OrderedDict[Key, None] = OrderedDict()
         self._open = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -107,5 +109,5 @@ class Ledger(Generic[Key]):
             del self.entries[key]
             self._forgotten[key] = None
         while len(self._forgotten) > REMEMBERED:
-            del self._forgotten[next(iter(self._forgotten))]
+            self._forgotten.popitem(last=False)
         return over

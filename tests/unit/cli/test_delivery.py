@@ -111,15 +111,21 @@ class Flaky:
         return "done"
 
 
-async def test_what_is_unavailable_is_asked_again(monkeypatch):
+@pytest.fixture
+def soon_again(monkeypatch):
+    """Nobody is spared by the pause here."""
     monkeypatch.setattr("rankd.cli.session.RETRY_PAUSE_S", 0.001)
+
+
+@pytest.mark.usefixtures("soon_again")
+async def test_what_is_unavailable_is_asked_again():
     action = Flaky(3, Unavailable("no_answer", "nobody"))
     assert await repeat(action, asyncio.get_running_loop().time() + 10) == "done"
     assert action.left == 0
 
 
-async def test_what_stays_unavailable_is_given_up_in_time(monkeypatch):
-    monkeypatch.setattr("rankd.cli.session.RETRY_PAUSE_S", 0.001)
+@pytest.mark.usefixtures("soon_again")
+async def test_what_stays_unavailable_is_given_up_in_time():
     with pytest.raises(Unavailable):
         await repeat(Flaky(10**9, Unavailable("no_answer", "nobody")), asyncio.get_running_loop().time() + 0.05)
 

@@ -23,7 +23,7 @@ def rankd(database, capsys, monkeypatch):
     monkeypatch.setenv("RANKD_DB", str(database))
     monkeypatch.setenv("RANKD_USER", "alice")
     monkeypatch.delenv("RANKD_NATS", raising=False)
-    monkeypatch.setattr("time.time", lambda: NOW)
+    monkeypatch.setattr("time.time", lambda: NOW)  # the commands' clock: how long jobs have run is part of the tables
 
     def run(*arguments, status=0):
         assert main(list(arguments)) == status

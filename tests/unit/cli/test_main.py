@@ -1,5 +1,6 @@
 import io
 import os
+import signal
 import subprocess
 import sys
 
@@ -124,7 +125,7 @@ def test_looking_where_nothing_is_says_what_to_do(tmp_path, capsys, monkeypatch)
 
 
 def test_errors_of_several_tasks_are_a_line_each(monkeypatch, capsys):
-    def fail(_argv):
+    def fail(_argv):  # of two tasks that fail at once, by the luck of their turns
         raise ExceptionGroup("tasks", [Refused("a", "one"), ExceptionGroup("inner", [Unavailable("b", "two")])])
 
     monkeypatch.setattr(command_line, "_run", fail)
@@ -133,7 +134,7 @@ def test_errors_of_several_tasks_are_a_line_each(monkeypatch, capsys):
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):
-    def fail(_argv):
+    def fail(_argv):  # no real one is known
         raise ZeroDivisionError
 
     monkeypatch.setattr(command_line, "_run", fail)
@@ -141,21 +142,25 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
         main(["queue"])
 
 
-def test_ctrl_c_ends_with_130(monkeypatch):
-    def interrupted(_argv):
-        raise KeyboardInterrupt
+def printing_numbers(database):
+    """A command that prints more than a pipe holds."""
+    query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100000) SELECT x FROM n"
+    return subprocess.Popen(
+        [sys.executable, "-m", "rankd", "db", "sql", query],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"RANKD_DB": str(database)},
+    )  # fmt: skip
 
-    monkeypatch.setattr(command_line, "_run", interrupted)
-    assert main(["queue"]) == 130
+
+def test_ctrl_c_ends_with_130_and_no_word(database):
+    with printing_numbers(database) as process:
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b""
 
 
 def test_a_reader_that_has_gone_is_no_error(database):
-    environment = os.environ | {"RANKD_DB": str(database)}
-    query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100000) SELECT x FROM n"
-    with subprocess.Popen(
-        [sys.executable, "-m", "rankd", "db", "sql", query],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-    ) as process:  # fmt: skip
+    with printing_numbers(database) as process:
         assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""

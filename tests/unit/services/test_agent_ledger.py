@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from rankd.services import agent_ledger
-from rankd.services.agent_ledger import Ledger
+from rankd.services.agent_ledger import REMEMBERED, Ledger
 
 
 def a_ledger() -> Ledger[int]:
@@ -55,14 +54,13 @@ def test_a_cancelled_allocation_whose_start_never_came_is_kept():
     assert ledger.reported([1]) == [1]
 
 
-def test_forgotten_ones_are_bounded(monkeypatch):
-    monkeypatch.setattr(agent_ledger, "REMEMBERED", 2)
+def test_forgotten_ones_are_bounded():
     ledger: Ledger[int] = Ledger()
-    for key in (1, 2, 3):
+    for key in range(1, REMEMBERED + 2):
         ledger.end(ledger.add(key, job=key, sequence=key))
         ledger.settle(key)
         ledger.reported([key])
-    assert [ledger.has_seen(key) for key in (1, 2, 3)] == [False, True, True]
+    assert [ledger.has_seen(key) for key in (1, 2, REMEMBERED + 1)] == [False, True, True]
 
 
 async def test_all_ended_waits_for_the_last_one():

@@ -100,7 +100,7 @@ def test_users_and_applications_make_kinds_of_their_own_where_they_count():
 
 
 def test_kinds_and_rows_that_nothing_is_left_of_are_forgotten(monkeypatch):
-    monkeypatch.setattr(pending_table, "_DEAD_AT_LEAST", 10)
+    monkeypatch.setattr(pending_table, "_DEAD_AT_LEAST", 10)  # few enough to be listed below
     jobs = table()
     jobs._most_kinds = 20
     put(jobs, *(row(id_, shape=id_, limit=float(id_)) for id_ in range(1, 41)))

@@ -84,7 +84,7 @@ def test_only_ranked_jobs_have_a_rank_and_a_priority(reader):
 
 def test_ranks_of_many_jobs_are_those_of_few(reader, monkeypatch):
     few = look.jobs(reader, JobFilter())
-    monkeypatch.setattr(look, "FEW", 0)
+    monkeypatch.setattr(look, "FEW", 0)  # the same six jobs, read as so many are
     assert look.jobs(reader, JobFilter()) == few
 
 

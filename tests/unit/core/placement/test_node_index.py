@@ -67,6 +67,7 @@ def some_shapes(rng, n):
 @pytest.mark.parametrize("policy", [Fair(), Binpacking(), Level(), Extreme()])
 @pytest.mark.parametrize(("block", "changed"), [(3, 5), (16, 40), (128, 192)])
 def test_the_index_finds_what_a_look_at_all_nodes_finds(monkeypatch, policy, block, changed):
+    # so that 150 nodes, which the slow search can keep up with, are many blocks as well as one
     monkeypatch.setattr(node_index, "BLOCK", block)
     monkeypatch.setattr(node_index, "CHANGED_AT_LEAST", changed)
     rng = random.Random(f"{policy.name}{block}")

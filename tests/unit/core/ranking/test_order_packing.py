@@ -148,7 +148,7 @@ def test_settling_level_by_level_is_merging_queue_by_queue(seed):
 def test_where_keys_do_not_fit_the_general_path_gives_the_same_order(seed, monkeypatch):
     packed = order_jobs(*random_problem(seed))
     for bits in (0, 20, 45):
-        monkeypatch.setattr(order, "PACKED_BITS", bits)
+        monkeypatch.setattr(order, "PACKED_BITS", bits)  # a narrower word, into which these keys do not fit
         general = order_jobs(*random_problem(seed))
         assert packed.dtype == general.dtype
         assert packed.tobytes() == general.tobytes()
