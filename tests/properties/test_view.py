@@ -32,6 +32,8 @@ from rankd.core.ranking.ranking import rank
 from rankd.services.leaf_orders import LeafOrders
 from rankd.services.prioritizer import Prioritizer
 from rankd.services.ranking_source import RankingSource
+from rankd.services.scheduler import Scheduler
+from rankd.services.scheduling_source import SchedulingSource
 from rankd.store.allocation import NewAllocation, commit_allocations
 from rankd.store.catalog import sync_catalog
 from rankd.store.database import Database
@@ -177,12 +179,19 @@ class Cluster:
         self.catalog = await self.database.write(lambda c: sync_catalog(c, self.config, NOW))
         await self.database.write(lambda c: self._prepare(c, nodes, first_id))
         self.start_prioritizer()
+        self.scheduler = self.new_scheduler()
 
     def start_prioritizer(self):
         bus = Bus("nats://127.0.0.1:1", "test")  # never connected: a pass does not need it
         self.prioritizer = Prioritizer(without_luck(self.config), self.new_source(), self.database, bus)
         self.prioritizer._settings = self.config.settings.priority
         self.prioritizer._own_factors = self.prioritizer._factors = self.factors()
+
+    def new_scheduler(self):
+        scheduling = replace(self.config.settings.scheduling, stale_after_s=1e12)
+        config = replace(self.config, settings=replace(self.config.settings, scheduling=scheduling))
+        source = SchedulingSource(config, self.catalog)
+        return Scheduler(config, source, self.database, Bus("nats://127.0.0.1:1", "test"))
 
     def new_source(self):
         return RankingSource(self.config, self.catalog)
@@ -236,6 +245,18 @@ class Cluster:
             assert all(not len(orders.leaf(queue).ids) for queue in orders.queues() - wanted.keys())
             places = {job: place for place, job in enumerate(ranking.ids.tolist(), start=1)}
             assert orders.ranks({job: queues[job] for job in places}) == places
+
+    async def check_decisions(self, now):
+        """What the scheduler would decide: knowing what it has seen before, and from the beginning."""
+        decided = []
+        for scheduler in (self.scheduler, self.new_scheduler()):
+            source = scheduler._source
+            if not source.is_loaded:
+                await self.database.read(source.load)
+            source.triggers.add("looked at")
+            await self.database.read(lambda c, source=source: source.refresh(c, now))
+            decided.append(scheduler._decide(now))
+        assert decided[0] == decided[1]
 
     async def shown_by_delta(self):
         """All jobs as they are, at the instant and with the groups of the full pass, in the order of the delta."""
@@ -441,13 +462,16 @@ def test_the_views_show_full_and_delta_generations_bit_for_bit(config, nodes, fi
     async def story(cluster):
         await cluster.submit(jobs)
         check(cluster, *await cluster.rank(NOW))
+        await cluster.check_decisions(NOW)
         for place, (more_jobs, todo, kind) in enumerate(steps, start=1):
             now = NOW + 10.5 * place
             await cluster.submit([(job, now - 1) for job, _ in more_jobs])
             await cluster.change(todo, now - 0.5)
+            await cluster.check_decisions(now)
             state, ranking = await (cluster.rank(now) if kind == "full" else cluster.take_in(now))
             check(cluster, state, ranking)
             await cluster.check_leaves(ranking)
+            await cluster.check_decisions(now)
 
     run(config, nodes, first_id, story)
 
