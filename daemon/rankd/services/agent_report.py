@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
@@ -19,11 +21,42 @@ from rankd.wire.subject import encode_name, node_subject
 log = logging.getLogger("rankd.agent")
 
 GATHER_S = 0.003
+GATHER_PER_REPORT_S = 0.002
+LONGEST_GATHER_S = 0.03
+RECENT_S = 0.1
+"""What comes soon after many others waits for more: under load, everybody behind the stream has less to do for each."""
+
 RETRY_S = 0.2
 MAX_PER_MESSAGE = 100  # of at most 9 kB each (two paths): below the broker's limit of a message, 1 MiB
 IN_FLIGHT = 64
 
 Acknowledged = Callable[[str, Sequence[Report]], None]
+
+
+class RecentReports:
+    """How many were published of late: each counts for less the longer ago it was."""
+
+    def __init__(self) -> None:
+        self._count = 0.0
+        self._at = 0.0
+
+    def add(self, published: int, now_s: float) -> None:
+        """So many more, now."""
+        self._count = self._count * math.exp((self._at - now_s) / RECENT_S) + published
+        self._at = now_s
+
+    def gather_s(self) -> float:
+        """How long to wait for more.
+
+        >>> recent = RecentReports()
+        >>> recent.add(1, 100.0)
+        >>> recent.gather_s()
+        0.005
+        >>> recent.add(200, 100.0)
+        >>> recent.gather_s()
+        0.03
+        """
+        return min(GATHER_S + GATHER_PER_REPORT_S * self._count, LONGEST_GATHER_S)
 
 
 class Reporter:
@@ -36,6 +69,7 @@ class Reporter:
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._recent = RecentReports()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self.unacknowledged = 0
 
@@ -50,11 +84,11 @@ class Reporter:
         """For ever: a round, then a moment in which more may gather."""
         while True:
             await self._wake.wait()
-            await self.run_once()
-            await asyncio.sleep(GATHER_S)
+            self._recent.add(await self.run_once(), time.monotonic())
+            await asyncio.sleep(self._recent.gather_s())
 
-    async def run_once(self) -> None:
-        """Publish what has gathered; nodes side by side, the messages of one node one after the other."""
+    async def run_once(self) -> int:
+        """Publish what has gathered; nodes side by side, the messages of one node one after the other; how many."""
         self._wake.clear()
         waiting, self._waiting = self._waiting, {}
         async with asyncio.TaskGroup() as group:
@@ -62,6 +96,7 @@ class Reporter:
                 group.create_task(self._publish_node(node, reports))
         if not self.unacknowledged:
             self._idle.set()
+        return sum(map(len, waiting.values()))
 
     async def flushed(self) -> None:
         """Wait until everything is acknowledged."""

@@ -166,7 +166,7 @@ class Relay:
 
     async def run(self) -> None:
         """Publish for ever."""
-        await self.wake.listen(self._bus, WAKE)
+        await self.wake.listen(self._bus, WAKE, besides=self._role)
         while True:
             if not await self.run_once():
                 await self.wake.wait(LOOK_EVERY_S)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
+
+import msgspec
+from nats.aio.msg import Msg
 
 from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import Unavailable
@@ -63,11 +67,12 @@ class Wake:
         """Something happened."""
         self._event.set()
 
-    async def listen(self, bus: Bus, *subjects: str) -> None:
-        """Set it at every message on these subjects."""
+    async def listen(self, bus: Bus, *subjects: str, besides: str | None = None) -> None:
+        """Set it at every message on these subjects, but for commits of ``besides``: a service knows of its own."""
 
-        async def on_message(_message: object) -> None:
-            self._event.set()
+        async def on_message(message: Msg) -> None:
+            if besides is None or message.subject != WAKE or _service_of(message) != besides:
+                self._event.set()
 
         for subject in subjects:
             await bus.client.subscribe(subject, cb=on_message)
@@ -80,6 +85,13 @@ class Wake:
         except TimeoutError:
             return
         self._event.clear()
+
+
+def _service_of(message: Msg) -> str | None:
+    """Who has committed something; None if that can't be read."""
+    with suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(message.data, type=Committed).service
+    return None
 
 
 async def announce(bus: Bus, service: str) -> None:

@@ -83,7 +83,7 @@ async def _start(options: SchedulerOptions, configuration: Configuration, stack:
     catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
     await ensure_streams(bus)
     scheduler = Scheduler(configuration, SchedulingSource(configuration, catalog), database, bus)
-    await scheduler.wake.listen(bus, WAKE, EVENT_RANKING)
+    await scheduler.wake.listen(bus, WAKE, EVENT_RANKING, besides=ROLE)
     await answer_health(bus, ROLE, lambda: probe(database, bus))
     await answer_diag(bus, ROLE, lambda: scheduler.diag(time.time()))
     return scheduler
@@ -118,8 +118,9 @@ class Scheduler:
         while True:
             now = time.time()
             begun, known = time.monotonic(), self._source.seen
-            if not await self.run_once(now):
-                await rest(self._source.seen - known, time.monotonic() - begun)
+            await self.run_once(now)
+            await rest(self._source.seen - known, time.monotonic() - begun)
+            if not self._source.triggers:
                 await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
 
     async def run_once(self, now: float) -> bool:
