@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,10 @@ _INTEGERS = ("ids", "revisions", "queues", "qos", "kinds", "applications")
 _DEAD_AT_LEAST = 10_000
 _KINDS_AT_LEAST = 4_096
 
+_ROOM_BEHIND = 16
+"""Columns have a sixteenth of their length to grow."""
+
+_Column = TypeVar("_Column", IntArray, FloatArray, BoolArray)
 Row = Sequence[object]
 ReadShape = Callable[[int], Sequence[object]]
 """A job's row of :data:`SHAPE`."""
@@ -157,10 +161,10 @@ class PendingTable:
         if len(self.is_pending) and int(at[0]) < len(self.is_pending):
             self.layout += 1  # an old job has come back: rows behind it move
         for column, name in enumerate(_INTEGERS):
-            self._columns[name] = np.insert(self._columns[name], at, integers[:, column])
-        self.submitted_at = np.insert(self.submitted_at, at, submitted_at)
-        self.is_pending = np.insert(self.is_pending, at, values=True)
-        self.is_eligible = np.insert(self.is_eligible, at, is_eligible)
+            self._columns[name] = _with(self._columns[name], at, integers[:, column])
+        self.submitted_at = _with(self.submitted_at, at, submitted_at)
+        self.is_pending = _with(self.is_pending, at, np.ones(len(at), dtype=bool))
+        self.is_eligible = _with(self.is_eligible, at, is_eligible)
 
     def drop(self, ids: Sequence[int]) -> None:
         """These are pending no more."""
@@ -254,3 +258,16 @@ def _alike(shapes: Sequence[object], limits: Sequence[object], places: IntArray)
     values, of_limit = np.unique(stated, return_inverse=True)
     _, firsts, groups = np.unique(of_shape * (len(values) + 1) + of_limit, return_index=True, return_inverse=True)
     return groups, places[firsts]
+
+
+def _with(column: _Column, at: IntArray, values: _Column) -> _Column:
+    """The column with values put in; at its end they go where room has been kept, beside what is there."""
+    n, end = len(column), len(column) + len(at)
+    if n and int(at[0]) < n:
+        return np.insert(column, at, values)
+    whole = column.base
+    if not isinstance(whole, np.ndarray) or len(whole) < end:
+        whole = np.empty(end + end // _ROOM_BEHIND, dtype=column.dtype)
+        whole[:n] = column
+    whole[n:end] = values
+    return whole[:end]
