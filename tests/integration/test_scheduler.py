@@ -10,6 +10,7 @@ import builder
 import pytest
 from integration.stage import NOW, PATIENCE_S, a_cluster, connected, running, write_config
 
+from rankd.core.model.instant import shown_instant
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Limit, QueueProperties
 from rankd.core.model.setting import SchedulingSettings
@@ -314,6 +315,8 @@ async def test_a_wide_job_gets_a_reservation_that_narrow_ones_do_not_delay(broke
         await schedule(prioritizer, scheduler, NOW + 20)
         assert cluster.states() == {1: "running", 2: "pending", 3: "pending", 4: "allocated"}
         assert reasons(cluster) == {2: "resources", 3: "reserved"}
+        kept = f"it would delay job 2, for which n2 is kept from {shown_instant(NOW + 110)} on"
+        assert cluster.rows("SELECT reason_fact FROM job WHERE id = 3") == [(kept,)]
         assert cluster.rows(RESERVED) == [(2, '["n1", "n2"]', NOW + 110)]
         shown = cluster.rows("SELECT expected_start_at, reserved_nodes FROM job WHERE id = 2")
         assert shown == [(NOW + 110, '["n1", "n2"]')]

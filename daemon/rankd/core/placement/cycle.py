@@ -18,7 +18,7 @@ import numpy as np
 from rankd.core.model.quantity import scaled
 from rankd.core.placement.forest import Forest
 from rankd.core.placement.node_index import Finder, NodeIndex
-from rankd.core.placement.node_set import SLOTS, Demand
+from rankd.core.placement.node_set import SLOTS, Demand, NodeSet, totals
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.passed import PassedReasons
 from rankd.core.placement.problem import (
@@ -56,6 +56,12 @@ class CycleMemory:
         self.forest = Forest()
         self.rooms = RoomTable()
         self.passed = PassedReasons()
+
+    def take(self, problem: PartitionProblem) -> None:
+        """Bring it up to a problem, as each cycle does; done beforehand, the cycle finds it done."""
+        nodes = problem.nodes
+        self.forest.take(problem, nodes.totals if isinstance(nodes, NodeSet) else totals(nodes))
+        self.rooms.take(self.forest)
 
 
 def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMemory | None = None) -> CycleOutcome:
@@ -107,7 +113,7 @@ class _Cycle:
         self.memory = memory
         self.forest = memory.forest
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds)
-        self.forest.take(problem, self.table.set.totals)
+        memory.take(problem)
         self.walk = Traversal(self.forest)
         self.quotas = QuotaBook(self.forest.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
@@ -165,7 +171,6 @@ class _Cycle:
         for queue, kind in self.reasons:
             looked_at.setdefault(queue, []).append(kind)
             n_told[kind] -= 1
-        self.memory.rooms.take(forest)
         own: list[WaitReason] = []
         for place in self.memory.rooms.suspects(forest, self.quotas.rooms()):
             queue = forest.index.views[place].id
@@ -323,9 +328,9 @@ class _Cycle:
         fits, n_free = self._free(case)
         if n_free >= case.shape.min_nodes:
             refused = np.flatnonzero(self._kept_from(case, fits))
-            if len(refused):
-                first = int(refused[0])
-                return reserved(self.timeline.promised_to(first), self.table.nodes[first].name)
+            for row in refused[:1].tolist():
+                if delayed := self.timeline.delayed(row, case.demand, case.limit_s):
+                    return reserved(self.table.nodes[row].name, *delayed)
         return lacking(case.shape, n_free, case.demand, self.most, self.table, self.problem.backfill)
 
     def _wait(self, turn: Turn, case: _Case, blocked: Reason) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankd.core.model.instant import shown_instant
 from rankd.core.model.quantity import shown
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
@@ -58,9 +59,9 @@ def lacking(
     return Reason(RESOURCES, facts[key][1])
 
 
-def reserved(job: int | None, node: str) -> Reason:
-    """There is room, but it is promised to a job that it would delay."""
-    return Reason(RESERVED, f"it would delay job {job}, for which {node} is kept")
+def reserved(node: str, job: int, at: float) -> Reason:
+    """There is room on the node, but it is promised to a job from an instant on, whose start it would delay."""
+    return Reason(RESERVED, f"it would delay job {job}, for which {node} is kept from {shown_instant(at)} on")
 
 
 def _missing(shape: Shape, table: NodeTable) -> str:

@@ -79,7 +79,7 @@ class Timeline:
         self._new: list[tuple[int, float, IntArray]] = []
         self._steps: Steps | None = None
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
-        self._promised: dict[int, int] = {}
+        self._promised: dict[int, dict[float, int]] = {}
         self._has_endless_reservation = False
         self._made: list[tuple[float, IntArray]] = []
         self._starts_at: list[float] = []
@@ -91,9 +91,16 @@ class Timeline:
         """How many reservations there are."""
         return len(self._made)
 
-    def promised_to(self, row: int) -> int | None:
-        """The job that a node was reserved for last."""
-        return self._promised.get(row)
+    def delayed(self, row: int, demand: Demand, limit_s: float) -> tuple[int, float] | None:
+        """The first job that one which starts now on this node would delay, and its start; None if it delays none."""
+        promised = self._promised.get(row, {})
+        for at in sorted(promised):  # free amounts only fall where a reservation begins
+            if at >= self._now + limit_s:
+                break
+            least = self._up_to_date().least(np.array([row]), at)
+            if not rows_fitting(least, demand)[0]:
+                return promised[at], at
+        return None
 
     def start(self, rows: Sequence[int], demand: Demand, limit_s: float) -> None:
         """A job starts now on these nodes; the table knows it already."""
@@ -112,7 +119,7 @@ class Timeline:
         for row in rows:
             self._add(row, at, at + limit_s, self._taken(row, demand))
             self._reserved[row] = True
-            self._promised[row] = job
+            self._promised.setdefault(row, {})[at] = job
         self._has_endless_reservation |= limit_s == math.inf
         self._made.append((at, np.array(rows)))
         self._starts_at = sorted({*self._starts_at, at})

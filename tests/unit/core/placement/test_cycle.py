@@ -1,11 +1,12 @@
 import msgspec
 import pytest
-from builder import NOW, node, problem, shape, views
+from builder import NOW, kind, node, problem, shape, views
 
+from rankd.core.model.instant import shown_instant
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import NodeSort
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESOURCES, Hold
+from rankd.core.placement.problem import NO_NODE_FITS, QUEUE_QUOTA, RESERVED, RESOURCES, Hold
 from rankd.core.ranking.priority import INT32_MIN
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
@@ -33,6 +34,15 @@ def reasons(given):
                 key = given.kinds[reason.kind].shape.key()
                 own.setdefault((queue, key), msgspec.structs.replace(reason, queue=queue))
     return {key: reason for key, reason in own.items() if key[0] is not None}
+
+
+def promised(given):
+    """(job, start) in the order decided."""
+    return [(found.job, found.starts_at) for found in run_cycle(given, Fair()).reservations]
+
+
+def reserved_fact(given):
+    return next(reason.fact for reason in run_cycle(given, Fair()).reasons if reason.reason == RESERVED)
 
 
 def waiting(*jobs):
@@ -234,6 +244,26 @@ def test_another_queues_room_is_its_own():
     alone = shape(1000, exclusive=True)
     given = problem(queues, {1: waiting((1, alone)), 2: waiting((2, alone))}, [node("n", 4000)])
     assert jobs_started(given) == [2]
+
+
+def test_a_job_that_waits_for_a_reservation_is_told_whose_where_and_from_when_on():
+    """Node a is promised twice; a job that lasts until the first promise's time delays that one, not the second."""
+    holds = [Hold(node="a", resources={"vcore": 1000}, ends_at=NOW + 10)]
+    wide, asked = kind(shape(2000), time_limit_s=20), kind(CORE, time_limit_s=11)
+    jobs = {1: waiting((1, wide), (2, wide), (3, asked))}
+    given = problem(ONE, jobs, [node("a", 2000, used={"vcore": 1000})], holds=holds, backfill="conservative")
+    assert promised(given)[:2] == [(1, NOW + 10), (2, NOW + 30)]
+    assert reserved_fact(given) == f"it would delay job 1, for which a is kept from {shown_instant(NOW + 10)} on"
+
+
+def test_of_several_reservations_of_a_node_the_one_that_is_delayed_is_named():
+    """A small one that leaves room begins first; the job would last into a large one that leaves none."""
+    holds = [Hold(node="a", resources={"vcore": 2000}, ends_at=NOW + 10)]
+    small, large = (kind(shape(vcore), time_limit_s=100) for vcore in (2000, 3000))
+    jobs = {1: waiting((1, small), (2, large), (3, kind(CORE, time_limit_s=200)))}
+    given = problem(ONE, jobs, [node("a", 3000, used={"vcore": 2000})], holds=holds, backfill="conservative")
+    assert promised(given)[:2] == [(1, NOW + 10), (2, NOW + 110)]
+    assert reserved_fact(given).startswith("it would delay job 2, ")
 
 
 # --- between queues -----------------------------------------------------------------------------------------

@@ -1,0 +1,27 @@
+"""Instants in words. By hand: the core knows no clock, so it does not import one either."""
+
+from __future__ import annotations
+
+_DAY_S = 86400
+_ERA_DAYS = 146_097
+"""400 years, after which the calendar repeats."""
+
+
+def shown_instant(at: float) -> str:
+    """UTC seconds as ISO 8601 has them, whole ones, of the years 1 to 9999.
+
+    Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", ``civil_from_days``: years begin in March.
+
+    >>> shown_instant(1709210096.7)
+    '2024-02-29T12:34:56Z'
+    """
+    days, seconds = divmod(int(at // 1), _DAY_S)
+    era, day_of_era = divmod(days + 719_468, _ERA_DAYS)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_from_march = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month_from_march + 2) // 5 + 1
+    month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
+    year = era * 400 + year_of_era + (month <= 2)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds % 60:02}Z"
