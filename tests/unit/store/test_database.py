@@ -160,6 +160,22 @@ async def test_checkpoints_are_nobodys_side_effect(database):
     assert await database.read(count) == 6000
 
 
+async def test_a_checkpoint_waits_until_there_is_enough_and_says_whether_the_log_is_short(database):
+    await database.write(insert("x" * 1000))
+    before = database.path.stat().st_size
+    assert await database.checkpoint()
+    assert database.path.stat().st_size == before
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute(COUNT).fetchall()
+        for _ in range(3):
+            await database.write(insert(*["x" * 1000] * 2000))
+        assert not await database.checkpoint()
+        reader.execute("COMMIT")
+    assert await database.checkpoint()
+    assert database.path.stat().st_size > before + 5_000_000
+
+
 # --- roles ----------------------------------------------------------------------------------------------------------
 
 
