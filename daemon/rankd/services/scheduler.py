@@ -25,7 +25,7 @@ from rankd.config.configuration import Configuration, load_configuration
 from rankd.config.plugin import load_node_sorts
 from rankd.core.errors import Unavailable
 from rankd.core.placement.cycle import CycleMemory, run_cycle
-from rankd.core.placement.problem import CycleOutcome
+from rankd.core.placement.problem import CycleOutcome, PartitionProblem
 from rankd.services.input_follower import InputFollower
 from rankd.services.reason_rows import ReasonRows
 from rankd.services.rest import rest
@@ -101,6 +101,7 @@ class Scheduler:
         self._cycle: int | None = None
         self._last: _Decision | None = None
         self._memories: dict[int, CycleMemory] = {}
+        self._prepared = 0
         self._reasons = ReasonRows(source.pending)
         self._next_start_at = math.inf
         self._said_stale = False
@@ -136,6 +137,7 @@ class Scheduler:
         await self._say_if_stale(now)
         self._to_publish.set()
         if not self._source.triggers:
+            await self._prepare(now)
             return False
         self.statistic.cycle(self._source.triggers, now)
         self._source.triggers = set()
@@ -146,6 +148,16 @@ class Scheduler:
         has_started = await self._commit(decision, now)
         durations.add("commit", time.perf_counter() - decided)
         return has_started
+
+    async def _prepare(self, now: float) -> None:
+        """Take a generation in that is no trigger, so that the next cycle need not."""
+        if self._prepared != self._source.order.generation:
+            self._prepared = self._source.order.generation
+            await asyncio.to_thread(self._take_in, now)
+
+    def _take_in(self, now: float) -> None:
+        for problem in self._source.problems(now):
+            self._memory(problem).take(problem)
 
     def diag(self, now: float) -> SchedulerDiag:
         """How it is doing."""
@@ -168,10 +180,14 @@ class Scheduler:
         except LOST as error:  # `rankd diag` says it as well
             log.info("the scheduler's event was not sent: %s", error)
 
+    def _memory(self, problem: PartitionProblem) -> CycleMemory:
+        """What the partition's last cycle has left."""
+        return self._memories.setdefault(problem.queues[0].id, CycleMemory())
+
     def _decide(self, now: float) -> _Decision:
         """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""
         problems = self._source.problems(now)
-        memories = [self._memories.setdefault(problem.queues[0].id, CycleMemory()) for problem in problems]
+        memories = [self._memory(problem) for problem in problems]
         outcomes = [
             run_cycle(problem, self._policies[problem.node_sort.type], memory)
             for problem, memory in zip(problems, memories, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from rankd.core.placement.problem import WaitingJobs
@@ -38,6 +39,7 @@ class WaitingLeaves:
         self._unsettled: set[int] = set()
         self._basis: tuple[object, frozenset[int]] = (None, frozenset())
         self._seen: tuple[int, ...] = ()
+        self._revision = 0
 
     def look(
         self, by_usage: frozenset[int], *, is_stale: bool, unranked: Callable[[], Unranked]
@@ -58,6 +60,9 @@ class WaitingLeaves:
         before = by_leaf(self.unranked, table).keys() if len(self.unranked.rows) else set()
         self.unranked = unranked() if is_stale else NOTHING
         behind = by_leaf(self.unranked, table)
+        if order.revision < self._revision:
+            self._of = {}  # what it does not know any more may be any job's last event
+        self._revision = order.revision
         again = table.take_touched() | self._unsettled | behind.keys() | before
         self._waiting = self._put_together(again, behind, by_usage)
         self._basis, self._seen = basis, seen
@@ -69,13 +74,26 @@ class WaitingLeaves:
         waiting, order = {}, self._order
         for queue in order.queues() | behind.keys():
             leaf = order.leaf(queue)
-            own = self._waiting.get(queue)
-            if own is None or queue in again or self._of.get(queue) is not leaf:
+            own, known = self._waiting.get(queue), self._of.get(queue)
+            if own is None or known is None or queue in again:
                 own = self._still_waiting(queue, behind.get(queue, NOTHING), by_usage=queue in by_usage)
-                self._of[queue] = leaf
+            elif known is not leaf:
+                own = self._reranked(queue, own, by_usage=queue in by_usage)
+            self._of[queue] = leaf
             if len(own.jobs):
                 waiting[queue] = own
         return waiting
+
+    def _reranked(self, queue: int, own: WaitingJobs, *, by_usage: bool) -> WaitingJobs:
+        """A leaf whose order is another one, though nothing is known of its jobs that was not before.
+
+        If only priorities are other ones, the other columns stay the same objects.
+        """
+        leaf = self._order.leaf(queue)
+        if not np.array_equal(leaf.ids, own.jobs):
+            return self._still_waiting(queue, NOTHING, by_usage=by_usage)
+        self._rows[queue] = self._rows[queue]._replace(order=leaf)
+        return msgspec.structs.replace(own, priorities=leaf.priorities)
 
     def _still_waiting(self, queue: int, behind: Unranked, *, by_usage: bool) -> WaitingJobs:
         """The jobs of a leaf that a cycle looks at, in their order."""

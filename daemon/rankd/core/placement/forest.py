@@ -43,6 +43,10 @@ class Forest:
         self._total: Resources = {}
         self._known: dict[int, LeafContent] = {}
         self._n_children: list[int] = []
+        self._named: set[int] = set()
+        """Leaves that have applications with keys, which change with what these use."""
+        self._heavier: set[int] = set()
+        """Queues that use, or wait for, other amounts."""
         self._n_types = 0
 
     def take(self, problem: PartitionProblem, total: Resources) -> None:
@@ -57,7 +61,10 @@ class Forest:
         self._count_new_kinds()
         touched = self._take_used(problem.used) | self._take_jobs(problem)
         self.changed = None if is_new else touched
-        self._refresh(set(range(len(self.tree.lives))) if is_new else touched)
+        if is_new:
+            touched = set(range(len(self.tree.lives)))
+            self._heavier |= touched
+        self._refresh(touched)
 
     def _plant(self, problem: PartitionProblem, total: Resources) -> None:
         """All queues anew, without jobs."""
@@ -68,7 +75,7 @@ class Forest:
         self.n_leaves = np.zeros(len(self.kinds), dtype=np.int64)
         self.n_jobs = np.zeros(len(self.kinds), dtype=np.int64)
         lives: list[LiveQueue] = []
-        self._n_children = [0] * len(problem.queues)
+        self._n_children, self._named, self._heavier = [0] * len(problem.queues), set(), set()
         for place, (view, above) in enumerate(zip(problem.queues, self.index.above.tolist(), strict=True)):
             lives.append(LiveQueue(view, None if above < 0 else lives[above], place))
             if above >= 0:
@@ -83,12 +90,13 @@ class Forest:
             self.n_jobs = np.append(self.n_jobs, np.zeros(more, dtype=np.int64))
 
     def _take_used(self, used: Mapping[int, Resources]) -> set[int]:
-        touched = set()
+        touched: set[int] = set()
         for live in self.tree.lives:
             own = used.get(live.view.id, _NOTHING)
             if own != live.used:
                 live.used = dict(own)
                 touched.add(live.place)
+        self._heavier |= touched
         return touched
 
     def _take_jobs(self, problem: PartitionProblem) -> set[int]:
@@ -100,7 +108,7 @@ class Forest:
             place = places[queue]
             present.add(place)
             content = contents.get(place)
-            if content is None or content.waiting is not jobs or _has_named(lives[place]):
+            if content is None or content.waiting is not jobs or place in self._named:
                 self._fill(lives[place], jobs, problem)
                 touched.add(place)
         for place in contents.keys() - present:
@@ -115,6 +123,10 @@ class Forest:
         leaf.stream_heap, leaf.lifted_heap = [], []
         for place in range(len(leaf.streams)):
             self.tree.refresh_stream(leaf, place)
+        if any(stream.application is not None for stream in leaf.streams):
+            self._named.add(leaf.place)
+        else:
+            self._named.discard(leaf.place)
         self.contents[leaf.place] = content
         if content is not before:
             self._count(before, -1)
@@ -140,24 +152,31 @@ class Forest:
             self.n_leaves[content.kinds] += sign
             self.n_jobs[content.kinds] += sign * content.counts
 
-    @staticmethod
-    def _charge(leaf: LiveQueue, before: LeafContent | None, content: LeafContent | None) -> None:
+    def _charge(self, leaf: LiveQueue, before: LeafContent | None, content: LeafContent | None) -> None:
         """What is pending on the path."""
         more = {} if before is None else {kind: -value for kind, value in before.asked.items()}
         add_amounts(more, {} if content is None else content.asked)
         for live in path_of(leaf):
             add_amounts(live.pending, more)
+            self._heavier.add(live.place)
 
     def _refresh(self, touched: set[int]) -> None:
         """New keys for these queues and those above them."""
-        lives = self.tree.lives
-        whole = {live.place for place in touched for live in path_of(lives[place])}
+        tree, totals, whole = self.tree, self.totals, set(touched)
+        above = self.index.above.tolist()
+        for place in touched:
+            at = above[place]
+            while at >= 0 and at not in whole:
+                whole.add(at)
+                at = above[at]
         for place in sorted(whole, reverse=True):
-            live = lives[place]
-            live.weigh(self.totals)
+            live = tree.lives[place]
+            if place in self._heavier:
+                live.weigh(totals)
             if self._n_children[place]:
-                self.tree.tidy(live, self._n_children[place])
-            self.tree.refresh(live)
+                tree.tidy(live, self._n_children[place])
+            tree.refresh(live)
+        self._heavier.clear()
 
     def has_any(self, which: BoolArray) -> bool:
         """Whether there are jobs of any of these kinds; bool (n_kinds,)."""
@@ -175,8 +194,3 @@ class Forest:
             for kind in content.kinds[which[content.kinds]].tolist():
                 leaves.setdefault(kind, []).append(self.index.views[place].id)
         return leaves
-
-
-def _has_named(leaf: LiveQueue) -> bool:
-    """Whether applications of the leaf have keys, which change with what they use."""
-    return any(stream.application is not None for stream in leaf.streams)

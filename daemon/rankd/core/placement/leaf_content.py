@@ -36,7 +36,8 @@ class LeafContent:
 
     def is_of(self, waiting: WaitingJobs) -> bool:
         """Whether these jobs are of the same kinds, one by one; then they are its jobs from now on."""
-        if waiting is not self.waiting and not np.array_equal(waiting.kinds, self.waiting.kinds):
+        kinds = waiting.kinds
+        if kinds is not self.waiting.kinds and not np.array_equal(kinds, self.waiting.kinds):
             return False
         self.waiting = waiting
         return True
