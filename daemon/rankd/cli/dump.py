@@ -15,33 +15,48 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.option import Subparsers
+    from rankd.config.configuration import Configuration
+    from rankd.store.dump import Dump
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     text = "Print what the newest ranking was made of, from the database, as `rankd evaluate` takes it."
     parser = add_command(subparsers, "dump", run, text)
+    add_source(parser)
+    parser.add_argument("--json", action="store_true", help="JSON on one line")
+
+
+def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> None:
+    """Where the live state is; ``config`` is the flag for the services' configuration."""
     parser.add_argument("--dir", metavar="DIR", help="directory of `rankd up` ($RANKD_DIR; default .rankd)")
     parser.add_argument("--db", metavar="FILE", help="the database ($RANKD_DB)")
     parser.add_argument(
-        "--config",
+        config,
+        dest="live_config",
         type=Path,
         metavar="DIR",
         help="the configuration of the services ($RANKD_CONFIG; default: that of `rankd up`, else the one that ships)",
     )
-    parser.add_argument("--json", action="store_true", help="JSON on one line")
     parser.set_defaults(nats=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read and print."""
+    found, _ = live_state(arguments)
+    print_answer(found.document, compact=arguments.json)
+    return 0
+
+
+def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
+    """The state of the newest full generation, and the configuration; says which jobs have changed since."""
     from rankd.config.configuration import load_configuration
     from rankd.config.evaluation import queues_document
     from rankd.store.dump import dump
     from rankd.store.look import open_for_reading
 
     place = find(arguments)
-    directory = arguments.config or _directory(place.directory)
+    directory = arguments.live_config or _directory(place.directory)
     configuration = load_configuration(directory)
     connection = open_for_reading(place.need_database())
     try:
@@ -52,8 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         jobs = ", ".join(map(str, found.updated[:20]))
         message = f"updated after generation {found.generation}, and dumped as they are now: jobs {jobs}"
         print(f"rankd: {message}", file=sys.stderr)
-    print_answer(found.document, compact=arguments.json)
-    return 0
+    return found, configuration
 
 
 def _directory(place: Path) -> Path:

@@ -65,7 +65,12 @@ def _diff(arguments: argparse.Namespace, evaluator: Evaluator) -> int:
 def _show(found: list[Move], *, compact: bool) -> None:
     if compact:
         print_answer(found, compact=True)
-        return
+    else:
+        print_moves(found)
+
+
+def print_moves(found: list[Move]) -> None:
+    """Whose rank differs, as a table."""
     from rankd.cli.table import Column, print_table
 
     headers = [Column("JOB"), *(Column(name, numeric=True) for name in ("RANK", "NOW", "MOVES", "PRIORITY", "NOW"))]

@@ -57,6 +57,7 @@ COMMANDS: dict[str, Command] = {
     "queues": Command("Look", "queues", "the tree of queues with their priorities"),
     "class": Command("Look", "class_command", "priority classes: list, show, create, update, delete, check"),
     "evaluate": Command("What if", "evaluate", "everything that would be decided on a state, offline"),
+    "whatif": Command("What if", "whatif", "what other weights, shares or one more job would change"),
     "dump": Command("What if", "dump", "the live state, as evaluate takes it"),
     "config": Command("What if", "config_command", "check a configuration"),
     "import": Command("What if", "import_command", "make a configuration of what Slurm's commands print"),

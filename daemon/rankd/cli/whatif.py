@@ -1,0 +1,166 @@
+"""``rankd whatif``: what other weights, another configuration or one more job would change, on the live queue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.document import print_answer, read_bytes
+from rankd.cli.dump import add_source, live_state
+from rankd.cli.option import add_asker, add_command
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.option import Subparsers
+    from rankd.core.evaluate.diff import Move
+    from rankd.core.evaluate.document import Document
+    from rankd.core.evaluate.result import Result
+    from rankd.core.evaluate.whatif import Landing, Owner
+
+SHOWN = 20
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    from rankd.cli.service import weight
+
+    text = "What other weights, another configuration or one more job would change: computed on the live queue."
+    parser = add_command(subparsers, "whatif", run, text)
+    parser.add_argument("--weights", nargs="+", type=weight, default=[], metavar="FACTOR=N", help="with these weights")
+    parser.add_argument("--config", type=Path, metavar="DIR", help="with this configuration instead of the live one")
+    parser.add_argument("--submit", metavar="JOB.json", help="with these jobs, as `job.submit` takes them; - is stdin")
+    parser.add_argument("--limit", type=int, default=SHOWN, metavar="N", help="show N jobs (default 20); 0: all")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON on one line")
+    add_source(parser, config="--live-config")
+    add_asker(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Decide the live state with and without the change, and print what differs."""
+    import msgspec
+
+    from rankd.config.evaluation import Evaluator
+    from rankd.core.evaluate.diff import moves
+    from rankd.core.evaluate.document import decode
+    from rankd.core.evaluate.whatif import by_owner, landing, with_jobs
+
+    if not (arguments.weights or arguments.config or arguments.submit):
+        raise Refused("usage", "say what: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
+    found, configuration = live_state(arguments)
+    live = decode(msgspec.json.encode(found.document))
+    varied = _varied(live, arguments)
+    new = _new_jobs(arguments, configuration, live.now)
+    before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
+    landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]
+    changed = [move for move in moves(before, after) if move.job not in {entry.id for entry in new}]
+    if arguments.json:
+        answer = {
+            "generation": found.generation,
+            "jobs": changed,
+            "owners": by_owner(changed, varied),
+            "submitted": landings,
+            "refused": _refused(before, after),
+        }
+        print_answer(answer, compact=True)
+        return 0
+    for one in landings:
+        _print_landing(one)
+    if not new or arguments.weights or arguments.config:
+        _print_moves(changed, by_owner(changed, varied), varied, found.generation, arguments.limit)
+    for line in _refused(before, after):
+        print(f"refused then: {line}")
+    return 0
+
+
+def _varied(live: Document, arguments: argparse.Namespace) -> Document:
+    from rankd.config.plugin import is_provided
+    from rankd.config.whatif import with_configuration
+    from rankd.core.evaluate.whatif import with_weights
+
+    varied = with_configuration(live, arguments.config) if arguments.config else live
+    for name, _ in arguments.weights:
+        if not is_provided(name) and name not in (varied.priority.weights if varied.priority else {}):
+            known = ", ".join(sorted(varied.priority.weights)) if varied.priority else "none"
+            raise Refused("usage", f"there is no factor '{name}'; weighted now: {known}", "weights")
+    return with_weights(varied, dict(arguments.weights))
+
+
+def _new_jobs(arguments: argparse.Namespace, configuration: Any, at: float) -> list[Any]:  # noqa: ANN401 - imported late
+    import msgspec
+
+    from rankd.cli.session import asker
+    from rankd.config.whatif import job_entries
+
+    if arguments.submit is None:
+        return []
+    try:
+        return job_entries(read_bytes(arguments.submit), asker(arguments).user, configuration, at)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise Refused("bad_request", f"{arguments.submit}: {error}", "submit") from None
+
+
+def _encoded(document: Document) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(document)
+
+
+def _refused(before: Result, after: Result) -> list[str]:
+    already = {row.job for row in before.rejected}
+    return [f"job {row.job}: {row.message}" for row in after.rejected if row.job not in already]
+
+
+def _print_landing(one: Landing) -> None:
+    from rankd.cli.duration import shown_time
+
+    if one.error is not None:
+        print(f"{one.job} would be refused: {one.error}")
+        return
+    if one.rank is None:
+        print(f"{one.job} would not be ranked yet: {one.reason}.")
+        return
+    print(f"{one.job} would have rank {one.rank} of {one.ranked}, with priority {one.priority}.")
+    for row in one.factors:
+        print(f"  {row.points:14.4f} {row.name} = {row.value:.7f} x {row.weight:g}")
+    if one.starts_at is not None:
+        print(f"It would wait for {', '.join(one.nodes)}, reserved from {shown_time(one.starts_at)} on.")
+    elif one.nodes:
+        print(f"It would start at once on {', '.join(one.nodes)}.")
+    else:
+        print(f"It would not start at once: {one.reason}.")
+    passed = ", ".join(f"{count} of {user or 'nobody'}" for user, count in one.passes.items())
+    print(f"It would pass {sum(one.passes.values())} jobs{f': {passed}' if passed else ''}.")
+    if one.ahead is not None:
+        print(f"Just above it would be job {one.ahead}.")
+    if one.behind is not None:
+        print(f"Just below it would be job {one.behind}.")
+
+
+def _print_moves(changed: list[Move], owners: list[Owner], document: Document, generation: int, limit: int) -> None:
+    from rankd.cli.evaluate import print_moves
+    from rankd.cli.table import Column, print_table
+
+    pending = sum(job.state == "pending" for job in document.jobs)
+    print(f"{len(changed)} of {pending} pending jobs would change their rank (against generation {generation}).")
+    if not changed:
+        return
+    numeric = [Column(name, numeric=True) for name in ("JOBS", "EARLIER", "LATER", "MEAN", "LARGEST")]
+    rows = [
+        [
+            row.user or "-",
+            row.account or "-",
+            str(row.jobs),
+            str(row.earlier),
+            str(row.later),
+            f"{row.mean_change:+.1f}",
+            f"{row.largest_change:+d}",
+        ]
+        for row in owners
+    ]
+    print_table([Column("USER"), Column("ACCOUNT"), *numeric], rows)
+    print()
+    print_moves(changed[: limit or None])
+    if limit and len(changed) > limit:
+        print(f"… and {len(changed) - limit} more: --limit 0 shows all")

@@ -1,0 +1,124 @@
+"""What if: a document varied, and what the two results say about whom it concerns.
+
+Both are decided by :func:`rankd.core.evaluate.evaluate.evaluate`; nothing is estimated here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rankd.core.evaluate.diff import Move
+from rankd.core.evaluate.document import Document, Id, JobEntry
+from rankd.core.evaluate.result import FactorRow, Result
+from rankd.core.model.association import Association
+from rankd.core.model.setting import PrioritySettings
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """What changes for one user in one account: jobs with a rank before and after, places, below 0 is earlier."""
+
+    user: str | None
+    account: str | None
+    jobs: int
+    earlier: int
+    later: int
+    mean_change: float
+    largest_change: int
+
+
+class Landing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a job that is submitted now would be.
+
+    ``error``: why it would be refused; then nothing else is said. ``rank`` of ``ranked`` jobs; None while it is not
+    eligible. ``passes``: how many jobs of each user stand behind it. ``ahead``, ``behind``: the jobs next to it.
+    ``nodes``: where it would start at once, or with ``starts_at`` (UTC seconds) where it has a reservation.
+    """
+
+    job: Id
+    error: str | None = None
+    rank: int | None = None
+    ranked: int = 0
+    priority: int | None = None
+    factors: list[FactorRow] = []
+    passes: dict[str, int] = {}
+    ahead: Id | None = None
+    behind: Id | None = None
+    nodes: list[str] = []
+    starts_at: float | None = None
+    reason: str | None = None
+
+
+def with_weights(document: Document, weights: Mapping[str, float]) -> Document:
+    """The document with some weights replaced or added."""
+    priority = document.priority or PrioritySettings()
+    changed = msgspec.structs.replace(priority, weights={**priority.weights, **weights})
+    return msgspec.structs.replace(document, priority=changed)
+
+
+def with_jobs(document: Document, jobs: Sequence[JobEntry]) -> Document:
+    """The document with jobs that are submitted now."""
+    return msgspec.structs.replace(document, jobs=[*document.jobs, *jobs])
+
+
+def stated_over(live: Iterable[Association], stated: Iterable[Association]) -> list[Association]:
+    """Associations as stated, with the live ones' usage; then users whom nobody stated, where their account remains."""
+    usage = {(row.account, row.user): row for row in live}
+    found = []
+    for row in stated:
+        present = usage.pop((row.account, row.user), None)
+        if present is not None:
+            row = msgspec.structs.replace(row, usage=present.usage, usage_at=present.usage_at)  # noqa: PLW2901
+        found.append(row)
+    accounts = {row.account for row in found if row.user is None}
+    return found + [row for row in usage.values() if row.user is not None and row.account in accounts]
+
+
+def by_owner(found: Iterable[Move], document: Document) -> list[Owner]:
+    """The moves by user and account, who moves furthest first."""
+    owners = {job.id: (job.user, job.account) for job in document.jobs}
+    ranked: Counter[tuple[str | None, str | None]] = Counter(owners[job.id] for job in document.jobs)
+    changes: dict[tuple[str | None, str | None], list[int]] = {}
+    for move in found:
+        if move.change is not None:
+            changes.setdefault(owners.get(move.job, (None, None)), []).append(move.change)
+    rows = [
+        Owner(
+            user=owner[0],
+            account=owner[1],
+            jobs=ranked[owner],
+            earlier=sum(change < 0 for change in moved),
+            later=sum(change > 0 for change in moved),
+            mean_change=sum(moved) / len(moved),
+            largest_change=max(moved, key=abs),
+        )
+        for owner, moved in changes.items()
+    ]
+    return sorted(rows, key=lambda row: (-abs(row.mean_change), row.user or "", row.account or ""))
+
+
+def landing(job: Id, result: Result, document: Document) -> Landing:
+    """Where a job of the document would be, by its result."""
+    if refused := next((row for row in result.rejected if row.job == job), None):
+        return Landing(job=job, error=refused.message)
+    own = next(row for row in result.jobs if row.id == job)
+    place = None if own.rank is None else own.rank - 1
+    behind = [] if place is None else result.ranking[place + 1 :]
+    users = {entry.id: entry.user or "" for entry in document.jobs}
+    started = next((row for row in result.allocations if row.job == job), None)
+    reserved = next((row for row in result.reservations if row.job == job), None)
+    return Landing(
+        job=job,
+        rank=own.rank,
+        ranked=len(result.ranking),
+        priority=own.priority,
+        factors=own.factors,
+        passes=dict(Counter(users[other] for other in behind).most_common()),
+        ahead=result.ranking[place - 1] if place else None,
+        behind=behind[0] if behind else None,
+        nodes=started.nodes if started else reserved.nodes if reserved else [],
+        starts_at=reserved.starts_at if reserved and not started else None,
+        reason=own.reason,
+    )

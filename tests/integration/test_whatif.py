@@ -1,0 +1,142 @@
+"""``rankd whatif`` on a live queue: what it says would happen, happens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import builder
+import pytest
+from integration.stage import NOW, a_cluster
+
+from rankd.config.configuration import load_configuration
+from rankd.store.catalog import sync_catalog
+
+RANKD = Path(sys.executable).with_name("rankd")
+TOML = """
+[priority]
+policy = "multifactor"
+[priority.weights]
+qos = {qos}
+fairshare = 1000
+[priority.fairshare]
+algorithm = "classic"
+[admission]
+unknown_association = "refuse"
+[[qos]]
+name = "normal"
+[[qos]]
+name = "high"
+priority = 100
+"""
+ACCOUNTS = """
+accounts:
+  - {{name: physics, shares: {physics}, users: [{{name: alice}}, {{name: bob}}]}}
+  - {{name: biology, shares: 1, users: [{{name: carol}}]}}
+"""
+JOBS = (("alice", "physics", "normal"), ("bob", "physics", "high"), ("carol", "biology", "normal")) * 2
+
+
+def write(directory: Path, *, qos: int = 50, physics: float = 3) -> Path:
+    directory.mkdir()
+    (directory / "rankd.toml").write_text(TOML.format(qos=qos))
+    (directory / "accounts.yaml").write_text(ACCOUNTS.format(physics=physics))
+    return directory
+
+
+def rankd(tmp_path: Path, *words: object, status: int = 0, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    place = ["--db", str(tmp_path / "rankd.db"), "--live-config", str(tmp_path / "live")]
+    command = [RANKD, "whatif", *place, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def asked(tmp_path: Path, *words: object, stdin: str = "") -> dict:
+    return json.loads(rankd(tmp_path, *words, "--json", stdin=stdin).stdout)
+
+
+def ranking(cluster) -> list[tuple[int, int]]:
+    """(job, priority) in the newest generation's order."""
+    return cluster.rows("SELECT id, priority FROM job_priority WHERE rank IS NOT NULL ORDER BY rank")
+
+
+@pytest.fixture
+def live(tmp_path):
+    builder.new_database(tmp_path)
+    return load_configuration(write(tmp_path / "live"))
+
+
+async def ranked(cluster) -> None:
+    """Bob has used a lot."""
+    usage = "UPDATE associations SET usage = 1e6 WHERE \"user\" = 'bob'"
+    await cluster.database.write(lambda c: c.exec_driver_sql(usage))
+    await cluster.submit(*[builder.accepted(user, account=account, qos=qos) for user, account, qos in JOBS])
+    await cluster.prioritizer().run_once(NOW)
+
+
+async def test_other_weights_move_the_jobs_that_they_then_move(broker, tmp_path, live):
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await ranked(cluster)
+        before = [job for job, _ in ranking(cluster)]
+        said = asked(tmp_path, "--weights", "qos=50000")
+        heavier = load_configuration(write(tmp_path / "heavier", qos=50_000))
+        await cluster.prioritizer(heavier).run_once(NOW)
+        after = ranking(cluster)
+    moved = {move["job"]: (move["rank_before"], move["rank_after"], move["priority_after"]) for move in said["jobs"]}
+    happened = {
+        job: (before.index(job) + 1, place, priority)
+        for place, (job, priority) in enumerate(after, start=1)
+        if before.index(job) + 1 != place
+    }
+    assert moved == happened != {}
+    owners = {row["user"]: (row["earlier"], row["later"]) for row in said["owners"]}
+    assert sum(map(sum, owners.values())) == len(moved)
+    assert owners["bob"][0] > 0
+
+
+async def test_another_configuration_keeps_the_usage(broker, tmp_path, live):
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await ranked(cluster)
+        other = write(tmp_path / "other", physics=0.1)
+        said = asked(tmp_path, "--config", other)
+        reloaded = load_configuration(other)
+        cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, reloaded, NOW))
+        await cluster.prioritizer(reloaded).run_once(NOW)
+        after = {job: place for place, (job, _) in enumerate(ranking(cluster), start=1)}
+    assert said["jobs"]
+    assert all(after[move["job"]] == move["rank_after"] for move in said["jobs"])
+    assert said["refused"] == []
+
+
+async def test_a_job_lands_where_it_was_said_to_and_passes_those(broker, tmp_path, live):
+    job = {"command": ["true"], "account": "biology", "qos": "high", "resources": {"vcore": 1}}
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await ranked(cluster)
+        [said] = asked(tmp_path, "--submit", "-", "--as", "carol", stdin=json.dumps(job))["submitted"]
+        text = rankd(tmp_path, "--submit", "-", "--as", "carol", stdin=json.dumps(job)).stdout
+        await cluster.submit(builder.accepted("carol", account="biology", qos="high"))
+        await cluster.prioritizer().run_once(NOW)
+        order = ranking(cluster)
+    place = [job for job, _ in order].index(7)
+    assert (said["rank"], said["ranked"], said["priority"]) == (place + 1, 7, order[place][1])
+    assert sum(said["passes"].values()) == 6 - place
+    assert said["behind"] == order[place + 1][0]
+    assert f"new-1 would have rank {place + 1} of 7" in text
+    assert f"Just below it would be job {said['behind']}." in text
+
+
+async def test_what_can_not_be_asked_is_said(broker, tmp_path, live):
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await ranked(cluster)
+    assert "say what: --weights" in rankd(tmp_path, status=2).stderr
+    assert "there is no factor 'aeg'" in rankd(tmp_path, "--weights", "aeg=1", status=2).stderr
+    assert "qeue" in rankd(tmp_path, "--submit", "-", status=2, stdin='{"command": ["true"], "qeue": "x"}').stderr
+    [refused] = asked(tmp_path, "--submit", "-", "--as", "mallory", stdin='{"command": ["true"]}')["submitted"]
+    assert "mallory" in refused["error"]
+    lacking = tmp_path / "lacking"
+    lacking.mkdir()
+    (lacking / "rankd.toml").write_text("[priority]\npolicy = 'fastest'\n")
+    assert "fastest" in rankd(tmp_path, "--config", lacking, status=2).stderr
