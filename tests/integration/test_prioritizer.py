@@ -18,6 +18,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.config import plugin
 from rankd.core.errors import Unavailable
+from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
 from rankd.core.model.setting import FairshareSettings, PrioritySettings
 from rankd.services.prioritizer import PrioritizerOptions, run
@@ -318,10 +319,31 @@ async def test_dependencies_release_their_jobs_and_unmet_ones_never_do(broker, t
         await cluster.end(first, at=NOW + 4)
         await prioritizer.run_once(NOW + 5)
         assert sorted(cluster.ranking()) == [ok, any_, after]
-        assert cluster.rows("SELECT id, reason FROM job WHERE reason IS NOT NULL") == [
-            (notok, "dependency"),
-            (never, "dependency"),
+        assert cluster.rows("SELECT id, reason, reason_fact FROM job WHERE reason IS NOT NULL") == [
+            (notok, "dependency", f"afternotok of job {first} (completed)"),
+            (never, "dependency", "afterany of job 99 (not known)"),
         ]
+
+
+async def test_the_unmet_ones_of_several_dependencies_are_named(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        await cluster.add_node("n1", vcore=1)
+        first, second = await cluster.submit(builder.accepted(), builder.accepted())
+        of = [("after", first), ("afterok", first), ("afterany", second), ("afternotok", second)]
+        depends = {"depends_on": [Dependency(type=kind, job=job) for kind, job in of]}
+        [job] = await cluster.submit(builder.accepted(request=depends))
+        fact = "SELECT reason_fact FROM job WHERE id = ?"
+        waits = [f"{kind} of job {other} (pending)" for kind, other in of]
+        assert cluster.rows(fact, job) == [("; ".join(waits),)]
+        await prioritizer.run_once(NOW)
+        assert await scheduler.run_once(NOW)
+        await cluster.report(("n1", Report(allocation=1, job=first, kind="started", at=NOW + 1)))
+        waits = [f"afterok of job {first} (running)", *waits[2:]]
+        assert cluster.rows(fact, job) == [("; ".join(waits),)]
+        await cluster.end(first, at=NOW + 2)
+        await cluster.act(job_action.cancel, second)
+        assert cluster.rows(fact, job) == [(None,)]
 
 
 async def test_a_held_job_whose_dependency_is_met_waits_for_its_release(broker, tmp_path):
@@ -345,11 +367,11 @@ async def test_a_job_whose_dependency_is_met_waits_for_its_begin_time_and_says_s
         both = {"depends_on": [Dependency(type="afternotok", job=first)], "begin_at": NOW + 100}
         [job] = await cluster.submit(builder.accepted(request=both))
         await prioritizer.run_once(NOW + 1)
-        reason = "SELECT reason FROM job WHERE id = ?"
-        assert cluster.rows(reason, job) == [("dependency",)]
+        reason = "SELECT reason, reason_fact FROM job WHERE id = ?"
+        assert cluster.rows(reason, job) == [("dependency", f"afternotok of job {first} (pending)")]
         await cluster.act(job_action.cancel, first)
         await prioritizer.run_once(NOW + 2)
-        assert cluster.rows(reason, job) == [("begin time",)]
+        assert cluster.rows(reason, job) == [("begin time", f"not before {shown_instant(NOW + 100)}")]
         await prioritizer.run_once(NOW + 100)
         assert cluster.ranking() == [job]
         assert cluster.rows("SELECT event FROM job_event WHERE job_id = ?", job) == [("submit",), ("eligible",)]

@@ -17,6 +17,7 @@ import msgspec
 
 from rankd.core.ranking.factor import Per
 from rankd.store.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
+from rankd.store.reason_view import REASON, REASON_FACT, REASON_JOINS
 
 JOB_COLUMNS = frozenset(
     [
@@ -42,33 +43,6 @@ JOB_COLUMNS = frozenset(
 )
 """Columns of ``job_priority`` that a factor's name must not hide: such a factor's column gets ``_factor`` behind it."""
 
-_LETS_OTHERS_IN_FIRST = f"""j.application_id IS NOT NULL AND EXISTS (
-            SELECT 1 FROM generation_waiting_applications h WHERE h.application_id = j.application_id AND h.generation
-                = {NEWEST_BASE})"""
-
-_REASON = f"""CASE
-        WHEN j.state <> 'pending' THEN NULL
-        WHEN j.held OR j.urgency = 0 THEN 'held'
-        WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
-        WHEN NOT q.configured THEN 'not eligible'
-        WHEN {_LETS_OTHERS_IN_FIRST} THEN 'application waiting'
-        ELSE coalesce(w.reason, e.reason) END"""
-
-_REASON_FACT = f"""CASE
-        WHEN j.state <> 'pending' OR j.held OR j.urgency = 0 OR j.blocked_by IS NOT NULL THEN NULL
-        WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
-        WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy
-            WHEN 'stateaware' THEN 'one new application at a time is let into ' || q.path
-            ELSE q.path || ' lets other applications in first (' || q.sort_policy || ')' END
-        ELSE coalesce(w.fact, e.fact) END"""
-
-_REASON_JOINS = """LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
-    AND w.time_limit_s = coalesce(j.time_limit_s, -1.0) AND w."user" IN ('', j."user")
-    AND w.application_id IN (-2, coalesce(j.application_id, -1))
-LEFT JOIN wait_reasons e ON e.queue_id = 0 AND e.shape = j.shape
-    AND e.time_limit_s = coalesce(j.time_limit_s, -1.0) AND e."user" = '' AND e.application_id = -2"""
-"""Of the jobs j: the row of their queue (w), and that of any (e)."""
-
 
 def _in_cores(column: str) -> str:
     """Amounts as users see them: vcore in cores."""
@@ -78,8 +52,8 @@ def _in_cores(column: str) -> str:
 
 _JOB = f"""CREATE VIEW job AS
 SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
-    j.state, {_REASON} AS reason,
-    {_REASON_FACT} AS reason_fact, r.starts_at AS expected_start_at, r.nodes AS reserved_nodes,
+    j.state, {REASON} AS reason,
+    {REASON_FACT} AS reason_fact, r.starts_at AS expected_start_at, r.nodes AS reserved_nodes,
     j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
     j.nodes, j.min_nodes, j.nodes * j.vcore / 1000.0 AS cores,
     {_in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
@@ -95,7 +69,7 @@ JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id
 JOIN qos s ON s.id = j.qos_id
 LEFT JOIN applications p ON p.id = j.application_id
-{_REASON_JOINS}
+{REASON_JOINS}
 LEFT JOIN reservations r ON r.job_id = j.id AND j.state = 'pending'
 LEFT JOIN allocation_nodes o ON o.allocation_id = j.allocation_id
     AND o.node = (SELECT json_extract(l.nodes, '$[0]') FROM allocations l WHERE l.id = j.allocation_id)"""
@@ -311,7 +285,7 @@ SELECT id, "user", account, queue, qos, partition, name, {shown or "NULL AS no_f
     number AS generation, ranked_at, reason, submitted_at, eligible_at
 FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_points"} FROM (
     SELECT j.id, j."user", a.account, q.path AS queue, s.name AS qos, q.partition, j.name, j.class_value,
-        j.fixed_priority, j.fixed_by, j.submitted_at, j.eligible_at, {_REASON} AS reason,
+        j.fixed_priority, j.fixed_by, j.submitted_at, j.eligible_at, {REASON} AS reason,
         g.number, g.base, g.ranked_at, j.revision <= g.revision AS fresh, {source.place} AS place,
         CASE WHEN j.revision > g.revision THEN 'initial'
             WHEN j.urgency = 31 THEN 'expedited'
@@ -322,7 +296,7 @@ FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_poi
     JOIN queues q ON q.id = j.queue_id
     JOIN qos s ON s.id = j.qos_id
     LEFT JOIN generation_partitions t ON t.generation = g.base AND t.partition = q.partition
-    {_REASON_JOINS}
+    {REASON_JOINS}
     {_joins(factors)}
     WHERE j.state = 'pending'))) o"""
 
