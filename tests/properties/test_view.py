@@ -187,6 +187,12 @@ class Cluster:
         self.prioritizer._settings = self.config.settings.priority
         self.prioritizer._own_factors = self.prioritizer._factors = self.factors()
 
+    async def reload(self, config):
+        """Another configuration, taken up as services do that start with it."""
+        self.config = config
+        self.catalog = await self.database.write(lambda c: sync_catalog(c, config, NOW))
+        self.start_prioritizer()
+
     def new_scheduler(self):
         scheduling = replace(self.config.settings.scheduling, stale_after_s=1e12)
         config = replace(self.config, settings=replace(self.config.settings, scheduling=scheduling))
@@ -451,6 +457,26 @@ def test_the_views_show_what_the_ranking_used_bit_for_bit(config, nodes, first_i
         check(cluster, *await cluster.rank(NOW + 20.5))
 
     run(config, nodes, first_id, story)
+
+
+@given(configurations(), configurations(), NODES, submissions(), changes(), submissions(4), changes())
+@settings(max_examples=25)
+def test_the_views_show_what_a_reloaded_configuration_ranks_bit_for_bit(
+    config, other, nodes, jobs, todo, more_jobs, more_todo
+):
+    async def story(cluster):
+        await cluster.submit(jobs)
+        await cluster.change(todo, NOW - 100)
+        check(cluster, *await cluster.rank(NOW))
+        await cluster.submit(more_jobs)
+        check(cluster, *await cluster.take_in(NOW + 5))
+        await cluster.reload(other)
+        check(cluster, *await cluster.rank(NOW + 10))
+        await cluster.change(more_todo, NOW + 15)
+        check(cluster, *await cluster.take_in(NOW + 20))
+        check(cluster, *await cluster.rank(NOW + 30))
+
+    run(config, nodes, 1, story)
 
 
 STEPS = st.lists(st.tuples(submissions(4), changes(), st.sampled_from(["full", "delta", "delta"])), max_size=3)
