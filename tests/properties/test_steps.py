@@ -37,6 +37,9 @@ def test_steps_are_what_all_changes_come_to(batches):
         assert steps.begins[own].tolist() == begins
         assert steps.ends[own].tolist() == [*begins[1:], np.inf]
         assert steps.free[:, own].T.tolist() == [free_at(known, row, at) for at in begins]
+        for asked in ([(0, 1)], [(1, 2)], [(0, -2), (1, 3)], []):
+            short = [at for at in begins if any(free_at(known, row, at)[column] < least for column, least in asked)]
+            assert steps.falls_short(row, asked) == min(short, default=np.inf)
     for until in (NOW, 105.0, 2e9):
         nodes = np.array([1, 4])
         expected = [

@@ -6,6 +6,9 @@ changes, new ones are put at the end, and the old ones stay behind dead, until t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 
 from rankd.core.ranking.columns import FloatArray, IntArray
@@ -116,3 +119,13 @@ class Steps:
         firsts = np.flatnonzero(np.diff(self._rows[places], prepend=-1))
         found: IntArray = np.minimum.reduceat(self._free[:, places], firsts, axis=1).T
         return found
+
+    def falls_short(self, node: int, amounts: Iterable[tuple[int, int]]) -> float:
+        """When this node first has less free of a column than so much; infinite if never."""
+        first = int(self._firsts[node])
+        begins = self._begins[first : first + int(self._counts[node])]
+        short = len(begins)
+        for column, amount in amounts:
+            free = self._free[column, first : first + short].tolist()
+            short = next((place for place, left in enumerate(free) if left < amount), short)
+        return float(begins[short]) if short < len(begins) else math.inf

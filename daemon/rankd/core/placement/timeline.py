@@ -92,15 +92,12 @@ class Timeline:
         return len(self._made)
 
     def delayed(self, row: int, demand: Demand, limit_s: float) -> tuple[int, float] | None:
-        """The first job that one which starts now on this node would delay, and its start; None if it delays none."""
+        """Of a node that is kept from the demand: the first job that it would delay there, and when that is to start."""
         promised = self._promised.get(row, {})
-        for at in sorted(promised):  # free amounts only fall where a reservation begins
-            if at >= self._now + limit_s:
-                break
-            least = self._up_to_date().least(np.array([row]), at)
-            if not rows_fitting(least, demand)[0]:
-                return promised[at], at
-        return None
+        begun = [at for at in promised if at < self._now + limit_s]  # free amounts only fall where one begins
+        if len(begun) > 1:
+            begun = [self._up_to_date().falls_short(row, demand.pairs)]
+        return (promised[begun[0]], begun[0]) if begun else None
 
     def start(self, rows: Sequence[int], demand: Demand, limit_s: float) -> None:
         """A job starts now on these nodes; the table knows it already."""
