@@ -92,7 +92,7 @@ class Timeline:
         return len(self._made)
 
     def delayed(self, row: int, demand: Demand, limit_s: float) -> tuple[int, float] | None:
-        """Of a node that is kept from the demand: the first job that it would delay there, and when that is to start."""
+        """Of a node that is kept from the demand: the first job that it would delay, and when that is to start."""
         promised = self._promised.get(row, {})
         begun = [at for at in promised if at < self._now + limit_s]  # free amounts only fall where one begins
         if len(begun) > 1:
