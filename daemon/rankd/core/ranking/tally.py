@@ -5,6 +5,7 @@ Fair shares and what is used stay those of the pass, like all keys of a delta.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.base_order import BaseOrder
-from rankd.core.ranking.columns import IntArray, JobColumns
+from rankd.core.ranking.columns import BoolArray, IntArray, JobColumns
 from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.core.ranking.ranking import QueueRow
@@ -58,16 +59,17 @@ class Tally:
 
     def change(self, gone: IntArray, jobs: JobColumns, priorities: IntArray) -> list[QueueRow]:
         """Take out jobs, and count ``jobs``, all eligible, as they are now; the rows that became others."""
-        before = [self._forget(job) for job in [*gone.tolist(), *jobs.ids.tolist()]]
+        before = self._forget(np.concatenate([gone, jobs.ids]))
         columns = zip(jobs.queues.tolist(), jobs.shapes.tolist(), priorities.tolist(), strict=True)
         after = [_Counted(*column) for column in columns]
         for job, counted in zip(jobs.ids.tolist(), after, strict=True):
             self._remember(job, counted)
+        changes = Counter((counted.queue, counted.shape) for counted in after)
+        changes.subtract((counted.queue, counted.shape) for counted in before)
         touched: dict[int, None] = {}
-        changes = [(counted, -1) for counted in before if counted is not None] + [(counted, 1) for counted in after]
-        for counted, sign in changes:
-            if counted.queue in self._views:
-                self._count(counted, sign, touched)
+        for (leaf, shape), more in changes.items():
+            if leaf in self._views:
+                self._count(leaf, shape, more, touched)
         for queue in sorted(touched, key=self._depth, reverse=True):
             self._show(queue)
         return [self._rows[queue] for queue in touched]
@@ -76,29 +78,39 @@ class Tally:
         self._jobs[job] = counted
         self._by_leaf.setdefault(counted.queue, {})[job] = counted.priority
 
-    def _forget(self, job: int) -> _Counted | None:
-        """The job as it was counted, if it was."""
-        known = self._jobs.pop(job, None)
-        if known is not None:
-            del self._by_leaf[known.queue][job]
-            return known
-        jobs = self._base.jobs
-        place = int(np.searchsorted(jobs.ids, job))
-        if job in self._gone or place == len(jobs) or jobs.ids[place] != job or np.isnan(jobs.eligible_at[place]):
-            return None
-        self._gone.add(job)
-        return _Counted(int(jobs.queues[place]), int(jobs.shapes[place]), int(self._base.priorities[place]))
+    def _forget(self, ids: IntArray) -> list[_Counted]:
+        """Those of the jobs that were counted, as they were."""
+        jobs, found = self._base.jobs, list[_Counted]()
+        places, is_of_pass = self._places(ids)
+        for job, place, is_there in zip(ids.tolist(), places.tolist(), is_of_pass.tolist(), strict=True):
+            known = self._jobs.pop(job, None)
+            if known is not None:
+                del self._by_leaf[known.queue][job]
+                found.append(known)
+            elif is_there and job not in self._gone:
+                self._gone.add(job)
+                priority = int(self._base.priorities[place])
+                found.append(_Counted(int(jobs.queues[place]), int(jobs.shapes[place]), priority))
+        return found
 
-    def _count(self, counted: _Counted, sign: int, touched: dict[int, None]) -> None:
-        """Add or subtract a job along its path."""
-        queue: int | None = counted.queue
+    def _places(self, ids: IntArray) -> tuple[IntArray, BoolArray]:
+        """Where jobs are among those of the pass; whether they are, and were eligible in it."""
+        jobs = self._base.jobs
+        if not len(jobs):
+            return np.zeros_like(ids), np.zeros(len(ids), dtype=bool)
+        places = np.minimum(np.searchsorted(jobs.ids, ids), len(jobs) - 1)
+        return places, (jobs.ids[places] == ids) & ~np.isnan(jobs.eligible_at[places])
+
+    def _count(self, leaf: int, shape: int, more: int, touched: dict[int, None]) -> None:
+        """Add so many jobs of a shape, or fewer than none, along their path."""
+        queue: int | None = leaf
         while queue is not None:
             touched[queue] = None
             row = self._rows[queue]
             pending = dict(row.pending)
-            for kind, amount in self._shapes[counted.shape].items():
-                pending[kind] = pending.get(kind, 0) + sign * amount
-            self._rows[queue] = msgspec.structs.replace(row, pending=pending, pending_jobs=row.pending_jobs + sign)
+            for kind, amount in self._shapes[shape].items():
+                pending[kind] = pending.get(kind, 0) + more * amount
+            self._rows[queue] = msgspec.structs.replace(row, pending=pending, pending_jobs=row.pending_jobs + more)
             queue = self._views[queue].parent
 
     def _depth(self, queue: int) -> int:
