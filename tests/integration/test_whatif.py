@@ -128,6 +128,29 @@ async def test_a_job_lands_where_it_was_said_to_and_passes_those(broker, tmp_pat
     assert f"Just below it would be job {said['behind']}." in text
 
 
+async def test_why_says_what_would_close_the_gap_and_it_does(broker, tmp_path, live):
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await ranked(cluster)
+        order = [job for job, _ in ranking(cluster)]
+        last = 2  # bob's first one: it stands behind somebody else's
+        above = order[order.index(last) - 1]
+        place = ["--db", str(tmp_path / "rankd.db"), "--live-config", str(tmp_path / "live")]
+        command = [RANKD, "why", str(last), "--gap", *place]
+        said = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert said["above"]["id"] == said["gap"]["other"] == above
+        ways = {(way["kind"], way["what"]): way for way in said["gap"]["ways"]}
+        assert not ways["time", ""]["closes"]
+        assert ways["usage", ""]["closes"]
+        assert f"What would put it before job {above} (all 6 waiting jobs compared):" in text
+        left = ways["usage", ""]["amount"]
+        usage = "UPDATE associations SET usage = usage * ? WHERE \"user\" = 'bob'"
+        await cluster.database.write(lambda c: c.exec_driver_sql(usage, (left,)))
+        await cluster.prioritizer().run_once(NOW)
+        order = [job for job, _ in ranking(cluster)]
+    assert order.index(last) < order.index(above)
+
+
 async def test_what_can_not_be_asked_is_said(broker, tmp_path, live):
     async with a_cluster(tmp_path, broker.url, live) as cluster:
         await ranked(cluster)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.duration import shown_time
+from rankd.cli.duration import shown_duration, shown_time
 from rankd.cli.option import add_asker, add_command, add_place
 from rankd.cli.source import open_source
+from rankd.core.errors import Unavailable
 from rankd.core.model.nodelist import fold
 
 if TYPE_CHECKING:
     from rankd.cli.option import Subparsers
+    from rankd.core.evaluate.gap import Gap, Way
 
 _DECISIONS = {
     "priority": "by its priority",
@@ -38,6 +41,10 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = add_command(subparsers, "why", run, "Why a job stands where it stands, and why it does not run yet.")
     parser.add_argument("job", type=int, metavar="JOB")
+    parser.add_argument(
+        "--gap", action="store_true", help="also what would put it before the job above, tried on a copy of the state"
+    )
+    parser.add_argument("--live-config", type=Path, metavar="DIR", help="for --gap: the services' configuration")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     add_place(parser)
     add_asker(parser)
@@ -46,13 +53,53 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask and explain."""
     answer = open_source(arguments).why(arguments.job)
+    gap = _gap(answer, arguments) if arguments.gap else None
     if arguments.json:
         from rankd.cli.table import print_json
 
-        print_json(answer)
+        print_json(answer if gap is None else answer | {"gap": gap})
     else:
-        print("\n".join(explained(answer)))
+        print("\n".join(explained(answer) + ([] if gap is None else closing(gap))))
     return 0
+
+
+def _gap(answer: dict[str, Any], arguments: argparse.Namespace) -> Gap | None:
+    """None where nothing stands above."""
+    above = answer["above"]
+    if above is None or above.get("gone"):
+        return None
+    import msgspec
+
+    from rankd.cli.dump import live_state
+    from rankd.config.evaluation import Evaluator
+    from rankd.core.evaluate.document import decode
+    from rankd.core.evaluate.gap import find_ways
+
+    found, _ = live_state(arguments)
+    document, evaluator = decode(msgspec.json.encode(found.document)), Evaluator()
+    if not {answer["id"], above["id"]} <= {job.id for job in document.jobs}:
+        message = f"job {answer['id']} or {above['id']} came after the last full ranking; ask again in some seconds"
+        raise Unavailable("no_generation", message)
+    return find_ways(document, answer["id"], above["id"], lambda d: evaluator.evaluate(msgspec.json.encode(d)))
+
+
+def closing(gap: Gap) -> list[str]:
+    """The ways in words: those that lead before the job above first, then how far the others fall short."""
+    among = "only these two compared" if gap.jobs == 2 else f"all {gap.jobs} waiting jobs compared"
+    close = [f"  {_way(way)}: its priority would be {way.priority}" for way in gap.ways if way.closes]
+    short = [f"  not {_way(way)}: {way.priority}, {way.short} short" for way in gap.ways if not way.closes]
+    found = "would" if close else "nothing that was tried would"
+    return [f"What would put it before job {gap.other} ({among}): {'' if close else found}".rstrip(), *close, *short]
+
+
+def _way(way: Way) -> str:
+    amount = way.amount or 0.0
+    if way.kind == "time":
+        return f"{'' if way.closes else 'even '}in {shown_duration(amount)}, if nothing else happens"
+    if way.kind == "usage":
+        after = f", which takes {shown_duration(way.seconds)} without running" if way.seconds is not None else ""
+        return f"with {amount:.0%} of its user's usage left{after}"
+    return f"with {'QoS' if way.kind == 'qos' else way.kind} {way.what}"
 
 
 def explained(answer: dict[str, Any]) -> list[str]:

@@ -1,0 +1,166 @@
+"""What would put a job before another one: each way is tried on the state by evaluating it, never guessed.
+
+Tried are the other QoS, queues and accounts of its user, time in which nothing else happens, and the decay of its
+user's usage. Everything else stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from rankd.core.evaluate.document import Document, Id, JobEntry
+from rankd.core.evaluate.result import Result
+from rankd.core.model.setting import PrioritySettings
+
+Decide = Callable[[Document], Result]
+
+ALL_JOBS_UP_TO = 2_000
+"""With more jobs only the two are compared: their own order is the same but for queues that use what others use."""
+
+WAITS_S = (60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0, 3 * 86400.0, 7 * 86400.0, 14 * 86400.0, 28 * 86400.0)
+PRECISE_TO = 0.02
+"""Of a time, so large a part is left open."""
+
+FRACTIONS = (0.5, 0.25, 0.1, 0.01, 0.0)
+"""Of the user's usage that may be left."""
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was tried. ``closes``: the job is then before the other one.
+
+    ``kind`` is ``qos``, ``queue``, ``account``, ``time`` (``amount``: seconds from now) or ``usage`` (``amount``: the
+    part that is left; ``seconds``: how long it takes to decay to that; None: it does not decay). ``priority`` is then
+    the job's, ``short`` by how much the other one's is larger.
+    """
+
+    kind: str
+    what: str = ""
+    amount: float | None = None
+    seconds: float | None = None
+    closes: bool
+    priority: int
+    short: int
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was tried, and between how many jobs."""
+
+    job: Id
+    other: Id
+    jobs: int
+    ways: list[Way]
+
+
+def find_ways(document: Document, job: Id, other: Id, decide: Decide) -> Gap:
+    """Try everything. ``decide`` is :func:`rankd.core.evaluate.evaluate.evaluate` with its surroundings."""
+    pending = sum(entry.state == "pending" for entry in document.jobs)
+    if pending > ALL_JOBS_UP_TO:
+        document, pending = _only(document, {job, other}), 2
+    trial = _Trial(document, job, other, decide)
+    ways = [*trial.changes(), *trial.waiting(), *trial.decay()]
+    return Gap(job=job, other=other, jobs=pending, ways=ways)
+
+
+def _only(document: Document, wanted: set[Id]) -> Document:
+    """The document with these jobs, and those that they depend on."""
+    entries = {entry.id: entry for entry in document.jobs}
+    kept = wanted | {needed.job for id_ in wanted for needed in entries[id_].depends_on}
+    jobs = [entry for entry in document.jobs if entry.id in kept]
+    allocations = [row for row in document.allocations if row.job in kept]
+    named = {entry.application for entry in jobs}
+    applications = [row for row in document.applications if row.id in named]
+    return msgspec.structs.replace(document, jobs=jobs, allocations=allocations, applications=applications)
+
+
+class _Trial:
+    def __init__(self, document: Document, job: Id, other: Id, decide: Decide) -> None:
+        self._document = document
+        self._job = job
+        self._other = other
+        self._decide = decide
+        self._own = next(entry for entry in document.jobs if entry.id == job)
+        self._settings = document.priority or PrioritySettings()
+
+    def changes(self) -> Iterator[Way]:
+        """Other QoS, queues and accounts; what admission refuses is left out."""
+        present = self._decide(self._document)
+        for qos in self._document.qos or []:
+            if qos.name != self._own.qos:
+                yield from self._with(kind="qos", what=qos.name, fields={"qos": qos.name})
+        paths = [row.path for row in present.queues if row.partition in (msgspec.UNSET, self._own.partition)]
+        for path in paths:
+            is_leaf = not any(other.startswith(f"{path}.") for other in paths)
+            if is_leaf and path != self._own.queue:
+                yield from self._with(kind="queue", what=path, fields={"queue": path, "application": None})
+        for row in self._document.associations or []:
+            if row.user == self._own.user and row.user is not None and row.account != self._own.account:
+                yield from self._with(kind="account", what=row.account, fields={"account": row.account})
+
+    def waiting(self) -> Iterator[Way]:
+        """The first time after which it is before the other one; else the longest wait that was tried."""
+        yield self._first("time", WAITS_S, self._later, growing=True)
+
+    def decay(self) -> Iterator[Way]:
+        """The largest part of its user's usage that may be left; else none at all."""
+        if any(row.user == self._own.user and row.usage for row in self._document.associations or []):
+            yield self._first("usage", FRACTIONS, self._used, growing=False)
+
+    def _first(self, kind: str, amounts: tuple[float, ...], vary: Callable[[float], Document], *, growing: bool) -> Way:
+        last, way = None, self._try(kind, amounts[-1], vary)
+        for amount in amounts:
+            tried = self._try(kind, amount, vary)
+            if tried.closes:
+                return self._narrowed(kind, last, tried, vary) if growing else tried
+            last = amount
+        return way
+
+    def _narrowed(self, kind: str, low: float | None, found: Way, vary: Callable[[float], Document]) -> Way:
+        low = low or 0.0
+        while found.amount is not None and found.amount - low > PRECISE_TO * found.amount:
+            middle = (low + found.amount) / 2
+            tried = self._try(kind, middle, vary)
+            if tried.closes:
+                found = tried
+            else:
+                low = middle
+        return found
+
+    def _try(self, kind: str, amount: float, vary: Callable[[float], Document]) -> Way:
+        way = self._way(self._decide(vary(amount)), kind=kind, amount=amount)
+        if kind == "usage":
+            half_life_s = self._settings.fairshare.half_life_s
+            decays = half_life_s is not None and amount > 0
+            seconds = half_life_s * -math.log2(amount) if decays and half_life_s is not None else None
+            way = msgspec.structs.replace(way, seconds=seconds)
+        return way
+
+    def _with(self, *, kind: str, what: str, fields: dict[str, Any]) -> Iterator[Way]:
+        changed = msgspec.structs.replace(self._own, **fields)
+        result = self._decide(self._replacing(changed))
+        if not any(row.job == self._job for row in result.rejected):
+            yield self._way(result, kind=kind, what=what)
+
+    def _replacing(self, changed: JobEntry) -> Document:
+        jobs = [changed if entry.id == changed.id else entry for entry in self._document.jobs]
+        return msgspec.structs.replace(self._document, jobs=jobs)
+
+    def _later(self, wait_s: float) -> Document:
+        return msgspec.structs.replace(self._document, now=self._document.now + wait_s)
+
+    def _used(self, left: float) -> Document:
+        rows = [
+            msgspec.structs.replace(row, usage=row.usage * left) if row.user == self._own.user else row
+            for row in self._document.associations or []
+        ]
+        return msgspec.structs.replace(self._document, associations=rows)
+
+    def _way(self, result: Result, **fields: Any) -> Way:  # noqa: ANN401 - the fields of a way
+        places = {id_: place for place, id_ in enumerate(result.ranking)}
+        rows = {row.id: row for row in result.jobs if row.id in (self._job, self._other)}
+        mine, its = rows[self._job], rows[self._other]
+        closes = self._job in places and places[self._job] < places.get(self._other, len(places))
+        return Way(**fields, closes=closes, priority=mine.priority, short=its.priority - mine.priority)
