@@ -1,9 +1,11 @@
 """A million pending jobs: what the design promises of them, measured on real processes, broker, file and commits.
 
-5,000 associations, 2,000 leaf queues in 4 levels, 2,000 shapes. Four runs of `rankd up`: one as it comes, one whose
-full passes follow each other without pause, the latter with a thousand jobs as well for comparison, and the command
-line beside the first. None of the jobs fits the one node there is, which offers a resource of its own; probes ask
-for that, so that each one is submitted, ranked and allocated past all the others. `bench_scale.py 100000` takes less.
+5,000 associations, 2,000 leaf queues in 4 levels, 2,000 shapes. Runs of `rankd up`: one as it comes, with the command
+line beside it, one whose full passes follow each other without pause, the latter with a thousand jobs as well for
+comparison. None of the jobs fits the one node there is, which offers a resource of its
+own; probes ask for that, so that each one is submitted, ranked and allocated past all the others. In two more runs,
+with 2,000 leaves and with 20, another node comes, which the first jobs fill, and jobs are submitted that can't start.
+`bench_scale.py 100000` takes less.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import nats
@@ -31,8 +34,11 @@ from rankd.store.lock import FileLock
 JOBS = 1_000_000
 FEW_JOBS = 1_000
 PROBES = 150
-PROBE = {"command": ["true"], "user": "u0-0", "resources": {"probe": 1}, "queue": "root.q0.q0.q0"}
-NODE = "probe-node"
+BLOCKED = 400
+PROBE = {"command": ["true"], "user": "u0-0", "resources": {"probe": 1}}
+QUEUE, QUEUE_OF_FEW = "root.q0.q0.q0", "root.q0.q0"
+NODE, FULL_NODE = "probe-node", "full-node"
+FEW_LEAVES = (2, 10)
 QUERIES = 7
 PASSES = 5
 LOCKS = 1_000
@@ -57,8 +63,9 @@ def row(what: str, values: list[float], unit: str, target: str) -> Row:
 class Site:
     """A running rankd: a NATS client, the probes' node, and the database as anybody reads it."""
 
-    def __init__(self, client: nats.NATS, database: Path, pid: int) -> None:
+    def __init__(self, client: nats.NATS, database: Path, pid: int, queue: str) -> None:
         self.client = client
+        self.queue = queue
         self.database = database
         self.pid = pid
         self.reader = sqlite3.connect(database, isolation_level=None)
@@ -69,18 +76,25 @@ class Site:
         body = json.dumps({"resources": {"probe": 10**6}, "agent": NODE}).encode()
         await self.client.request(f"rankd.v1.node.{NODE}.register", body, timeout=PATIENCE_S)
 
+    async def fill(self) -> None:
+        """One more node, and wait until the first jobs of the queue have taken all of it."""
+        body = json.dumps({"resources": {"vcore": 64, "memory": "4Ti"}, "agent": NODE}).encode()
+        await self.client.request(f"rankd.v1.node.{FULL_NODE}.register", body, timeout=PATIENCE_S)
+        await self.until("SELECT nullif(count(*), 0) FROM allocations WHERE nodes LIKE ?", f"%{FULL_NODE}%")
+        await self.until("SELECT reason FROM wait_reasons WHERE reason = 'resources' LIMIT 1")
+
     async def stay(self) -> None:
         """Heartbeats, for ever."""
         while True:
             await asyncio.sleep(5)
-            body = json.dumps({"nodes": [NODE]}).encode()
-            await self.client.request(f"rankd.v1.node.{NODE}.heartbeat", body, timeout=PATIENCE_S)
+            for node in (NODE, FULL_NODE):
+                body = json.dumps({"nodes": [node]}).encode()
+                await self.client.request(f"rankd.v1.node.{node}.heartbeat", body, timeout=PATIENCE_S)
 
-    async def submit(self) -> int:
-        """One probe; returns its id once it is durable."""
-        reply = await self.client.request(
-            "rankd.v1.user.u0-0.job.submit", json.dumps(PROBE).encode(), timeout=PATIENCE_S
-        )
+    async def submit(self, what: Mapping[str, object] = MappingProxyType({})) -> int:
+        """One probe, or a job that asks for something else; returns its id once it is durable."""
+        body = json.dumps(PROBE | {"queue": self.queue} | dict(what)).encode()
+        reply = await self.client.request("rankd.v1.user.u0-0.job.submit", body, timeout=PATIENCE_S)
         answer = json.loads(reply.data)
         if "id" not in answer:
             raise RuntimeError(reply.data)
@@ -101,14 +115,27 @@ class Site:
         sql = "SELECT made_at - ranked_at FROM generation WHERE kind = 'full' AND ranked_at > ?"
         return [seconds for (seconds,) in self.reader.execute(sql, (since,))]
 
+    async def cycle_durations(self) -> dict[str, float]:
+        """Of the scheduler's latest cycles, in milliseconds."""
+        reply = await self.client.request("rankd.v1.user.root.diag.show", b"{}", timeout=PATIENCE_S)
+        found = json.loads(reply.data)["scheduler"]["durations"]["cycle"]
+        return {key: value if key == "n" else value * 1000 for key, value in found.items()}
+
+    def processor_ms(self, name: str) -> float:
+        """What one of the services has had of the processor since it began, all its threads together."""
+        spent = 0
+        for child in children(self.pid):
+            if _name(child) == name:
+                tasks = Path(f"/proc/{child}/task").iterdir()
+                spent += sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+        return spent / 1e6
+
     def memory(self) -> dict[str, tuple[int, int]]:
         """Bytes now and at most, by process."""
         found = {}
         for child in children(self.pid):
             lines = dict(line.split(":", 1) for line in Path(f"/proc/{child}/status").read_text().splitlines())
-            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            name = words[3].decode() if len(words) > 3 and words[2] == b"rankd" else Path(words[0].decode()).name
-            found[name] = tuple(int(lines[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
+            found[_name(child)] = tuple(int(lines[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
         return found
 
 
@@ -121,6 +148,12 @@ def children(pid: int) -> Iterator[int]:
                 yield int(entry.name)
 
 
+def _name(pid: int) -> str:
+    """A service's, or a program's."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return words[3].decode() if len(words) > 3 and words[2] == b"rankd" else Path(words[0].decode()).name
+
+
 @contextmanager
 def rankd_up(directory: Path, config: Path) -> Iterator[dict[str, Any]]:
     """A `rankd up` on the prepared database."""
@@ -128,11 +161,13 @@ def rankd_up(directory: Path, config: Path) -> Iterator[dict[str, Any]]:
         yield up
 
 
-async def with_site(directory: Path, config: Path, measure: Callable[[Site], Awaitable[list[Row]]]) -> list[Row]:
+async def with_site(
+    directory: Path, config: Path, measure: Callable[[Site], Awaitable[list[Row]]], queue: str = QUEUE
+) -> list[Row]:
     """What ``measure`` finds on a rankd that has started on this directory."""
     with rankd_up(directory, config) as up:
         client = await nats.connect(up["nats"])
-        site = Site(client, Path(up["db"]), up["pid"])
+        site = Site(client, Path(up["db"]), up["pid"], queue)
         await site.join()
         async with asyncio.TaskGroup() as group:
             staying = group.create_task(site.stay())
@@ -181,6 +216,28 @@ async def cycles(site: Site, what: str, target: str) -> list[Row]:
         while not ranked.empty():
             ranked.get_nowait()
     return [row(what, times, "ms", target)]
+
+
+async def blocked(site: Site, what: str) -> list[Row]:
+    """Jobs that can't start on a full cluster: all cycles of a scheduler, from the trigger received until committed.
+
+    Each job asks for something else, so that each has a reason to be committed. The scheduler's processor time is
+    that of all it does meanwhile, by the number of jobs.
+    """
+    await site.fill()
+    used = site.processor_ms("scheduler")
+    for place in range(BLOCKED):
+        job = await site.submit({"resources": {"vcore": 1 + place % 8, "memory": 2**30 + place}})
+        await site.until("SELECT nullif(reason, '') FROM job_priority WHERE id = ?", job)
+        await asyncio.sleep(0.02)
+    each = (site.processor_ms("scheduler") - used) / BLOCKED
+    took = await site.cycle_durations()
+    return [
+        {"what": what}
+        | {key: took[key] for key in ("median", "p99", "worst", "n")}
+        | {"unit": "ms", "target": "p99 <= 25"},
+        row(f"{what}: the scheduler's processor time by job", [each], "ms", ""),
+    ]
 
 
 def lock_waits(database: Path) -> list[float]:
@@ -264,6 +321,7 @@ async def as_it_comes(site: Site, begun: float, n_jobs: int) -> list[Row]:
     rows = await started(site, begun)
     rows += await visible(site, "one submission until visible", "<= 20, p99 <= 60")
     rows += queries(site)
+    rows += await cycles(site, "cycle, trigger to allocation", "p99 <= 25")
     await site.until(
         "SELECT nullif(count(*) > ?, 0) FROM generation WHERE kind = 'full' AND ranked_at > ?", PASSES, begun
     )
@@ -290,20 +348,34 @@ async def few(site: Site, begun: float) -> list[Row]:
     return await cycles(site, f"cycle with {FEW_JOBS} pending", "")
 
 
+async def full(site: Site, begun: float, what: str) -> list[Row]:
+    """Passes every five seconds, and a node that is full."""
+    await started(site, begun)
+    return await blocked(site, f"cycle, cluster full, nothing to start, {what}")
+
+
 async def run(directory: Path, n_jobs: int) -> list[Row]:
     """All of it."""
     usual, hasty = write_config(directory / "usual"), write_config(directory / "hasty", period_s=0.05)
-    many, less = directory / "many", directory / "few"
-    for place, number in ((many, n_jobs), (less, FEW_JOBS)):
+    narrow = write_config(directory / "narrow", fanout=FEW_LEAVES)
+    many, less, together = directory / "many", directory / "few", directory / "together"
+    for place, config, number in ((many, usual, n_jobs), (less, usual, FEW_JOBS), (together, narrow, n_jobs)):
         place.mkdir()
         print(f"making a database with {number} pending jobs")
-        await make_database(place / "rankd.db", usual, number)
+        await make_database(place / "rankd.db", config, number)
     begun = time.time()
     rows = await with_site(many, usual, lambda site: as_it_comes(site, begun, n_jobs))
     again = time.time()
     rows += await with_site(many, hasty, lambda site: without_pause(site, again))
     third = time.time()
-    return rows + await with_site(less, hasty, lambda site: few(site, third))
+    rows += await with_site(less, hasty, lambda site: few(site, third))
+    for place, config, queue, what in (
+        (many, usual, QUEUE, "2,000 leaves"),
+        (together, narrow, QUEUE_OF_FEW, "20 leaves"),
+    ):
+        again = time.time()
+        rows += await with_site(place, config, lambda site, what=what, begun=again: full(site, begun, what), queue)
+    return rows
 
 
 def main() -> None:

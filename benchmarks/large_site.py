@@ -10,7 +10,7 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -44,8 +44,8 @@ priority = 100
 """
 
 
-def write_config(directory: Path, period_s: float = 5.0) -> Path:
-    """rankd.toml, accounts.yaml, queues.yaml."""
+def write_config(directory: Path, period_s: float = 5.0, fanout: Sequence[int] = FANOUT) -> Path:
+    """rankd.toml, accounts.yaml, queues.yaml; ``fanout``: children of each queue, level by level below root."""
     directory.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     (directory / "rankd.toml").write_text(_TOML.format(period_s=period_s))
@@ -58,17 +58,17 @@ def write_config(directory: Path, period_s: float = 5.0) -> Path:
         for at in range(ACCOUNTS)
     ]
     (directory / "accounts.yaml").write_text(json.dumps({"accounts": accounts}))
-    root = {"name": "root", "queues": list(_queues(0, rng))}
+    root = {"name": "root", "queues": list(_queues(0, rng, fanout))}
     (directory / "queues.yaml").write_text(json.dumps({"partitions": [{"name": "default", "queues": [root]}]}))
     return directory
 
 
-def _queues(level: int, rng: np.random.Generator) -> Iterator[dict[str, object]]:
-    for at in range(FANOUT[level]):
+def _queues(level: int, rng: np.random.Generator, fanout: Sequence[int]) -> Iterator[dict[str, object]]:
+    for at in range(fanout[level]):
         properties = {"priority.policy": "fence"} if rng.random() < 0.05 else {}
         if rng.random() < 0.2:
             properties["priority.offset"] = str(rng.integers(-500, 500))
-        below = list(_queues(level + 1, rng)) if level + 1 < len(FANOUT) else []
+        below = list(_queues(level + 1, rng, fanout)) if level + 1 < len(fanout) else []
         yield {"name": f"q{at}", "properties": properties, **({"queues": below} if below else {})}
 
 

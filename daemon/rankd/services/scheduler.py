@@ -129,31 +129,35 @@ class Scheduler:
         if now >= self._next_start_at:
             self._source.triggers.add(RESERVED)
             self._next_start_at = math.inf
-        clock, durations = time.perf_counter(), self.statistic.durations
+        begun, durations = time.perf_counter(), self.statistic.durations
         if not self._source.is_loaded:
             await self._database.read_in_thread(self._source.load)
         await self._database.read(lambda connection: self._source.refresh(connection, now))
-        durations.add("read", time.perf_counter() - clock)
+        durations.add("read", time.perf_counter() - begun)
         await self._say_if_stale(now)
         self._to_publish.set()
         if not self._source.triggers:
             await self._prepare(now)
             return False
         self.statistic.cycle(self._source.triggers, now)
-        self._source.triggers = set()
+        self._source.triggers, self._prepared = set(), self._source.order.generation
         clock = time.perf_counter()
         decision = await asyncio.to_thread(self._decide, now)
         decided = time.perf_counter()
         durations.add("place", decided - clock)
         has_started = await self._commit(decision, now)
-        durations.add("commit", time.perf_counter() - decided)
+        committed = time.perf_counter()
+        durations.add("commit", committed - decided)
+        durations.add("cycle", committed - begun)
         return has_started
 
     async def _prepare(self, now: float) -> None:
         """Take a generation in that is no trigger, so that the next cycle need not."""
         if self._prepared != self._source.order.generation:
             self._prepared = self._source.order.generation
+            begun = time.perf_counter()
             await asyncio.to_thread(self._take_in, now)
+            self.statistic.durations.add("prepare", time.perf_counter() - begun)
 
     def _take_in(self, now: float) -> None:
         for problem in self._source.problems(now):

@@ -64,6 +64,10 @@ class CycleMemory:
         self.rooms.take(self.forest)
 
 
+_NODES_PER_LOOK = 64
+"""Looking for the most that is free anywhere costs as much per so many nodes as looking at a job."""
+
+
 def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMemory | None = None) -> CycleOutcome:
     """Place what fits, reserve for what does not, and say why the rest waits."""
     return _Cycle(problem, policy, memory or CycleMemory()).run()
@@ -121,6 +125,8 @@ class _Cycle:
         self.finders: dict[tuple[int, float | None], Finder] = {}
         self.index: NodeIndex | None = None
         self.looked_at = 0
+        self.in_vain = 0
+        self.n_passed_at = 0
         self.backfilled = 0
         self.placements: list[Placement] = []
         self.reservations: list[Reservation] = []
@@ -346,6 +352,16 @@ class _Cycle:
             self.walk.block(turn.queue, turn.kind)
         if is_reserved and not self._may_reserve():
             self._pass(self.largest)
+        if blocked.code == RESOURCES:
+            self._pass_again()
+
+    def _pass_again(self) -> None:
+        """After some jobs in vain: pass the kinds for which, with what has started since, no node has room any more."""
+        self.in_vain += 1
+        has_started = self.n_passed_at != len(self.placements)
+        if has_started and self.in_vain * _NODES_PER_LOOK > len(self.table.nodes) and not self._may_reserve():
+            self.in_vain, self.n_passed_at = 0, len(self.placements)
+            self._pass(self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min))
 
     def _may_reserve(self) -> bool:
         match self.problem.backfill:
