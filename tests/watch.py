@@ -7,22 +7,23 @@ import ctypes
 import os
 import select
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 LIMIT_S = 60
-IN_CLOSE_WRITE, IN_MOVED_TO = 0x8, 0x80
+IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE = 0x8, 0x80, 0x100
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 async def appears(path: Path) -> str:
-    """The text of a file in a directory that is there, once something is written and closed, or moved there."""
+    """The text of a file in a directory that is there, once something is written and closed, moved or linked there."""
     with _changes_in(path.parent) as changes:
         async with asyncio.timeout(LIMIT_S), _readable(changes) as news:
             while not (path.exists() and (text := path.read_text())):
                 await news.wait()
                 news.clear()
-                os.read(changes, 65536)
+                with suppress(BlockingIOError):  # told again of what was read already
+                    os.read(changes, 65536)
             return text
 
 
@@ -60,12 +61,12 @@ def _end_of(pid: int) -> Iterator[int | None]:
 
 @contextmanager
 def _changes_in(directory: Path) -> Iterator[int]:
-    """A descriptor that can be read once a file there was closed after writing, or moved there."""
+    """A descriptor that can be read once a file there was closed after writing, moved or linked there."""
     descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "inotify_init1")
     try:
-        if _libc.inotify_add_watch(descriptor, bytes(directory), IN_CLOSE_WRITE | IN_MOVED_TO) < 0:
+        if _libc.inotify_add_watch(descriptor, bytes(directory), IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE) < 0:
             raise OSError(ctypes.get_errno(), "inotify_add_watch", str(directory))
         yield descriptor
     finally:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 from integration.test_agent import NODE, an_agent, an_intake, directories, options_of, start_of
 from watch import alive, appears
@@ -17,6 +18,7 @@ from rankd.core.errors import Refused
 from rankd.services.agent_leftover import STATE_VARIABLE, end_leftovers
 from rankd.services.agent_process import start_time_of
 from rankd.services.agent_state import TOMBSTONE_KEPT_S, AgentState, Claim, Leftover, ProcessRecord
+from rankd.wire.codec import encode
 from rankd.wire.message import Report
 
 
@@ -55,6 +57,70 @@ def test_a_scan_finds_what_was_recorded(state):
     ]
     state.remove([1, 2, 3])
     assert state.scan() == []
+
+
+def test_the_end_of_what_was_spawned_is_recorded_beside_its_process(state, tmp_path):
+    """An older keeper has written it into a file of its own."""
+    process = ProcessRecord(pid=5, start_time=6, started_at=7.0)
+    report = Report(allocation=1, job=9, kind="ended", at=8.0)
+    for end in (report, msgspec.structs.replace(report, allocation=2)):
+        state.claim([claim_of(end.allocation)])
+        with state.marker(end.allocation) as mark:
+            mark(process)
+    state.write_end(report)
+    (tmp_path / "state/allocations/2/ended").write_bytes(encode(msgspec.structs.replace(report, allocation=2)))
+    assert [(left.process, left.ended.allocation) for left in state.scan()] == [(process, 1), (process, 2)]
+
+
+def test_a_second_end_is_the_one_that_counts(state):
+    """A cancelled allocation is reported again once its job is known; what was not spawned has no process."""
+    for job in (0, 9):
+        state.claim([claim_of(1)])
+        end = Report(allocation=1, job=job, kind="ended", at=8.0)
+        state.write_end(end)
+        assert state.scan() == [Leftover(claim=claim_of(1), process=None, ended=end)]
+    with state.marker(1):
+        pass
+    last = Report(allocation=1, job=9, kind="ended", at=9.0)
+    state.write_end(last)
+    assert state.scan() == [Leftover(claim=claim_of(1), process=None, ended=last)]
+
+
+def test_a_directory_that_is_used_again_is_as_new(state, tmp_path):
+    """It may be started once, and knows nothing of what it was."""
+    for allocation in (1, 2, 3):
+        assert state.claim([claim_of(allocation)]) == {allocation}
+        assert state.scan() == [Leftover(claim=claim_of(allocation), process=None, ended=None)]
+        with state.marker(allocation) as mark:
+            mark(ProcessRecord(pid=allocation, start_time=6, started_at=7.0))
+        with pytest.raises(FileExistsError), state.marker(allocation):
+            pass
+        state.write_end(Report(allocation=allocation, job=9, kind="ended", at=8.0))
+        [left] = state.scan()
+        assert (left.process.pid, left.ended.allocation) == (allocation, allocation)
+        state.remove([allocation])
+        assert directories(tmp_path) == []
+    assert [sorted(p.name for p in spare.iterdir()) for spare in (tmp_path / "state/spare").iterdir()] == [["blank"]]
+
+
+def test_directories_that_an_earlier_agent_kept_are_not_used_again(tmp_path):
+    """It may have been killed while it emptied one."""
+    with AgentState(tmp_path) as state:
+        state.claim([claim_of(1), claim_of(2)])
+        state.remove([1, 2])
+        (tmp_path / "spare/0/record").write_text("old")
+    with AgentState(tmp_path) as state:
+        assert list((tmp_path / "spare").iterdir()) == []
+        assert state.claim([claim_of(3)]) == {3}
+        assert [path.name for path in (tmp_path / "allocations/3").iterdir()] == ["record"]
+
+
+def test_no_more_directories_are_kept_than_are_useful(state, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankd.services.agent_spare.MOST", 2)
+    state.claim([claim_of(allocation) for allocation in range(1, 6)])
+    state.remove(range(1, 6))
+    assert directories(tmp_path) == []
+    assert len(list((tmp_path / "state/spare").iterdir())) == 2
 
 
 def test_torn_records_count_as_none_and_unclaimed_directories_go(state, tmp_path):

@@ -159,8 +159,14 @@ class ControlGroups:
         return JobGroup(f"{self._prefix}{name}", limits or Limits(), places)
 
     def remove(self, group: JobGroup) -> None:
-        """Remove a group's directories, and those that could not be removed before: they go with their last process."""
-        self._left += group.directories()
+        """Remove a group's directories, and those that could not be removed before: they go with their last process.
+
+        Whatever is left in it is killed, also what has left the job's session.
+        """
+        for path in group.directories():
+            if not _removed(path):
+                kill_all(path)
+                self._left.append(path)
         self.is_clean()
 
     def is_clean(self) -> bool:
@@ -184,10 +190,11 @@ class JobGroup:
         self._limits = limits
         self._places = places
         self._is_born_inside = False
+        self._directories = tuple(dict.fromkeys(place.base / name for place in places.values()))
 
-    def directories(self) -> list[Path]:
+    def directories(self) -> tuple[Path, ...]:
         """Each once: with version 2 controllers share one."""
-        return list(dict.fromkeys(place.base / self._name for place in self._places.values()))
+        return self._directories
 
     def make(self) -> None:
         """Make it, with its limits.
@@ -237,11 +244,6 @@ class JobGroup:
             pairs = (line.split() for line in file.read_text().splitlines())
             return sum(int(value) for key, value in pairs if key == "oom_kill")
         return 0
-
-    def kill(self) -> None:
-        """KILL whatever is left in it, also what has left the job's session."""
-        for directory in self.directories():
-            kill_all(directory)
 
 
 def kill_all(directory: Path) -> None:

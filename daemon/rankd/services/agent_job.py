@@ -115,7 +115,6 @@ class JobRun:
             await asyncio.sleep(COMPANY_CHECK_S)
 
     def _reaped(self, ended: Ended) -> Report:
-        self._group.kill()
         exit_status, number = exit_of(ended.returncode)
         went_wrong = bool(exit_status or number) and self._cause is None
         too_large = went_wrong and self._group.oom_kills() > 0

@@ -25,6 +25,7 @@ class Planner:
         self._cwd = Path.cwd()
         self._run_as = run_as
         self._limited = limited
+        self._own = _own_environment()
         if run_as.mode == SUBMITTER:
             output_dir.mkdir(parents=True, exist_ok=True)
             output_dir.chmod(EVERYBODYS)
@@ -64,7 +65,7 @@ class Planner:
         )
 
     def _environment(self, start: StartJob, place: JobPlace, identity: Identity | None) -> dict[str, str]:
-        base = {**_own_environment(), **(account_variables(identity) if identity else {})}
+        base = {**self._own, **(account_variables(identity) if identity else {})}
         return {**job_environment(base, start.request, place), STATE_VARIABLE: self._state}
 
     def _limits(self, start: StartJob) -> Limits | None:

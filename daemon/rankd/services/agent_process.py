@@ -217,6 +217,13 @@ def _watched(popen: subprocess.Popen[bytes]) -> Process | StartFailure:
 def _open_files(plan: Launch, files: ExitStack) -> tuple[int, int, int]:
     write = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if plan.append else os.O_TRUNC)
 
+    def written(path: str) -> int:
+        try:
+            return opened(path, write)
+        except FileNotFoundError:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            return opened(path, write)
+
     def opened(path: str, flags: int) -> int:
         # a pipe whose other end nobody has opened must not hold up everybody's jobs
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
@@ -224,11 +231,9 @@ def _open_files(plan: Launch, files: ExitStack) -> tuple[int, int, int]:
         os.set_blocking(descriptor, True)
         return descriptor
 
-    for path in {plan.stdout, plan.stderr}:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
     stdin = opened(plan.stdin or os.devnull, os.O_RDONLY)
-    stdout = opened(plan.stdout, write)
-    return stdin, stdout, stdout if plan.stderr == plan.stdout else opened(plan.stderr, write)
+    stdout = written(plan.stdout)
+    return stdin, stdout, stdout if plan.stderr == plan.stdout else written(plan.stderr)
 
 
 def all_pids() -> list[int]:
