@@ -2,7 +2,8 @@
 
     k=v   k==v   k!=v   k in (a,b)   k notin (a,b)   k   !k          joined by commas; all must hold
 
-As in Kubernetes, ``k!=v`` and ``k notin (…)`` hold for a node without the label ``k``.
+As in Kubernetes, ``k!=v`` and ``k notin (…)`` hold for a node without the label ``k``; a key is a name of up to 63
+characters, behind a DNS subdomain of up to 253 and a slash if it has one; a value has up to 63.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import msgspec
 
 from rankd.core.errors import Refused
 
-_KEY = r"[A-Za-z0-9]([A-Za-z0-9_./-]*[A-Za-z0-9])?"
-_VALUE = r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
+_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_KEY = rf"((?=[^/]{{1,253}}/){_LABEL}(\.{_LABEL})*/)?{_NAME}"
+_VALUE = rf"({_NAME})?"
 _EQUALITY = re.compile(rf"(?P<key>{_KEY})\s*(?P<operator>==|=|!=)\s*(?P<value>{_VALUE})")
 _SET = re.compile(rf"(?P<key>{_KEY})\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EXISTS = re.compile(rf"(?P<not>!?)\s*(?P<key>{_KEY})")

@@ -36,6 +36,10 @@ def test_no_constraint_holds_everywhere(text):
         ("in", [("in", "exists", set())]),
         ("a=b,c in (d,e),!f", [("a", "in", {"b"}), ("c", "in", {"d", "e"}), ("f", "absent", set())]),
         ("zone.example.org/name=east", [("zone.example.org/name", "in", {"east"})]),
+        ("x-1.y/A_b.C", [("x-1.y/A_b.C", "exists", set())]),
+        (f"{'p' * 253}/{'k' * 63}={'v' * 63}", [(f"{'p' * 253}/{'k' * 63}", "in", {"v" * 63})]),
+        ("k in ()", [("k", "in", {""})]),
+        ("k in (a,,b)", [("k", "in", {"a", "", "b"})]),
         ("x in (a,b),y notin (c,d)", [("x", "in", {"a", "b"}), ("y", "notin", {"c", "d"})]),
     ],
 )
@@ -49,6 +53,8 @@ def test_terms_are_read(text, terms):
         "gpu=a100,", ",gpu", "a,,b", "=a100", "gpu=a b", "gpu=(a)", "gpu in a100", "gpu in (a100", "gpu in a100)",
         "gpu in (a b)", "gpu > 3", "gpu<3", "!", "!gpu=a", "-gpu", "gpu-", "gpu=-a", "gpu in (-a)", "gpu in ((a))",
         "gpu === a", "gpu!", "gpu = a = b", "gpü=a", "gpu=ä", "a b", "gpu not in (a)", "gpu=a\nrack=b;",
+        "a/b/c", "/a", "a/", "A.b/c", "a..b/c", "-a/c", "a_b/c", "k" * 64,
+        f"k={'v' * 64}", f"{'p' * 254}/k", f"k in ({'v' * 64})",
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_and_the_term_is_named(text):
