@@ -8,8 +8,10 @@ import sqlite3
 
 import builder
 import pytest
+from integration.conftest import Broker
 from integration.stage import NOW, PATIENCE_S, a_cluster, connected, running, write_config
 
+from rankd.bus.connection import Bus
 from rankd.core.model.instant import shown_instant
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Limit, QueueProperties
@@ -99,16 +101,25 @@ async def test_no_wake_up_is_lost_whenever_the_job_comes(broker, tmp_path, yield
         assert cluster.states() == {1: "allocated", 2: "allocated"}
 
 
-async def test_a_service_that_hears_no_hint_looks_by_itself(broker, tmp_path):
+@pytest.fixture
+async def deaf(tmp_path):
+    """A bus that no service listens to."""
+    elsewhere = Broker(tmp_path / "elsewhere")
+    elsewhere.start()
+    async with Bus(elsewhere.url, "test") as bus:
+        yield bus
+    elsewhere.kill()
+
+
+async def test_a_service_that_hears_no_hint_looks_by_itself(broker, tmp_path, deaf):
     """What the test writes is announced to nobody."""
     options = SchedulerOptions(nats=broker.url, db=str(tmp_path / "rankd.db"), config=write_config(tmp_path / "config"))
     async with a_cluster(tmp_path, broker.url, roles=("prioritizer",)) as cluster, connected(broker.url) as client:
         await cluster.add_node("n1")
         async with running(run, options):
             await cluster.submit(builder.accepted())
-            broken = cluster.prioritizer()
-            broken._announce = lambda _ranking: asyncio.sleep(0)
-            await broken.run_once(NOW)
+            cluster.bus = deaf
+            await cluster.prioritizer().run_once(NOW)
             await client.until(lambda: cluster.states() == {1: "allocated"})
 
 
