@@ -172,7 +172,10 @@ def serve(main: Main, name: str, *, parent_pid: int | None = None, log_level: st
     """
     import uvloop
 
+    from rankd.services.garbage import search_less
+
     set_up_logging(log_level)
+    search_less()
     uvloop.run(_until_stopped(main, name, parent_pid))
     return 0
 
