@@ -15,6 +15,7 @@ import numpy as np
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray
+from rankd.services.row_index import RowIndex
 
 _COLUMNS = """j.id, j.revision, j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.submitted_at,
     j.eligible_at IS NOT NULL, j.shape, j.time_limit_s, {}"""
@@ -91,6 +92,7 @@ class PendingTable:
         self.changes = 0
         self.rules = rules
         self._touched: set[int] = set()
+        self._index = RowIndex()
         self._places: dict[tuple[object, ...], int] = {}
         self._keys: list[KindKey] = []
         self._shapes: dict[int, Shape] = {}
@@ -203,11 +205,7 @@ class PendingTable:
 
     def lookup(self, ids: IntArray) -> IntArray:
         """Rows of jobs; -1 for unknown ones."""
-        known = self._columns["ids"]
-        if not len(known):
-            return np.full(len(ids), -1, dtype=np.int64)
-        rows = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        return np.where(known[rows] == ids, rows, -1)
+        return self._index.lookup(self._columns["ids"], self.layout, ids)
 
     def _kind(self, row: Row, read_shape: ReadShape) -> int:
         """The kind of a row of :attr:`Rules.columns`, made if there is none yet."""

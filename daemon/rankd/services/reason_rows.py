@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +15,21 @@ from rankd.store.allocation import ReasonRow
 Key = tuple[int, int, float, str, int]
 
 
+class _Known(NamedTuple):
+    """A common reason, and its row if that is one for all leaves."""
+
+    reason: WaitReason
+    key: Key
+    row: ReasonRow | None
+
+
 class ReasonRows:
     """The rows of the last cycle, and what they were made of."""
 
     def __init__(self, table: PendingTable) -> None:
         self._table = table
         self._kinds: object = None
-        self._common: dict[int, tuple[WaitReason, ReasonRow]] = {}
+        self._common: dict[int, _Known] = {}
         self._said: list[tuple[tuple[WaitReason, ...], tuple[WaitReason, ...]]] = []
         self._rows: frozenset[ReasonRow] = frozenset()
         self._is_plain = True
@@ -33,28 +42,26 @@ class ReasonRows:
         said = [(outcome.own, outcome.common) for outcome in outcomes]
         if self._is_plain and len(said) == len(self._said) and all(map(_is_same, said, self._said)):
             return self._rows
-        self._is_plain = True
-        rows: dict[Key, ReasonRow] = {}
-        kept = {}
+        common = [reason for outcome in outcomes for reason in outcome.common]
+        self._common = {id(reason): self._common.get(id(reason)) or self._known(reason) for reason in common}
+        rows = {key: row for _, key, row in self._common.values() if row is not None}
+        self._is_plain = len(rows) == len(common)
         for outcome, forest in zip(outcomes, forests, strict=True):
-            for reason in outcome.common:
-                known = self._common.get(id(reason))
-                if not self._table.key(reason.kind).is_plain:
-                    self._is_plain = False
-                else:
-                    known = kept[id(reason)] = known or (reason, self._row(reason, 0))
-                    rows[_key(known[1])] = known[1]
             for row in (*self._by_leaf(outcome, forest), *(self._row(own, own.queue or 0) for own in outcome.own)):
                 rows[_key(row)] = row
-        self._common, self._said = kept, said
+        self._said = said
         self._rows = frozenset(rows.values())
         return self._rows
 
+    def _known(self, reason: WaitReason) -> _Known:
+        row = self._row(reason, 0)
+        return _Known(reason, _key(row), row if self._table.key(reason.kind).is_plain else None)
+
     def _by_leaf(self, outcome: CycleOutcome, forest: Forest) -> Iterator[ReasonRow]:
         """Common reasons leaf by leaf, where a row for all would meet those of single users or applications."""
-        single = [reason for reason in outcome.common if not self._table.key(reason.kind).is_plain]
-        if not single:
+        if self._is_plain:
             return
+        single = [reason for reason in outcome.common if self._common[id(reason)].row is None]
         which = np.zeros(len(forest.kinds), dtype=bool)
         which[[reason.kind for reason in single]] = True
         leaves = forest.leaves_by_kind(which)

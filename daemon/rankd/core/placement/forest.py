@@ -136,7 +136,7 @@ class Forest:
 
     def _content(self, queue: int, jobs: WaitingJobs) -> LeafContent:
         known = self._known.get(queue)
-        if known is None or not known.is_of(jobs):
+        if known is None or not known.is_of(jobs, self.kinds):
             known = self._known[queue] = LeafContent(jobs, self.kinds)
         return known
 

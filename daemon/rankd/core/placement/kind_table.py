@@ -24,6 +24,20 @@ class _Matrices(NamedTuple):
     exclusive: BoolArray
     largest: int
 
+    def is_like(self, other: _Matrices) -> bool:
+        """Whether the other has the same columns, of the same type."""
+        return self.per_node.shape[1:] == other.per_node.shape[1:] and self.per_node.dtype == other.per_node.dtype
+
+    def with_more(self, other: _Matrices) -> _Matrices:
+        """The other's kinds behind these."""
+        return _Matrices(
+            per_node=np.concatenate([self.per_node, other.per_node]),
+            least=np.concatenate([self.least, other.least]),
+            whole=np.concatenate([self.whole, other.whole]),
+            exclusive=np.concatenate([self.exclusive, other.exclusive]),
+            largest=max(self.largest, other.largest),
+        )
+
 
 class KindTable:
     """Kinds by index; :meth:`add` makes one. Resource types are columns, in the order in which they came up."""
@@ -51,24 +65,32 @@ class KindTable:
         self.kinds.append(kind)
         self.amounts.append({resource: value * kind.shape.nodes for resource, value in kind.shape.resources.items()})
         self._rows.append(row[: len(self._columns)])
-        self._made = None
         return len(self.kinds) - 1
 
     def _matrices(self) -> _Matrices:
-        if self._made is None:
-            width, shapes = len(self._columns), [kind.shape for kind in self.kinds]
-            largest = max((value for amount in self.amounts for value in amount.values()), default=0)
-            dtype = np.int64 if largest <= LARGEST else object
-            rows = np.array([row + [0] * (width - len(row)) for row in self._rows], dtype=dtype)
-            per_node = rows.reshape(len(shapes), width)
-            self._made = _Matrices(
-                per_node=per_node,
-                least=per_node * np.array([[shape.min_nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
-                whole=per_node * np.array([[shape.nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
-                exclusive=np.array([shape.exclusive for shape in shapes], dtype=bool),
-                largest=largest,
-            )
-        return self._made
+        """Of all kinds; those of new ones are put behind the others as long as these stay as they are."""
+        made = self._made
+        if made is None or len(made.exclusive) < len(self.kinds):
+            n_made = 0 if made is None else len(made.exclusive)
+            new = self._matrices_from(n_made)
+            if made is not None and not made.is_like(new):
+                made, new = None, self._matrices_from(0)
+            self._made = made = new if made is None else made.with_more(new)
+        return made
+
+    def _matrices_from(self, first: int) -> _Matrices:
+        width, shapes = len(self._columns), [kind.shape for kind in self.kinds[first:]]
+        largest = max((value for amount in self.amounts[first:] for value in amount.values()), default=0)
+        dtype = np.int64 if largest <= LARGEST else object
+        rows = np.array([row + [0] * (width - len(row)) for row in self._rows[first:]], dtype=dtype)
+        per_node = rows.reshape(len(shapes), width)
+        return _Matrices(
+            per_node=per_node,
+            least=per_node * np.array([[shape.min_nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
+            whole=per_node * np.array([[shape.nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
+            exclusive=np.array([shape.exclusive for shape in shapes], dtype=bool),
+            largest=largest,
+        )
 
     def _most(self, most: Mapping[str, int], without: int) -> IntArray:
         """Amounts in the columns; of types that are not named so much as is given."""

@@ -24,20 +24,29 @@ class LeafContent:
 
     def __init__(self, waiting: WaitingJobs, table: KindTable) -> None:
         self.waiting = waiting
-        if len(waiting.kinds) * _DENSE > len(table):
-            counts = np.bincount(waiting.kinds, minlength=len(table))
-            self.kinds: IntArray = np.flatnonzero(counts)
-            self.counts: IntArray = counts[self.kinds]
-        else:
-            self.kinds, self.counts = np.unique(waiting.kinds, return_counts=True)
+        self.kinds, self.counts = _counted(waiting.kinds, len(table))
         self.asked: Resources = table.summed(self.kinds, self.counts)
         self.most: IntArray = table.most_of(self.kinds)
         self.has_exclusive = bool(table.exclusive[self.kinds].any())
 
-    def is_of(self, waiting: WaitingJobs) -> bool:
-        """Whether these jobs are of the same kinds, one by one; then they are its jobs from now on."""
-        kinds = waiting.kinds
-        if kinds is not self.waiting.kinds and not np.array_equal(kinds, self.waiting.kinds):
-            return False
+    def is_of(self, waiting: WaitingJobs, table: KindTable) -> bool:
+        """Whether these jobs are as many of each kind, in whatever order; then they are its jobs from now on."""
+        kinds, known = waiting.kinds, self.waiting.kinds
+        if kinds is not known:
+            if len(kinds) != len(known):
+                return False
+            if (kinds != known).any():
+                own_kinds, counts = _counted(kinds, len(table))
+                if not np.array_equal(own_kinds, self.kinds) or (counts != self.counts).any():
+                    return False
         self.waiting = waiting
         return True
+
+
+def _counted(kinds: IntArray, n_kinds: int) -> tuple[IntArray, IntArray]:
+    """Those that there are, ascending, and how often each is there."""
+    if len(kinds) * _DENSE > n_kinds:
+        counts = np.bincount(kinds, minlength=n_kinds)
+        found = np.flatnonzero(counts)
+        return found, counts[found]
+    return np.unique(kinds, return_counts=True)
