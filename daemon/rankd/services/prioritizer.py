@@ -55,8 +55,8 @@ log = logging.getLogger("rankd.prioritizer")
 ROLE = "prioritizer"
 REST = 1.0
 """After a pass, wait this part of its duration, whatever has changed: half of a core is left to others."""
-MOST = 1_000
-"""Changes per delta generation: a few milliseconds of work."""
+MOST = 2_000
+"""Changes per delta generation: 25 ms of work, for a few of which it holds the write lock."""
 SWITCH_S = 0.001
 """A pass in its thread gives way so soon to deltas, which take turns with it at every call of the database."""
 LOOK_EVERY_S = 1.0
