@@ -158,8 +158,9 @@ class SchedulingSource:
         """Jobs that changed, in batches; whether any of them may run."""
         may_run, read_shape = False, _shape_reader(connection)
         query = f"SELECT {self.pending.rules.columns}, j.state FROM jobs j WHERE j.revision > ?"
-        found = connection.exec_driver_sql(query, (self._revision,))
-        while rows := found.fetchmany(_BATCH):
+        raw = connection.connection.cursor()  # the driver's, as for loading
+        raw.execute(query, (self._revision,))
+        while rows := raw.fetchmany(_BATCH):
             pending: list[Row] = [row[:-1] for row in rows if row[-1] == State.PENDING]
             self.pending.put(pending, read_shape)
             self.pending.drop([row[0] for row in rows if row[-1] != State.PENDING])
