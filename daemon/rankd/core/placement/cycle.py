@@ -126,6 +126,7 @@ class _Cycle:
         self.index: NodeIndex | None = None
         self.looked_at = 0
         self.in_vain = 0
+        self.too_large: dict[int, bool] = {}
         self.n_passed_at = 0
         self.backfilled = 0
         self.placements: list[Placement] = []
@@ -210,9 +211,16 @@ class _Cycle:
                 demand,
                 self.quotas.of(turn.queue, kind),
                 application_of(turn.queue, kind),
-                is_too_large=bool((demand.least > self.largest).any()),
+                is_too_large=self._is_too_large(demand),
             )
         return case
+
+    def _is_too_large(self, demand: Demand) -> bool:
+        """Whether no node has as much free of each type, all nodes taken together."""
+        found = self.too_large.get(id(demand))
+        if found is None:
+            found = self.too_large[id(demand)] = bool((demand.least > self.largest).any())
+        return found
 
     def _look(self, turn: Turn, case: _Case) -> Reason | None:
         """Start the job, or say why not."""

@@ -72,15 +72,16 @@ class QueueTree:
 
     def refresh(self, live: LiveQueue) -> bool:
         """The queue's best remaining job and its key, pushed onto the parent's heap; whether anything changed."""
-        live.best = self._best(live)
-        above = live.above
+        best, key, above = self._best(live), live.key, live.above
+        if key is not None and best == live.best and key[1] == live.share and key[2] == -live.weight:
+            return False
+        live.best = best
         if above is None:
             return False
-        if live.best is None:
-            changed = live.key is not None
+        if best is None:
             live.key = live.lifted = None
-            return changed
-        lifted = lifted_priority(live.best, live.view.properties)
+            return key is not None
+        lifted = lifted_priority(best, live.view.properties)
         key = sort_key(lifted, live.share, live.weight, live.view.path, by_priority=above.by_priority)
         if key == live.key and lifted == live.lifted:
             return False
