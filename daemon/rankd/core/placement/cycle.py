@@ -308,9 +308,11 @@ class _Cycle:
         return [rows[place] for place in places_within(room, whole, most)]
 
     def _start(self, turn: Turn, case: _Case, rows: Sequence[int]) -> None:
-        take = self.table.take if self.index is None else self.index.take
-        for row in rows:
-            take(row, case.demand)
+        nodes = self.index or self.table
+        if len(rows) == 1:
+            nodes.take(rows[0], case.demand)
+        else:
+            nodes.take_all(np.array(rows), case.demand)
         self.timeline.start(rows, case.demand, case.limit_s)
         given = self.table.amounts(rows, case.shape)
         charge(case.accounts, given, case.application)

@@ -69,6 +69,18 @@ class NodeIndex:
         self.changed_free[slot] = table.free[row]
         self.changed_keys[slot] = table.keys[row]
 
+    def take_all(self, rows: IntArray, demand: Demand) -> None:
+        """The same on several nodes, int64 (n,), none of them twice."""
+        table, slots, listed = self.table, self.slots, rows.tolist()
+        table.take_all(rows, demand)
+        if len(slots) + sum(row not in slots for row in listed) > len(self.changed_rows):
+            self.lay_out()
+            return
+        places = [slots.setdefault(row, len(slots)) for row in listed]
+        self.changed_rows[places] = rows
+        self.changed_free[places], self.changed_keys[places] = table.free[rows], table.keys[rows]
+        self.is_changed[rows] = True
+
 
 class Reservations(Protocol):
     """What is kept of nodes for others, as it becomes; :attr:`version` is another one after each reservation."""

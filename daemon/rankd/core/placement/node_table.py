@@ -16,7 +16,7 @@ from rankd.core.model.quantity import Resources, scaled
 from rankd.core.placement.node_set import SLOTS, Demand, Held, NodeSet, rows_fitting
 from rankd.core.placement.problem import Hold
 from rankd.core.placement.request import Shape
-from rankd.core.ranking.columns import BoolArray, FloatArray
+from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 _SCALE = 1e12
 """Utilisation is rounded to 12 decimals."""
@@ -97,10 +97,13 @@ class NodeTable:
 
     def utilisation(self) -> FloatArray:
         """Weighted mean of used over total, over each node's own types with a weight; none: 0."""
-        weighted, total = np.zeros(len(self.nodes)), np.zeros(len(self.nodes))
+        return self._utilisation(self.free, self.capacity)
+
+    def _utilisation(self, free: IntArray, capacity: IntArray) -> FloatArray:
+        weighted, total = np.zeros(len(free)), np.zeros(len(free))
         for column, weight in self._weighed:
-            has = self.capacity[:, column] > 0
-            part = np.divide(self.free[:, column], self.capacity[:, column], out=np.ones(len(has)), where=has)
+            has = capacity[:, column] > 0
+            part = np.divide(free[:, column], capacity[:, column], out=np.ones(len(has)), where=has)
             weighted += np.where(has, weight * (1.0 - part), 0.0)
             total += np.where(has, weight, 0.0)
         mean = np.divide(weighted, total, out=np.zeros_like(total), where=total > 0)
@@ -150,6 +153,12 @@ class NodeTable:
         """Use up what the shape asks for on this node; an exclusive one takes it whole."""
         self.free[row] -= self.capacity[row] if demand.shape.exclusive else demand.vector
         self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
+
+    def take_all(self, rows: IntArray, demand: Demand) -> None:
+        """Use up what the shape asks for on each of these nodes, int64 (n,), none of them twice."""
+        capacity = self.capacity[rows]
+        self.free[rows] -= capacity if demand.shape.exclusive else demand.vector
+        self.keys[rows] = self._policy.key(self._utilisation(self.free[rows], capacity))
 
     def names(self, rows: Iterable[int]) -> tuple[str, ...]:
         """The nodes' names."""
