@@ -43,7 +43,7 @@ from rankd.services.submission import Submission, read_submission, reply_of
 from rankd.store import job_action
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog, sync_catalog
-from rankd.store.database import Database, sqlite_path
+from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs, last_id
 from rankd.store.job_update import check_update, update_jobs
@@ -66,6 +66,8 @@ log = logging.getLogger("rankd.intake")
 ROLE = "intake"
 CHECKPOINT_EVERY_S = 0.01
 """A full pass writes a hundred megabytes within a second or two; nobody can write while they are copied together."""
+CHECKPOINT_IDLE_S = 0.1
+"""Until the next look at a log to which nobody has written."""
 CHECKPOINT_AGAIN_S = 0.5
 """A reader that holds its transaction keeps the log long: no need to try so often."""
 
@@ -287,9 +289,13 @@ class Intake:
             log.exception("a report can't be taken and is dropped: %s", reports)
 
     async def _checkpoints(self) -> None:
+        pages = 0
         while True:
-            is_short = await self.database.checkpoint()
-            await asyncio.sleep(CHECKPOINT_EVERY_S if is_short else CHECKPOINT_AGAIN_S)
+            before, pages = pages, await self.database.checkpoint()
+            if pages >= CHECKPOINT_PAGES:
+                await asyncio.sleep(CHECKPOINT_AGAIN_S)
+            else:
+                await asyncio.sleep(CHECKPOINT_IDLE_S if pages == before else CHECKPOINT_EVERY_S)
 
 
 _STATUS = {

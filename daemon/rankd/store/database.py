@@ -140,16 +140,17 @@ class Database(AbstractAsyncContextManager["Database"]):
             connection.exec_driver_sql("BEGIN")
             return work(connection)
 
-    async def checkpoint(self) -> bool:
+    async def checkpoint(self) -> int:
         """Move the write-ahead log into the file once it holds enough; the janitor's duty.
 
-        Whether the log is short now: it is not where a reader still sees the state before it.
+        How many pages it holds now: still many where a reader sees the state before them.
         """
-        if self._pages_in_log() < CHECKPOINT_PAGES:
-            return True
+        pages = self._pages_in_log()
+        if pages < CHECKPOINT_PAGES:
+            return pages
         await asyncio.to_thread(sync_log, self._wal)  # what is on the disk already, nobody waits for under the lock
         await asyncio.get_running_loop().run_in_executor(self._writer, self._checkpoint)
-        return self._pages_in_log() < CHECKPOINT_PAGES
+        return self._pages_in_log()
 
     def _pages_in_log(self) -> int:
         """Those that are not in the file yet."""

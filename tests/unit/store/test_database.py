@@ -9,7 +9,7 @@ from builder import NOW, new_database
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from rankd.core.errors import RoleLost, Unavailable
-from rankd.store.database import Database, sqlite_path
+from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
 from rankd.store.lock import FileLock, acquire_or_fail
 
 INSERT = "INSERT INTO node_events (node, event, at, actor) VALUES (?, 'x', 0, '')"
@@ -160,19 +160,19 @@ async def test_checkpoints_are_nobodys_side_effect(database):
     assert await database.read(count) == 6000
 
 
-async def test_a_checkpoint_waits_until_there_is_enough_and_says_whether_the_log_is_short(database):
+async def test_a_checkpoint_waits_until_there_is_enough_and_says_what_the_log_holds(database):
     await database.write(insert("x" * 1000))
     before = database.path.stat().st_size
-    assert await database.checkpoint()
+    assert 0 < await database.checkpoint() < CHECKPOINT_PAGES
     assert database.path.stat().st_size == before
     with closing(sqlite3.connect(database.path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute(COUNT).fetchall()
         for _ in range(3):
             await database.write(insert(*["x" * 1000] * 2000))
-        assert not await database.checkpoint()
+        assert await database.checkpoint() >= CHECKPOINT_PAGES
         reader.execute("COMMIT")
-    assert await database.checkpoint()
+    assert await database.checkpoint() == 0
     assert database.path.stat().st_size > before + 5_000_000
 
 
