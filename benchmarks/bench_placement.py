@@ -11,14 +11,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 
+import msgspec
 import numpy as np
 from measure import report
 
 from rankd.config.plugin import load_node_sort
 from rankd.core.model.node import Node
 from rankd.core.model.queue import NodeSort, QueueProperties
-from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.cycle import CycleMemory, run_cycle
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.node_table import NodeTable
@@ -147,22 +149,51 @@ def place(n_nodes: int, policy: str) -> dict[str, object]:
     }
 
 
-def full_cluster() -> dict[str, object]:
+def full_cluster(n_leaves: int) -> dict[str, object]:
+    given = full_problem(n_leaves)
+    sort = load_node_sort("fair")
+    seconds, processor, outcome = timed(lambda: run_cycle(given, sort), 25)
+    return {
+        "case": f"1,000,000 pending, 2,000 shapes, {n_leaves} leaves, 5,000 nodes, full, without a memory",
+        "ms": seconds * 1000,
+        "processor ms": processor * 1000,
+        "figure": f"{len(outcome.placements)} started, {len(outcome.reasons)} reasons, 1 reservation",
+    }
+
+
+def full_cluster_again(n_leaves: int) -> dict[str, object]:
+    """With the memory of the last cycle, after one more job of one leaf."""
+    given, memory, sort, jobs = full_problem(n_leaves), CycleMemory(), load_node_sort("fair"), count(2_000_000)
+
+    def one_more() -> CycleOutcome:
+        nonlocal given
+        leaf = next(jobs) % 7 + 2
+        own = given.waiting[leaf]
+        more = WaitingJobs(
+            jobs=np.append(own.jobs, next(jobs)),
+            priorities=np.append(own.priorities, own.priorities[-1]),
+            kinds=np.append(own.kinds, 5),
+        )
+        given = msgspec.structs.replace(given, waiting={**given.waiting, leaf: more})
+        return run_cycle(given, sort, memory)
+
+    seconds, processor, outcome = timed(one_more, 25)
+    return {
+        "case": f"the same, {n_leaves} leaves, after one more job, with the memory of the last cycle",
+        "ms": seconds * 1000,
+        "processor ms": processor * 1000,
+        "figure": f"{len(outcome.placements)} started, {len(outcome.reasons)} reasons, 1 reservation",
+    }
+
+
+def full_problem(n_leaves: int) -> PartitionProblem:
     rng = np.random.default_rng(8)
     full = [
         Node(name=node.name, capacity=node.capacity, used=node.capacity | {"memory": node.used.get("memory", 0)})
         for node in nodes(5_000, rng, 0.9)
     ]
     held = NodeTable(full, load_node_sort("fair"), {}, holds(full, 5_000, rng)).held
-    given = problem(1_000_000, 2_000, 20, NodeSet(full), "fair", rng, holds=held)
-    sort = load_node_sort("fair")
-    seconds, processor, outcome = timed(lambda: run_cycle(given, sort), 25)
-    return {
-        "case": "1,000,000 pending, 2,000 shapes, 20 leaves, 5,000 nodes, full: nothing to start",
-        "ms": seconds * 1000,
-        "processor ms": processor * 1000,
-        "figure": f"{len(outcome.placements)} started, {len(outcome.reasons)} reasons, 1 reservation",
-    }
+    return problem(1_000_000, 2_000, n_leaves, NodeSet(full), "fair", rng, holds=held)
 
 
 def backfill() -> dict[str, object]:
@@ -192,7 +223,8 @@ def backfill() -> dict[str, object]:
 
 def main() -> None:
     cases = [lambda n=n, policy=policy: place(n, policy) for n in (5_000, 50_000) for policy in ("fair", "binpacking")]
-    cases += [full_cluster, backfill]
+    cases += [lambda n=n, case=case: case(n) for n in (20, 2_000) for case in (full_cluster, full_cluster_again)]
+    cases.append(backfill)
     rows = [case() for case in cases]
     report("placement", __doc__.splitlines()[0], rows)
 
