@@ -36,11 +36,11 @@ class QueueIndex:
                     views[at].properties.sort_priority or matters[at]
                 )
                 droppable[place] = droppable[at] and (views[at].properties.sort_priority or not matters[at])
-        self.is_droppable: BoolArray = np.array(droppable, dtype=bool)
-        """Whether a queue that has nothing but blocked jobs may as well be left out of the walk.
+        self.stay = frozenset(place for place, may_go in enumerate(droppable) if not may_go)
+        """Queues that can't be left out of the walk though they have nothing but blocked jobs.
 
-        It may not where it would show a priority for jobs of others: in a parent that does not go by priority, but
-        whose own priority decides somewhere above.
+        They show a priority for jobs of others: in a parent that does not go by priority, but whose own priority
+        decides somewhere above.
         """
 
     def path(self, queue: int) -> Iterator[QueueView]:
