@@ -23,6 +23,9 @@ _DECISIONS = {
     "queue order": "because of the order of the queues: priorities are equal, its queue has used less of its share",
     "submission": "because it was submitted earlier: priorities are equal",
 }
+SHOWN = 5
+"""So many nodes are named."""
+
 _REASONS = {
     "held": "it is held; `rankd release` lets it go",
     "dependency": "it waits for other jobs",
@@ -113,10 +116,23 @@ def explained(answer: dict[str, Any]) -> list[str]:
     if reason:
         fact = f" ({answer['reason_fact']})" if answer["reason_fact"] else ""
         lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
+        lines += _lacking(answer.get("lacks") or [])
     if answer.get("expected_start_at"):
         nodes = fold(answer["reserved_nodes"])
         lines.append(f"It has a reservation: {nodes} from {shown_time(answer['expected_start_at'])} on, or earlier.")
     return lines
+
+
+def _lacking(found: list[dict[str, Any]]) -> list[str]:
+    """What the nodes lack that lack least, and how many there are of the others."""
+    shown = [f"  {lack['node']} {_lack(lack)}" for lack in found[:SHOWN]]
+    return shown + ([f"  and {len(found) - SHOWN} more nodes have no room"] if len(found) > SHOWN else [])
+
+
+def _lack(lack: dict[str, Any]) -> str:
+    if lack["occupied"]:
+        return "is in use"
+    return f"lacks {', '.join(f'{kind} {amount:g}' for kind, amount in lack['amounts'].items())}"
 
 
 def _place(name: str, answer: dict[str, Any]) -> list[str]:

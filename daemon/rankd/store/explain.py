@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rankd.core.errors import Refused
 from rankd.core.model.queue import QueueProperties
+from rankd.core.placement.lacking import NodeRoom, lacks
 from rankd.core.ranking.queue_key import lifted_priority
-from rankd.store.look import Reader, Row, fetch, priorities
+from rankd.store.look import Reader, Row, fetch, nodes, priorities
 from rankd.store.rank_look import at_rank
 from rankd.wire.message import JobFilter
 
@@ -26,11 +29,16 @@ def why(connection: Reader, job_id: int) -> Row:
     Raises:
         Refused: ``unknown_job``.
     """
-    columns = 'id, "user", state, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist'
+    columns = (
+        'id, "user", state, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,'
+        " resources, constraints, exclusive"
+    )
     found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
     if not found:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
     answer = found[0] | {"rank": None, "of": None, "above": None, "below": None, "path": []}
+    asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
+    answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
     rows = priorities(connection, JobFilter(id=job_id))
     if not rows:
         return answer
@@ -42,6 +50,23 @@ def why(connection: Reader, job_id: int) -> Row:
         for side, rank in (("above", own["rank"] - 1), ("below", own["rank"] + 1)):
             answer[side] = _neighbour(connection, own, rank, path)
     return answer
+
+
+def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
+    """What each node that could hold the job lacks now; vcore in cores."""
+    rooms = [
+        NodeRoom(
+            name=row["name"],
+            capacity=row["capacity"],
+            used=row["allocated"],
+            labels=row["labels"],
+            is_empty=not row["allocations"],
+        )
+        for row in nodes(connection)
+        if row["partition"] == partition and row["state"] == "up" and row["drained_by"] is None
+    ]
+    found = lacks(asked["resources"], asked["constraints"], rooms, exclusive=bool(asked["exclusive"]))
+    return [msgspec.structs.asdict(lack) for lack in found]
 
 
 def _path(connection: Reader, partition: str, queue: str, priority: int) -> list[Row]:
