@@ -194,17 +194,21 @@ async def visible(site: Site, what: str, target: str) -> list[Row]:
 
 
 async def cycles(site: Site, what: str, target: str) -> list[Row]:
-    """From the event of a generation that brings a probe until its allocation comes, which follows its commit."""
+    """From the instant at which a generation that brings a probe was visible until its allocation comes.
+
+    That follows the commit. By the clock of the machine: the event itself may be here after the allocation.
+    """
     times: list[float] = []
     ranked: asyncio.Queue[float] = asyncio.Queue()
     allocated: asyncio.Queue[float] = asyncio.Queue()
 
     async def on_ranking(message: Any) -> None:
-        if json.loads(message.data)["new_jobs"]:
-            ranked.put_nowait(time.perf_counter())
+        event = json.loads(message.data)
+        if event["new_jobs"]:
+            ranked.put_nowait(event["at"] if event["kind"] == "delta" else time.time())
 
     async def on_allocation(_message: Any) -> None:
-        allocated.put_nowait(time.perf_counter())
+        allocated.put_nowait(time.time())
 
     await site.client.subscribe("rankd.v1.event.ranking", cb=on_ranking)
     await site.client.subscribe(f"rankd.v1.node.{NODE}.allocation", cb=on_allocation)
