@@ -45,18 +45,22 @@ class _Turns:
     def __init__(self) -> None:
         self._by_client: dict[str, deque[_Work]] = {}
         self.count = 0
+        self.weight = 0
 
     def put(self, client: str, work: _Work) -> None:
         self._by_client.setdefault(client, deque()).append(work)
         self.count += 1
+        self.weight += work.weight
 
     def take(self) -> _Work:
         client = next(iter(self._by_client))
         works = self._by_client.pop(client)
         if len(works) > 1:
             self._by_client[client] = works
+        work = works.popleft()
         self.count -= 1
-        return works.popleft()
+        self.weight -= work.weight
+        return work
 
 
 class GroupCommit:
@@ -108,7 +112,8 @@ class GroupCommit:
         while not self._waiting.count:
             self._some.clear()
             await self._some.wait()
-        await asyncio.sleep(0)  # what else is ready to run may add to the group
+        if self._waiting.weight < MAX_GROUP:
+            await asyncio.sleep(0)  # what else is ready to run may add to the group
         group, weight = list[_Work](), 0
         while self._waiting.count and weight < MAX_GROUP:
             group.append(self._waiting.take())
