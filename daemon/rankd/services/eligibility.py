@@ -26,7 +26,7 @@ class Eligibility:
 
     async def age_applications(self, now: float) -> None:
         """Applications that have been starting run, those that have been completing are over."""
-        overdue = await self._database.read(lambda c: overdue_applications(c, now))
+        overdue = await self._database.read_at_once(lambda c: overdue_applications(c, now))
         if overdue:
             events = {id_: [event] for id_, event in overdue.items()}
             await self._database.write(lambda c: follow(c, events, now), role=self._role)
@@ -46,7 +46,7 @@ class Eligibility:
     async def _release(self, blocked: Mapping[int, Blocked], now: float) -> bool:
         if not blocked:
             return False
-        progress = await self._database.read(lambda c: _progress(c, blocked.values()))
+        progress = await self._database.read_at_once(lambda c: _progress(c, blocked.values()))
         verdicts = {job: blocked_by(why, progress, now) for job, why in blocked.items()}
         free = [job for job, reason in verdicts.items() if reason is None]
         if free:

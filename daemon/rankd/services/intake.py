@@ -191,7 +191,7 @@ class Intake:
         """Where jobs that no node could hold are refused: the nodes as they are now."""
         if not self.configuration.settings.admission.refuse_unfit:
             return
-        newest = await self.database.read(lambda c: last_id(c, "node_events"))
+        newest = await self.database.read_at_once(lambda c: last_id(c, "node_events"))
         if newest != self._node_event:
             nodes, _ = await self.database.read(read_nodes)
             self._node_event = newest

@@ -173,7 +173,7 @@ class Relay:
 
     async def run_once(self) -> bool:
         """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
-        new = await self._database.read(_read_new)
+        new = await self._database.read_at_once(_read_new)
         try:
             for outbox, rows in zip(self._outboxes, new.rows, strict=True):
                 outbox.fill(rows)

@@ -132,7 +132,7 @@ class Scheduler:
         begun, durations = time.perf_counter(), self.statistic.durations
         if not self._source.is_loaded:
             await self._database.read_in_thread(self._source.load)
-        await self._database.read(lambda connection: self._source.refresh(connection, now))
+        await self._database.read_at_once(lambda connection: self._source.refresh(connection, now))
         durations.add("read", time.perf_counter() - begun)
         await self._say_if_stale(now)
         self._to_publish.set()
@@ -220,7 +220,7 @@ class Scheduler:
         if not new and not has_other_reasons and not has_other_reservations:
             return False
         if self._cycle is None:
-            self._cycle = await self._database.read(last_cycle)
+            self._cycle = await self._database.read_at_once(last_cycle)
         self._cycle = cycle = self._cycle + 1
 
         def commit(connection: Connection) -> int:
@@ -269,7 +269,7 @@ class Scheduler:
 
     async def publish_once(self) -> None:
         """Send what the records say is not sent yet."""
-        waiting = await self._database.read(unpublished)
+        waiting = await self._database.read_at_once(unpublished)
         if not waiting.starts and not waiting.cancels:
             return
         await self._publish(waiting.starts)

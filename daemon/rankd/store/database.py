@@ -2,7 +2,8 @@
 
 Writing: a single thread of this process holds one connection. A write is one synchronous function that runs
 whole on that thread, between taking the file lock and giving it back, so that no wait of the event loop ever
-lengthens a transaction. Reading: likewise one synchronous function on a thread, connections with ``query_only``.
+lengthens a transaction. Reading: SQLAlchemy's asyncio engine on aiosqlite; where a service looks at every commit, a
+function that runs whole on a thread. All connections that read are ``query_only``.
 
 Commits are durable (``synchronous=FULL``) unless the writer says that losing the last one in a power failure
 costs nothing but work (generations: ``durable=False``).
@@ -18,10 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
 from rankd.core.errors import RoleLost, Unavailable
@@ -70,6 +72,10 @@ class Database(AbstractAsyncContextManager["Database"]):
         )
         event.listen(self._engine, "connect", self._on_writer_connect)
         event.listen(self._engine, "begin", _begin_immediate)
+        self._asyncio: AsyncEngine = create_async_engine(
+            URL.create("sqlite+aiosqlite", database=str(path)), pool_size=2, max_overflow=2
+        )
+        event.listen(self._asyncio.sync_engine, "connect", _on_reader_connect)
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
         self._reading = create_engine(
             URL.create("sqlite", database=str(path)),
@@ -89,6 +95,7 @@ class Database(AbstractAsyncContextManager["Database"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close everything; the last connection's own checkpoint happens under the lock."""
+        await self._asyncio.dispose()
         await asyncio.to_thread(self._readers.shutdown)
         self._reading.dispose()
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
@@ -129,10 +136,15 @@ class Database(AbstractAsyncContextManager["Database"]):
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in one read transaction, so that it sees one state of the database."""
+        async with self._asyncio.connect() as connection:
+            return await _in_transaction(connection, work)
+
+    async def read_at_once(self, work: Callable[[Connection], T]) -> T:
+        """As :meth:`read`, whole on a thread: for what is done at every commit. It costs half the processor time."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
 
     async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
-        """As :meth:`read`, for work that takes its time: it keeps no short read waiting."""
+        """As :meth:`read_at_once`, for work that takes its time: it keeps no short read waiting."""
         return await asyncio.to_thread(self._read, work)
 
     def _read(self, work: Callable[[Connection], T]) -> T:
@@ -184,6 +196,15 @@ class Database(AbstractAsyncContextManager["Database"]):
             raise RoleLost(role)
 
 
+async def _in_transaction(connection: AsyncConnection, work: Callable[[Connection], T]) -> T:
+    def run(sync: Connection) -> T:
+        sync.exec_driver_sql("BEGIN")
+        return work(sync)
+
+    # Giving the connection back ends the transaction; a ROLLBACK of our own would fail when the task is cancelled.
+    return await connection.run_sync(run)
+
+
 def _next_epoch(connection: Connection, role: str, now: float) -> int:
     holder = f"{os.uname().nodename}:{os.getpid()}"
     connection.exec_driver_sql(
@@ -198,6 +219,9 @@ def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _on_reader_connect(connection: sqlite3.Connection, _record: object) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    connection.execute("PRAGMA query_only = ON")
+def _on_reader_connect(connection: Any, _record: object) -> None:  # noqa: ANN401 - sqlite3's, or SQLAlchemy's adapter of it
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA query_only = ON")
+    cursor.close()
