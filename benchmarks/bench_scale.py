@@ -19,163 +19,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import nats
+import bench_submission
 from large_site import make_database, write_config
-from measure import machine, percentile, report
+from measure import report
+from scale_site import NODE, PATIENCE_S, QUEUE, QUEUE_OF_FEW, Row, Site, row, with_site
 
 from rankd.store.lock import FileLock
 
 JOBS = 1_000_000
 FEW_JOBS = 1_000
+STARTS = 5
 PROBES = 150
 BLOCKED = 400
-PROBE = {"command": ["true"], "user": "u0-0", "resources": {"probe": 1}}
-QUEUE, QUEUE_OF_FEW = "root.q0.q0.q0", "root.q0.q0"
-NODE, FULL_NODE = "probe-node", "full-node"
 FEW_LEAVES = (2, 10)
 QUERIES = 7
 PASSES = 5
 LOCKS = 1_000
-PATIENCE_S = 120.0
-
-Row = dict[str, Any]
-
-
-def row(what: str, values: list[float], unit: str, target: str) -> Row:
-    """Median, p99 and the worst of several."""
-    return {
-        "what": what,
-        "median": statistics.median(values),
-        "p99": percentile(values, 0.99),
-        "worst": max(values),
-        "n": len(values),
-        "unit": unit,
-        "target": target,
-    }
-
-
-class Site:
-    """A running rankd: a NATS client, the probes' node, and the database as anybody reads it."""
-
-    def __init__(self, client: nats.NATS, database: Path, pid: int, queue: str) -> None:
-        self.client = client
-        self.queue = queue
-        self.database = database
-        self.pid = pid
-        self.reader = sqlite3.connect(database, isolation_level=None)
-        self.reader.execute("PRAGMA query_only = ON")
-
-    async def join(self) -> None:
-        """The node that only probes fit."""
-        body = json.dumps({"resources": {"probe": 10**6}, "agent": NODE}).encode()
-        await self.client.request(f"rankd.v1.node.{NODE}.register", body, timeout=PATIENCE_S)
-
-    async def fill(self) -> None:
-        """One more node, and wait until the first jobs of the queue have taken all of it."""
-        body = json.dumps({"resources": {"vcore": 64, "memory": "4Ti"}, "agent": NODE}).encode()
-        await self.client.request(f"rankd.v1.node.{FULL_NODE}.register", body, timeout=PATIENCE_S)
-        await self.until("SELECT nullif(count(*), 0) FROM allocations WHERE nodes LIKE ?", f"%{FULL_NODE}%")
-        await self.until("SELECT reason FROM wait_reasons WHERE reason = 'resources' LIMIT 1")
-
-    async def stay(self) -> None:
-        """Heartbeats, for ever."""
-        while True:
-            await asyncio.sleep(5)
-            for node in (NODE, FULL_NODE):
-                body = json.dumps({"nodes": [node]}).encode()
-                await self.client.request(f"rankd.v1.node.{node}.heartbeat", body, timeout=PATIENCE_S)
-
-    async def submit(self, what: Mapping[str, object] = MappingProxyType({})) -> int:
-        """One probe, or a job that asks for something else; returns its id once it is durable."""
-        body = json.dumps(PROBE | {"queue": self.queue} | dict(what)).encode()
-        reply = await self.client.request("rankd.v1.user.u0-0.job.submit", body, timeout=PATIENCE_S)
-        answer = json.loads(reply.data)
-        if "id" not in answer:
-            raise RuntimeError(reply.data)
-        return int(answer["id"])
-
-    async def until(self, sql: str, *values: object) -> Any:
-        """What the query gives once it gives something but null."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            found = self.reader.execute(sql, values).fetchone()
-            if found is not None and found[0] is not None:
-                return found[0]
-            await asyncio.sleep(0.001)
-        raise TimeoutError(sql)
-
-    def full_passes(self, since: float) -> list[float]:
-        """Seconds from the beginning of each full pass until it was visible."""
-        sql = "SELECT made_at - ranked_at FROM generation WHERE kind = 'full' AND ranked_at > ?"
-        return [seconds for (seconds,) in self.reader.execute(sql, (since,))]
-
-    async def cycle_durations(self) -> dict[str, float]:
-        """Of the scheduler's latest cycles, in milliseconds."""
-        reply = await self.client.request("rankd.v1.user.root.diag.show", b"{}", timeout=PATIENCE_S)
-        found = json.loads(reply.data)["scheduler"]["durations"]["cycle"]
-        return {key: value if key == "n" else value * 1000 for key, value in found.items()}
-
-    def processor_ms(self, name: str) -> float:
-        """What one of the services has had of the processor since it began, all its threads together."""
-        spent = 0
-        for child in children(self.pid):
-            if _name(child) == name:
-                tasks = Path(f"/proc/{child}/task").iterdir()
-                spent += sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
-        return spent / 1e6
-
-    def memory(self) -> dict[str, tuple[int, int]]:
-        """Bytes now and at most, by process."""
-        found = {}
-        for child in children(self.pid):
-            lines = dict(line.split(":", 1) for line in Path(f"/proc/{child}/status").read_text().splitlines())
-            found[_name(child)] = tuple(int(lines[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
-        return found
-
-
-def children(pid: int) -> Iterator[int]:
-    """The processes that it has started."""
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            stat = (entry / "stat").read_text()
-            if int(stat.rsplit(")", 1)[1].split()[1]) == pid:
-                yield int(entry.name)
-
-
-def _name(pid: int) -> str:
-    """A service's, or a program's."""
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return words[3].decode() if len(words) > 3 and words[2] == b"rankd" else Path(words[0].decode()).name
-
-
-@contextmanager
-def rankd_up(directory: Path, config: Path) -> Iterator[dict[str, Any]]:
-    """A `rankd up` on the prepared database."""
-    with machine("--config", str(config), "--no-local-agent", directory=directory) as up:
-        yield up
-
-
-async def with_site(
-    directory: Path, config: Path, measure: Callable[[Site], Awaitable[list[Row]]], queue: str = QUEUE
-) -> list[Row]:
-    """What ``measure`` finds on a rankd that has started on this directory."""
-    with rankd_up(directory, config) as up:
-        client = await nats.connect(up["nats"])
-        site = Site(client, Path(up["db"]), up["pid"], queue)
-        await site.join()
-        async with asyncio.TaskGroup() as group:
-            staying = group.create_task(site.stay())
-            rows = await measure(site)
-            staying.cancel()
-        await client.close()
-        site.reader.close()
-        return rows
 
 
 async def visible(site: Site, what: str, target: str) -> list[Row]:
@@ -362,6 +225,36 @@ async def full(site: Site, begun: float, what: str) -> list[Row]:
     return await blocked(site, f"cycle, cluster full, nothing to start, {what}")
 
 
+async def start_ups(directory: Path, config: Path) -> list[Row]:
+    """Both services load together, several times."""
+    found: dict[str, Row] = {}
+    times: dict[str, list[float]] = {}
+    for _ in range(STARTS):
+        begun = time.time()
+        for one in await with_site(directory, config, lambda site, begun=begun: started(site, begun)):
+            found[one["what"]] = one
+            times.setdefault(one["what"], []).append(one["median"])
+    return [row(what, times[what], one["unit"], one["target"]) for what, one in found.items()]
+
+
+async def submissions() -> list[Row]:
+    """Rates on a rankd of its own: what the intake takes while nothing can start."""
+    rows = []
+    for one in await bench_submission.measured():
+        target = ">= 4,000" if one["p99 ms"] else ">= 30,000"
+        rows.append(
+            {"what": one["what"], "median": one["jobs/s"], "p99": one["worst"], "worst": one["worst"]}
+            | {"n": bench_submission.ROUNDS, "unit": "jobs/s", "target": target}
+        )
+        if one["p99 ms"]:
+            rows.append(
+                {"what": f"{one['what']}: each", "median": one["p50 ms"], "p99": one["p99 ms"], "worst": one["p99 ms"]}
+                | {"n": bench_submission.SINGLES, "unit": "ms", "target": "p99 <= 40"}
+            )
+        rows.append(row(f"{one['what']}: events behind at the end", [one["event lag s"]], "s", "< 2"))
+    return rows
+
+
 async def run(directory: Path, n_jobs: int) -> list[Row]:
     """All of it."""
     usual, hasty = write_config(directory / "usual"), write_config(directory / "hasty", period_s=0.05)
@@ -371,8 +264,10 @@ async def run(directory: Path, n_jobs: int) -> list[Row]:
         place.mkdir()
         print(f"making a database with {number} pending jobs")
         await make_database(place / "rankd.db", config, number)
+    rows = await start_ups(many, usual)
     begun = time.time()
-    rows = await with_site(many, usual, lambda site: as_it_comes(site, begun, n_jobs))
+    as_they_come = await with_site(many, usual, lambda site: as_it_comes(site, begun, n_jobs))
+    rows += [one for one in as_they_come if not one["what"].startswith("start-up")]
     again = time.time()
     rows += await with_site(many, hasty, lambda site: without_pause(site, again))
     third = time.time()
@@ -383,7 +278,7 @@ async def run(directory: Path, n_jobs: int) -> list[Row]:
     ):
         again = time.time()
         rows += await with_site(place, config, lambda site, what=what, begun=again: full(site, begun, what), queue)
-    return rows
+    return rows + await submissions()
 
 
 def main() -> None:

@@ -33,8 +33,8 @@ from rankd.store.wal import Log, read_log, sync_log
 T = TypeVar("T")
 
 BUSY_TIMEOUT_MS = 30_000
-CHECKPOINT_PAGES = 500
-"""A checkpoint is due when so many are in the log. All writers stand still while it lasts: for about 5 ms then."""
+CHECKPOINT_PAGES = 1000
+"""A checkpoint is due when so many are in the log. All writers stand still while it lasts: for about 10 ms then."""
 NO_EPOCH = 0
 READERS = 4
 """So many short reads of a process go on at a time."""
