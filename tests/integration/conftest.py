@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -54,6 +55,14 @@ class Broker:
             if "Server is ready" in line:
                 ready.set()
         process.stderr.close()
+
+    def stall(self) -> None:
+        """It stands still, its sockets open, until :meth:`go_on`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """As if nothing had been."""
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """As a crash: SIGKILL."""

@@ -19,11 +19,11 @@ import msgspec
 import nats
 import nats.errors
 import nats.js.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 
 from rankd.bus.address import user_in, without_secret
+from rankd.bus.client import PatientClient
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.message import ErrorBody
@@ -56,7 +56,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self._not_authorized = False
         self._connecting = asyncio.timeout(None)
         self._forbidden: dict[str, set[asyncio.Timeout]] = {}
-        self.client = Client()
+        self.client = PatientClient()
         self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
         self.connected_at = 0.0
         self._connect_timeout_s = connect_timeout_s
@@ -115,7 +115,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                     pending_size=64 * 2**20,
                 )
             except LOST:
-                self.client = Client()
+                self.client = PatientClient()
                 await asyncio.sleep(RECONNECT_WAIT_S)
             else:
                 self.connected_at = time.monotonic()

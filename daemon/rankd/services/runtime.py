@@ -20,6 +20,8 @@ from rankd.wire.subject import WAKE
 T = TypeVar("T")
 
 CANCEL_AGAIN_S = 0.5
+PROBE_S = 2
+"""The broker has so long to answer when health is asked."""
 
 
 async def unless(stop: asyncio.Event, starting: Coroutine[Any, Any, T]) -> T | None:
@@ -114,7 +116,7 @@ async def probe(database: Database, bus: Bus) -> str:
     try:
         if not bus.client.is_connected:  # nats-py's flush succeeds then
             raise Unavailable("bus_unavailable", f"there is no connection to the broker at {bus.url}")
-        await bus.client.flush(2)
+        await bus.client.flush(PROBE_S)
     except LOST as error:
         raise Unavailable("bus_unavailable", f"the broker at {bus.url} does not answer: {error}") from error
     return f"database {(read - begun) * 1000:.1f} ms, bus {(time.perf_counter() - read) * 1000:.1f} ms"
