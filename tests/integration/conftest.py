@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -59,6 +60,7 @@ class Broker:
     def stall(self) -> None:
         """It stands still, its sockets open, until :meth:`go_on`."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)
 
     def go_on(self) -> None:
         """As if nothing had been."""
