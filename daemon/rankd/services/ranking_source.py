@@ -25,6 +25,7 @@ from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.model.queue import walk_queues
 from rankd.core.ranking.columns import IntArray, JobColumns
 from rankd.core.ranking.external_usage import External, external_usage, with_external
+from rankd.core.ranking.name import Names, association_names, by_index, queue_names
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
@@ -72,6 +73,7 @@ class RankingSource:
         self._sorts = load_application_sorts(configuration.partitions)
         self._node_event = 0
         self._tree: AccountTree | None = None
+        self._association_names: tuple[tuple[str, str], ...] = ()
         self._usage: dict[int, tuple[float, float]] = {}
         self._outside_ids: IntArray = np.empty(0, dtype=np.int64)
         self._outside: frozenset[int] = frozenset()
@@ -151,22 +153,29 @@ class RankingSource:
         nodes, use = read_nodes(connection)
         partitions = self._queues.partitions
         totals = [self._total(nodes, p.name) for p in partitions]
+        views = [
+            queue_views(partition, self._queues.ids, total, self._sorts)
+            for partition, total in zip(partitions, totals, strict=True)
+        ]
         self.state = RankingState(
             jobs=_NO_JOBS,
             tree=self._known_tree,
             association_ids=self.association_ids,
             usage=self._take_usage(connection),
             **self._qos_arrays(),
-            queues=[
-                queue_views(partition, self._queues.ids, total, self._sorts)
-                for partition, total in zip(partitions, totals, strict=True)
-            ],
+            queues=views,
             used=use.by_queue,
             shapes=list(self.jobs.amounts),
             totals=totals,
             partition_nodes=np.array([self._count(nodes, p.name) for p in partitions]),
             partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in totals]),
             applications=self._read_applications(connection, use.by_application),
+            names=Names(
+                associations=self._association_names,
+                qos=by_index(self._catalog.qos.items()),
+                queues=queue_names(views),
+                partitions=[partition.name for partition in partitions],
+            ),
         )
 
     def _read_applications(self, connection: Connection, used: Mapping[int, Resources]) -> Applications:
@@ -227,6 +236,7 @@ class RankingSource:
         places = self._tree.rows
         self.tree_ids = np.where(places >= 0, ids[np.maximum(places, 0)], -1)
         self.association_ids = self.tree_ids[self._tree.n_accounts :]
+        self._association_names = association_names(self._tree, self.association_ids)
         self._external = [external_usage(one.input.usage, one.read_at, self._tree) for one in self._stated_usage]
 
     def _take_usage(self, connection: Connection) -> Usage:

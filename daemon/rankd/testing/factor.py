@@ -15,17 +15,28 @@ import numpy as np
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray, JobColumns
 from rankd.core.ranking.factor import SQL_NAMES, Factor, FactorContext, Groups, Per, evaluate
+from rankd.core.ranking.name import Names
 
 NOW = 1_700_000_000.0
 N_JOBS = 200
 N_GROUPS = 7
 SEEDS = range(20)
 
+NAMES = Names(
+    associations=[(account, user) for account in ("physics", "chemistry") for user in ("alice", "bob", "carol")]
+    + [("biology", "dave")],
+    qos=["normal", "high", "low", "interactive", "night", "test", "free"],
+    queues=["root", *(f"root.{name}" for name in ("default", "a", "b", "c", "c.d")), ""],
+    partitions=["default", "gpu", "empty"],
+)
+"""What the groups of :func:`factor_context` are called; the last queue is no longer configured."""
+
 
 def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
     """Jobs and groups of all kinds, the same for the same seed: empty partitions, no limits, nothing set, and all that.
 
-    ``n_jobs`` jobs refer to 7 associations, QoS and queues and 3 partitions, the last of which has no nodes.
+    ``n_jobs`` jobs refer to 7 associations, QoS and queues and 3 partitions, the last of which has no nodes. Some are
+    in no association (index -1), as those of users who are unknown to the accounts.
     """
     numbers = np.random.default_rng(seed)
 
@@ -41,7 +52,7 @@ def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
     shapes = [{"vcore": int(amount), "gpu": int(amount) % 3} for amount in numbers.integers(0, 64_000, 5)]
     jobs = JobColumns(
         ids=np.sort(numbers.choice(2**40, n_jobs, replace=False)),
-        associations=index(N_GROUPS),
+        associations=index(N_GROUPS + 1) - 1,
         queues=index(N_GROUPS),
         qos=index(N_GROUPS),
         partitions=index(3),
@@ -67,6 +78,7 @@ def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
         shapes=shapes,
         association_priorities=numbers.integers(0, 9, N_GROUPS).astype(np.float64),
         largest_association_priority=9.0,
+        names=NAMES,
     )
     return FactorContext(now=NOW, jobs=jobs, groups=groups)
 

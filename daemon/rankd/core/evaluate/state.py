@@ -28,6 +28,7 @@ from rankd.core.model.setting import PrioritySettings, Qos, SchedulingSettings
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, JobColumns, JobRow
+from rankd.core.ranking.name import Names, association_names, queue_names
 from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import Outright, RankingState, Usage
 
@@ -117,10 +118,11 @@ class _Builder:
         parents = {view.id: view.parent for part in views for view in part}
         used = used_by_application(self.inventory.held, self.book)
         explicit = [math.nan if row.factor is None else row.factor for row in self.qos]
+        ids = np.arange(tree.n_users, dtype=np.int64)
         return RankingState(
             jobs=JobColumns.from_rows([self._row(place) for place in range(len(self.pending))]),
             tree=tree,
-            association_ids=np.arange(tree.n_users, dtype=np.int64),
+            association_ids=ids,
             usage=self._usage(),
             qos_priorities=np.array([row.priority for row in self.qos], dtype=np.float64),
             qos_factors=np.array(explicit, dtype=np.float64),
@@ -131,6 +133,12 @@ class _Builder:
             partition_nodes=np.array(counts, dtype=np.float64),
             partition_cores=np.array([total.get(VCORE, 0) / 1000.0 for total in totals], dtype=np.float64),
             applications=self.book.ranked(used),
+            names=Names(
+                associations=association_names(tree, ids),
+                qos=[row.name for row in self.qos],
+                queues=queue_names(views),
+                partitions=self.forest.names,
+            ),
         )
 
     def _row(self, place: int) -> JobRow:

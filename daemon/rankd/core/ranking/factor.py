@@ -22,6 +22,7 @@ from rankd.core.errors import FactorError
 from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray, JobColumns
+from rankd.core.ranking.name import Names
 
 
 class Per(StrEnum):
@@ -41,6 +42,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     ``partition_cores`` (n_partitions,): totals of nodes that are up or draining; ``partition_totals`` the same
     by resource type. ``shapes``: what a job of each shape asks for in all. ``association_priorities``
     (n_associations,): as configured, with ``largest_association_priority`` among all entries of the tree.
+    ``names``: what they are called.
     """
 
     fairshares: FloatArray
@@ -53,6 +55,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     shapes: Sequence[Resources] = ()
     association_priorities: FloatArray = msgspec.field(default_factory=lambda: np.empty(0))
     largest_association_priority: float = 0.0
+    names: Names = Names()
 
     def size(self, per: Per, n_jobs: int) -> int:
         """How many values a factor of that kind gives."""

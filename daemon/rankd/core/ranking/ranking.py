@@ -21,6 +21,7 @@ from rankd.core.ranking.application_order import held_back, jobs_of, queues_by_i
 from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups
+from rankd.core.ranking.name import Names
 from rankd.core.ranking.order import Applications, Forest, JobOrder, OrderQueue, sort_jobs
 from rankd.core.ranking.priority import INT32_MIN, FactorValues, Priorities, compute_priorities
 from rankd.core.ranking.queue_forest import QueueView, roll_up
@@ -83,6 +84,7 @@ class RankingState(msgspec.Struct, frozen=True, kw_only=True):
     partition_nodes: FloatArray
     partition_cores: FloatArray
     applications: Applications
+    names: Names = Names()
 
 
 class Outright(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +182,7 @@ def _groups(state: RankingState, fairshare: FairshareResult) -> Groups:
         shapes=state.shapes,
         association_priorities=_by_id(state, state.tree.of_users(state.tree.priorities)),
         largest_association_priority=float(state.tree.priorities.max(initial=0.0)),
+        names=state.names.for_queues(len(factors)),
     )
 
 
