@@ -67,17 +67,10 @@ def _check_text(line: bytes) -> QueuesChecked:
 
 def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
     """Errors and warnings: the files', and whether the plugins that they name can be used."""
-    from rankd.config.adapter import load_adapter
-    from rankd.config.configuration import load_configuration
-    from rankd.config.plugin import load_application_sorts, load_factors, load_node_sorts
+    from rankd.config.checked import load_checked
 
     try:
-        configuration = load_configuration(directory)
-        load_factors(configuration.settings.priority)
-        load_node_sorts(configuration.partitions)
-        load_application_sorts(configuration.partitions)
-        for adapter in configuration.settings.adapters:
-            load_adapter(adapter, configuration.directory)
+        configuration = load_checked(directory)
     except ConfigurationError as error:
         return error.problems, []
     return [], list(configuration.warnings)

@@ -1,11 +1,12 @@
 """A configuration directory as a whole: rankd.toml, queues.yaml, accounts.yaml, priorityclasses.yaml.
 
-Taken whole or not at all. A file that is missing means its defaults.
+Taken whole or not at all. A file that is missing means its defaults. What is read is texts, from the directory or as
+they were recorded when they came into force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +26,8 @@ from rankd.core.model.queue import Partition, walk_queues
 from rankd.core.model.setting import Settings
 
 T = TypeVar("T")
+
+FILES = ("rankd.toml", "queues.yaml", "accounts.yaml", "priorityclasses.yaml")
 
 _DEFAULT_QUEUES = (
     "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: default\n"
@@ -50,13 +53,46 @@ def load_configuration(directory: Path) -> Configuration:
     Raises:
         ConfigurationError: with the problems of all files.
     """
+    texts, unreadable = read_files(directory)
+    return read_configuration(str(directory), texts, unreadable)
+
+
+def read_files(directory: Path) -> tuple[dict[str, str], list[Problem]]:
+    """The texts of the files that are there, by name, and which can't be read.
+
+    Raises:
+        ConfigurationError: it is no directory.
+    """
     if not directory.is_dir():
         raise ConfigurationError([Problem(path=str(directory), message="is no directory; give --config DIR")])
-    problems: list[Problem] = []
-    settings = _part(directory, "rankd.toml", "", lambda text: read_settings(text, factor_names()), problems)
-    queues = _part(directory, "queues.yaml", _DEFAULT_QUEUES, read_queues, problems)
-    accounts = _part(directory, "accounts.yaml", "", read_accounts, problems)
-    classes = _part(directory, "priorityclasses.yaml", "", read_priority_classes, problems)
+    texts: dict[str, str] = {}
+    problems = []
+    for name in FILES:
+        path = directory / name
+        try:
+            if path.exists():
+                texts[name] = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            problems.append(Problem(file=name, path="", message=f"can't be read: {error}"))
+    return texts, problems
+
+
+def read_configuration(directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem] = ()) -> Configuration:
+    """Read and check the texts of a directory's files.
+
+    Raises:
+        ConfigurationError: with the problems of all files, also of those that are ``unreadable``.
+    """
+    problems = list(unreadable)
+    left_out = {problem.file for problem in unreadable}
+
+    def part(name: str, absent: str, read: Callable[[str], T]) -> T | None:
+        return None if name in left_out else _part(texts.get(name, absent), read, problems)
+
+    settings = part("rankd.toml", "", lambda text: read_settings(text, factor_names()))
+    queues = part("queues.yaml", _DEFAULT_QUEUES, read_queues)
+    accounts = part("accounts.yaml", "", read_accounts)
+    classes = part("priorityclasses.yaml", "", read_priority_classes)
     associations: list[Association] = []
     if accounts is not None:
         associations = _with_default_account(accounts.associations, settings) if settings else accounts.associations
@@ -64,7 +100,7 @@ def load_configuration(directory: Path) -> Configuration:
     if problems or settings is None or queues is None or accounts is None or classes is None:
         raise ConfigurationError(problems)
     return Configuration(
-        directory=str(directory),
+        directory=directory,
         settings=settings,
         partitions=queues.partitions,
         associations=tuple(associations),
@@ -87,14 +123,11 @@ def _unknown_groups(partitions: tuple[Partition, ...], groups: Mapping[str, tupl
                     yield Problem(file="queues.yaml", path=queue.path, message=message)
 
 
-def _part(directory: Path, name: str, absent: str, read: Callable[[str], T], problems: list[Problem]) -> T | None:
-    path = directory / name
+def _part(text: str, read: Callable[[str], T], problems: list[Problem]) -> T | None:
     try:
-        return read(path.read_text(encoding="utf-8") if path.exists() else absent)
+        return read(text)
     except ConfigurationError as error:
         problems += error.problems
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(Problem(file=name, path="", message=f"can't be read: {error}"))
     return None
 
 

@@ -169,6 +169,9 @@ def _rooted(problem: Problem) -> Problem:
 def queues_document(directory: Path) -> object:
     """What queues.yaml of a configuration directory says, as a document's ``queues``; None without that file."""
     path = directory / FILE
-    if not path.exists():
-        return None
-    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    return parsed_queues(path.read_text(encoding="utf-8") if path.exists() else None)
+
+
+def parsed_queues(text: str | None) -> object:
+    """The same of the file's text."""
+    return None if text is None else yaml.safe_load(text) or {}

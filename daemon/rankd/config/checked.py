@@ -1,0 +1,57 @@
+"""A configuration that services can use: its files hold together, and the plugins that they name can be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from rankd.config.adapter import load_adapter
+from rankd.config.configuration import Configuration, read_configuration, read_files
+from rankd.config.plugin import load_application_sort, load_factor, load_node_sort
+from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.model.queue import sort_policies
+
+
+def load_checked(directory: Path) -> Configuration:
+    """Read and check a directory.
+
+    Raises:
+        ConfigurationError: with the problems of all files, else with those of all plugins.
+    """
+    texts, unreadable = read_files(directory)
+    return read_checked(str(directory), texts, unreadable)
+
+
+def read_checked(directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem] = ()) -> Configuration:
+    """The same of the files' texts.
+
+    Raises:
+        ConfigurationError: as :func:`load_checked`.
+    """
+    configuration = read_configuration(directory, texts, unreadable)
+    problems = [problem for load in _plugins(configuration) for problem in _problems(load)]
+    if problems:
+        raise ConfigurationError(problems)
+    return configuration
+
+
+def _plugins(configuration: Configuration) -> Iterator[Callable[[], object]]:
+    """What loads each of them."""
+    priority, partitions = configuration.settings.priority, configuration.partitions
+    for factor in priority.weights:
+        yield partial(load_factor, factor, priority)
+    for node_sort in sorted({partition.nodesort.type for partition in partitions}):
+        yield partial(load_node_sort, node_sort)
+    for application_sort in sorted(sort_policies(partitions)):
+        yield partial(load_application_sort, application_sort)
+    for adapter in configuration.settings.adapters:
+        yield partial(load_adapter, adapter, configuration.directory)
+
+
+def _problems(load: Callable[[], object]) -> list[Problem]:
+    try:
+        load()
+    except ConfigurationError as error:
+        return error.problems
+    return []
