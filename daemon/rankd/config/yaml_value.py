@@ -10,7 +10,7 @@ import yaml
 
 from rankd.config.yaml_lines import DEEPEST, Unreadable
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OPENS = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
 _CLOSES = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
@@ -24,7 +24,7 @@ def load_yaml(text: str) -> object:
     """
     try:
         _check_depth(text)
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - one of the two safe loaders
+        return yaml.load(text, Loader=SafeLoader)  # noqa: S506 - one of the two safe loaders
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise Unreadable(line, f"the character {error.character!r} can't stand in YAML; remove it") from None
@@ -32,7 +32,7 @@ def load_yaml(text: str) -> object:
 
 def _check_depth(text: str) -> None:
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=SafeLoader):
         depth += isinstance(event, _OPENS) - isinstance(event, _CLOSES)
         if depth > DEEPEST:
             line = event.start_mark.line + 1 if event.start_mark else 0
