@@ -30,12 +30,13 @@ from rankd.store.catalog import admission_tables, sync_catalog
 from rankd.store.database import Database
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_action import act, cancel, hold, release, select_ids
-from rankd.store.job_update import update_jobs
+from rankd.store.job_update import Task, update_jobs
 from rankd.store.node import register_node, sent_allocations_of, set_state
 from rankd.store.node_action import NodeWish, drain, resume
 from rankd.store.node_action import act as act_on_nodes
 from rankd.store.report import take_reports
-from rankd.wire.message import JobFilter, JobUpdate, NodeRegistration, Report
+from rankd.wire.job_update import JobUpdate
+from rankd.wire.message import JobFilter, NodeRegistration, Report
 
 MAX_REQUEUES = 2
 NODES = ("n0", "n1", "n2")
@@ -183,7 +184,8 @@ class Life(RuleBasedStateMachine):
         fields = {"urgency": urgency, "comment": comment or "y", "queue": queue}
         update = JobUpdate(**{name: value for name, value in fields.items() if value is not None})
         job = self.a_job(place)
-        reply = self.write(lambda c: update_jobs(c, [job["id"]], update, asker, self.tables, self.catalog, self.now))
+        task = Task(update, asker, self.tables, self.now)
+        reply = self.write(lambda c: update_jobs(c, [job["id"]], task, self.catalog))
         if reply.done:
             wanted = job["urgency"] if urgency is None else urgency
             assert self.rows("SELECT urgency FROM jobs WHERE id = ?", job["id"])[0][0] == wanted
@@ -200,7 +202,8 @@ class Life(RuleBasedStateMachine):
     @rule()
     def let_blocked_jobs_go(self):
         blocked = [row["id"] for row in self.rows("SELECT id FROM jobs WHERE blocked_by IS NOT NULL")]
-        self.write(lambda c: _make_eligible(c, blocked, "prioritizer", self.now))
+        seen = self.rows("SELECT coalesce(max(id), 0) FROM job_events")[0][0]
+        self.write(lambda c: _make_eligible(c, blocked, "prioritizer", self.now, seen))
 
     @rule(places=st.lists(PLACES, min_size=1, max_size=4), fresh=st.sampled_from([True, True, False]))
     def allocate(self, places, fresh):

@@ -53,7 +53,8 @@ def fields(arguments: argparse.Namespace) -> dict[str, Any]:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and say what could not be done."""
     from rankd.cli.session import ask
-    from rankd.wire.message import JobUpdate, SelectionReply
+    from rankd.wire.job_update import JobUpdate
+    from rankd.wire.message import SelectionReply
 
     ids = [number for group in arguments.job for number in group]
     reply = ask(arguments, "job.update", JobUpdate(ids=ids, **fields(arguments)), SelectionReply)

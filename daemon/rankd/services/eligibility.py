@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from rankd.core.admission.dependency import BEGIN_TIME, Blocked, Progress, blocked_by
+from rankd.core.admission.dependency import BEGIN_TIME, Blocked, blocked_by
 from rankd.core.model.job import Event, State
 from rankd.services.job_table import JobTable
 from rankd.store.application import follow, overdue_applications
 from rankd.store.database import Database
+from rankd.store.dependency import progress_of, still_blocked
 from rankd.store.job import Change, apply_changes, read_states
 
 
@@ -46,11 +47,12 @@ class Eligibility:
     async def _release(self, blocked: Mapping[int, Blocked], now: float) -> bool:
         if not blocked:
             return False
-        progress = await self._database.read_at_once(lambda c: _progress(c, blocked.values()))
+        seen, wanted = self._jobs.revision, {d for why in blocked.values() for d in why.depends_on}
+        progress = await self._database.read_at_once(lambda c: progress_of(c, wanted))
         verdicts = {job: blocked_by(why, progress, now) for job, why in blocked.items()}
         free = [job for job, reason in verdicts.items() if reason is None]
         if free:
-            await self._database.write(lambda c: _make_eligible(c, free, self._role, now), role=self._role)
+            await self._database.write(lambda c: _make_eligible(c, free, self._role, now, seen), role=self._role)
         early = {job for job, reason in verdicts.items() if reason == BEGIN_TIME}
         await self._name_begin_times(early - self._only_early)
         self._only_early = (self._only_early - verdicts.keys()) | early
@@ -66,17 +68,10 @@ class Eligibility:
             await self._database.write(lambda c: c.exec_driver_sql(sql, values), role=self._role)
 
 
-def _progress(connection: Connection, blocked: Iterable[Blocked]) -> dict[int, Progress]:
-    wanted = {d.job for one in blocked for d in one.depends_on}
-    rows = connection.exec_driver_sql(
-        "SELECT id, state, started_at FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps([job for job in wanted if isinstance(job, int)]),),
-    )
-    return {id_: Progress(State(state), started is not None) for id_, state, started in rows}
-
-
-def _make_eligible(connection: Connection, jobs: list[int], actor: str, now: float) -> None:
-    states = read_states(connection, jobs)
+def _make_eligible(connection: Connection, jobs: Sequence[int], actor: str, now: float, seen: int) -> None:
+    """``seen``: the last event that the decision knows of; a job that was updated since may have to wait on."""
+    waiting = still_blocked(connection, jobs, seen, now)
+    states = read_states(connection, [job for job in jobs if job not in waiting])
     changes = [
         Change(
             job=job,

@@ -13,53 +13,42 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Connection
 
 import rankd
 from rankd.bus.connection import Bus
-from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, UserHandler, Verb
+from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
 from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
 from rankd.config.configuration import Configuration, load_configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.alike import Admission
 from rankd.core.admission.priority_class import ClassTable
-from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
+from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.node import Node, NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.diag_verb import diag_verb
 from rankd.services.enqueued import EnqueuedSubmissions
 from rankd.services.input_follower import InputFollower
+from rankd.services.job_verbs import JobVerbs
 from rankd.services.looking import looking_verbs
 from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
 from rankd.services.submission import Submission, read_submission, reply_of
-from rankd.store import job_action
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog, sync_catalog
 from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs, last_id
-from rankd.store.job_update import check_update, update_jobs
 from rankd.store.node import read_nodes
 from rankd.store.report import take_reports
-from rankd.wire.codec import decode_strict
-from rankd.wire.message import (
-    JobSelection,
-    JobUpdate,
-    Report,
-    ReportMessage,
-    SelectionReply,
-)
+from rankd.wire.message import Report, ReportMessage
 from rankd.wire.subject import STREAM_REPORTS, node_of, node_pattern
-
-Selection = TypeVar("Selection", bound=JobSelection)
 
 log = logging.getLogger("rankd.intake")
 
@@ -70,8 +59,6 @@ CHECKPOINT_IDLE_S = 0.1
 """Until the next look at a log to which nobody has written."""
 CHECKPOINT_AGAIN_S = 0.5
 """A reader that holds its transaction keeps the log long: no need to try so often."""
-
-_ACTIONS = {"job.cancel": job_action.cancel, "job.hold": job_action.hold, "job.release": job_action.release}
 
 
 class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +95,7 @@ class Intake:
 
     def __init__(self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus) -> None:
         self.configuration = configuration
-        self.catalog = catalog
+        self.catalog, self._known = catalog, _size(catalog)
         self._nodes: tuple[Node, ...] | None = None
         self._node_event = -1
         self._admission = Admission(admission_tables(configuration, catalog))
@@ -116,6 +103,7 @@ class Intake:
         self.bus = bus
         self.relay = Relay(database, bus, ROLE)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
+        self.jobs = JobVerbs(database, self.group, self)
         self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
 
@@ -129,6 +117,11 @@ class Intake:
         consumer = PullConsumer(self.bus, STREAM_REPORTS, ROLE, [node_pattern("report")])
         requests = asyncio.TaskGroup()
         endpoints = Endpoints(self.bus, requests, rankd.__version__)
+
+        async def drain() -> None:
+            self.jobs.stop()
+            await endpoints.drain()
+
         try:
             async with requests:
                 await endpoints.serve(self._verbs(), self.nodes.verbs())
@@ -143,19 +136,17 @@ class Intake:
                     self._checkpoints(),
                     self.nodes.run(),
                     self.inputs.run(),
-                    drain=endpoints.drain,
+                    drain=drain,
                 )
         finally:
             await endpoints.turn_away()
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
-        actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
         classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
         letters = DeadLetterVerbs(self.database, self.group, self.take).verbs()
-        own: list[Verb | IdempotentVerb] = [IdempotentVerb("job.submit", self.submit), Verb("job.update", self.update)]
         return [
-            *own,
-            *actions,
+            IdempotentVerb("job.submit", self.submit),
+            *self.jobs.verbs(),
             *looking_verbs(self.database),
             diag_verb(self.database, self.bus),
             *classes,
@@ -182,12 +173,17 @@ class Intake:
         self.catalog = msgspec.structs.replace(self.catalog, classes=classes.listed())
         self._use(self.catalog)
 
+    def learn(self) -> None:
+        """Take in what first use has added to the catalog."""
+        if _size(self.catalog) != self._known:
+            self._use(self.catalog)
+
     def _use(self, catalog: Catalog) -> None:
-        self.catalog = catalog
+        self.catalog, self._known = catalog, _size(catalog)
         tables = admission_tables(self.configuration, catalog)
         self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
 
-    async def _see_nodes(self) -> None:
+    async def see_nodes(self) -> None:
         """Where jobs that no node could hold are refused: the nodes as they are now."""
         if not self.configuration.settings.admission.refuse_unfit:
             return
@@ -206,16 +202,14 @@ class Intake:
         self, submitter: Submitter, payload: bytes, message_id: str | None
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store; what was read, the ids, and why there are fewer of them."""
-        await self._see_nodes()
+        await self.see_nodes()
         submission = read_submission(payload, submitter, self._admission, message_id)
         if not submission.accepted:
             return submission, [], None
         now = time.time()
         new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
-        before = _size(self.catalog)
         ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
-        if _size(self.catalog) != before:
-            self._use(self.catalog)
+        self.learn()
         return submission, ids, error
 
     async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
@@ -235,32 +229,6 @@ class Intake:
         """The ids of each; with the catalog of the moment in which it is done: a failed transaction replaces it."""
         ids = iter(insert_jobs(connection, [job for part in parts for job in part], self.catalog))
         return [list(islice(ids, len(part))) for part in parts]
-
-    async def update(self, asker: Submitter, payload: bytes) -> Reply:
-        """``job.update``: pending jobs, admitted again with the changed fields."""
-        update = _read_selection(payload, JobUpdate)
-        check_update(update, asker)
-
-        def work(connection: Connection) -> SelectionReply:
-            ids = _selected(connection, update, asker)
-            return update_jobs(connection, ids, update, asker, self.tables, self.catalog, time.time())
-
-        before = _size(self.catalog)
-        reply = await self.group.do(work, client=asker.user)
-        if _size(self.catalog) != before:
-            self._use(self.catalog)
-        return _answer(update, reply)
-
-    def _action(self, decide: job_action.Decide) -> UserHandler:
-        async def handle(asker: Submitter, payload: bytes) -> Reply:
-            selection = _read_selection(payload, JobSelection)
-            reply = await self.group.do(
-                lambda c: job_action.act(c, _selected(c, selection, asker), asker, time.time(), decide),
-                client=asker.user,
-            )
-            return _answer(selection, reply)
-
-        return handle
 
     async def _take_reports(self, consumer: PullConsumer) -> None:
         async with aclosing(consumer.batches()) as batches:
@@ -298,15 +266,6 @@ class Intake:
                 await asyncio.sleep(CHECKPOINT_IDLE_S if pages == before else CHECKPOINT_EVERY_S)
 
 
-_STATUS = {
-    "unknown_job": 404,
-    "too_large": 413,
-    **dict.fromkeys(("not_owner", "urgency_not_allowed", "unknown_association", "queue_access"), 403),
-    **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
-}
-"""Of what could not be done to a single job; anything else is bad input."""
-
-
 def _size(catalog: Catalog) -> tuple[int, int]:
     """Of what first use adds to."""
     return len(catalog.associations), len(catalog.made)
@@ -320,30 +279,3 @@ def _reports_of(subject: str, payload: bytes) -> list[tuple[str, Report]]:
     except (ValueError, RecursionError) as error:
         log.error("a report on %s can't be read and is dropped: %s", subject, error)  # noqa: TRY400
         return []
-
-
-def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
-    """Refused here if it names no job: inside a transaction, a refusal makes all that share it begin again."""
-    selection = decode_strict(payload, kind)
-    if selection.filter is None and selection.id is None and not selection.ids:
-        raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
-    return selection
-
-
-def _selected(connection: Connection, selection: JobSelection, asker: Submitter) -> list[int]:
-    """Which jobs a selection means: ids as given; a filter of an ordinary user means own jobs only."""
-    ids = [selection.id] if selection.id is not None else list(selection.ids or [])
-    if selection.filter is not None:
-        chosen = selection.filter
-        if not asker.privileged:
-            chosen = msgspec.structs.replace(chosen, users=[asker.user])
-        ids += job_action.select_ids(connection, chosen)
-    return ids
-
-
-def _answer(selection: JobSelection, reply: SelectionReply) -> SelectionReply:
-    """A single job that could not be acted upon is an error, not a part of an answer."""
-    if selection.id is not None and reply.failed:
-        failed = reply.failed[0]
-        raise Refused(failed.code, failed.message, "id", _STATUS.get(failed.code, 400))
-    return reply

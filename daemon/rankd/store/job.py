@@ -14,10 +14,10 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import vcore_of
+from rankd.core.admission.fit import shape_of
 from rankd.core.errors import Refused
 from rankd.core.model.application import ApplicationEvent
-from rankd.core.model.job import AcceptedJob, Event, State, next_state
-from rankd.core.placement.request import Shape
+from rankd.core.model.job import AcceptedJob, Event, JobRequest, State, next_state
 from rankd.store.application import application_of, applications_of, follow
 from rankd.store.catalog import Catalog, add_association
 from rankd.store.made_queue import queue_of
@@ -196,7 +196,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         queue,
         catalog.qos[accepted.qos],
         seen.applications[application],
-        request.name or request.command[0].rsplit("/", 1)[-1],
+        name_of(request),
         State.PENDING,
         accepted.held,
         blocked,
@@ -224,16 +224,9 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
     )
 
 
-def shape_of(accepted: AcceptedJob) -> Shape:
-    """What the job asks nodes for."""
-    return Shape(
-        partition=accepted.partition,
-        nodes=accepted.nodes,
-        min_nodes=accepted.min_nodes,
-        resources=accepted.resources,
-        constraints=accepted.request.constraints,
-        exclusive=accepted.request.exclusive,
-    )
+def name_of(request: JobRequest) -> str:
+    """The job's name: its program's, where it has none of its own."""
+    return request.name or request.command[0].rsplit("/", 1)[-1]
 
 
 def _blocked_by(accepted: AcceptedJob, now: float) -> str | None:

@@ -18,11 +18,14 @@ Decision = Change | str
 Decide = Callable[[int, JobState, Submitter, float], Decision]
 
 MAX_SELECTED = 1_000_000
+_ACTIVE = "j.state IN ('pending', 'allocated', 'running')"
+"""Written as in the partial index on jobs, else SQLite does not see that the index serves."""
 
 
 def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
-    """Ids of jobs that have not ended and meet the filter; queues are looked up ignoring case."""
-    conditions, values = ["j.ended_at IS NULL"], []
+    """Ids of jobs that have not ended and meet the filter, ascending; queues are looked up ignoring case."""
+    conditions: list[str] = [_ACTIVE]
+    values: list[str | int] = []
     columns = {
         "j.id": [chosen.id] if chosen.id is not None else chosen.ids,
         'j."user"': chosen.users,
@@ -31,14 +34,19 @@ def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
         "q.partition": chosen.partitions,
         "j.state": chosen.states,
         "j.name": chosen.names,
+        "s.name": chosen.qos,
     }
     for column, wanted in columns.items():
         if wanted is not None:
             conditions.append(f"{column} IN (SELECT value FROM json_each(?))")
             values.append(json.dumps(wanted))
+    if chosen.after is not None:
+        conditions.append("j.id > ?")
+        values.append(chosen.after)
     query = (
         "SELECT j.id FROM jobs j JOIN associations a ON a.id = j.association_id"
-        f" JOIN queues q ON q.id = j.queue_id WHERE {' AND '.join(conditions)} ORDER BY j.id LIMIT ?"
+        " JOIN queues q ON q.id = j.queue_id JOIN qos s ON s.id = j.qos_id"
+        f" WHERE {' AND '.join(conditions)} ORDER BY j.id LIMIT ?"
     )
     rows = connection.exec_driver_sql(query, (*values, min(chosen.limit, MAX_SELECTED)))
     return [row[0] for row in rows]
@@ -50,8 +58,10 @@ def act(
     asker: Submitter,
     now: float,
     decide: Decide,
+    *,
+    dry_run: bool = False,
 ) -> SelectionReply:
-    """Apply a decision to each job; one that fails does not stop the others."""
+    """Apply a decision to each job; one that fails does not stop the others. ``dry_run``: only tell."""
     states = read_states(connection, ids)
     changes: list[Change] = []
     failed: list[Failed] = []
@@ -63,9 +73,12 @@ def act(
             failed.append(Failed(id=job, code=code, message=message))
         else:
             changes.append(decision)
+    reply = SelectionReply(done=[change.job for change in changes], failed=failed)
+    if dry_run:
+        return reply
     apply_changes(connection, [change for change in changes if change.event is not Event.CANCEL or _ends(change)], now)
     _request_ends(connection, changes, asker)
-    return SelectionReply(done=[change.job for change in changes], failed=failed)
+    return reply
 
 
 def _permitted(job: int, state: JobState | None, asker: Submitter) -> str | None:

@@ -177,6 +177,7 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
         ("partition", wanted.partitions),
         ("state", wanted.states),
         ("name", wanted.names),
+        ("qos", wanted.qos),
     ]
     given = [(column, values) for column, values in lists if values is not None]
     terms = [f"{column} IN (SELECT value FROM json_each(?))" for column, _ in given]
@@ -184,6 +185,9 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
     if wanted.queues is not None:
         terms.append("lower(queue) IN (SELECT lower(value) FROM json_each(?))")
         parameters.append(_list(wanted.queues))
+    if wanted.after is not None:
+        terms.append("id > ?")
+        parameters.append(wanted.after)
     if wanted.states is not None and set(wanted.states) <= set(ACTIVE):
         terms.append(_ACTIVE_SQL)
     return (" WHERE " + " AND ".join(terms) if terms else ""), parameters

@@ -27,7 +27,7 @@ class JobBatch(_FromUser, frozen=True, kw_only=True):
 
 
 class JobFilter(_FromUser, frozen=True, kw_only=True):
-    """Which jobs: all conditions hold; lists are alternatives. ``limit`` bounds the answer."""
+    """Which jobs: all conditions hold; lists are alternatives. ``after``: ids above it; ``limit`` bounds the answer."""
 
     id: int | None = None
     ids: list[int] | None = None
@@ -37,6 +37,8 @@ class JobFilter(_FromUser, frozen=True, kw_only=True):
     partitions: list[str] | None = None
     states: list[str] | None = None
     names: list[str] | None = None
+    qos: list[str] | None = None
+    after: int | None = None
     limit: int = 100_000
 
 
@@ -48,25 +50,12 @@ class AccountingFilter(JobFilter, frozen=True, kw_only=True):
 
 
 class JobSelection(_FromUser, frozen=True, kw_only=True):
-    """Jobs to act upon, by one id, several, or a filter."""
+    """Jobs to act upon, by one id, several, or a filter. ``dry_run``: say what would be done, and do nothing."""
 
     id: int | None = None
     ids: list[int] | None = None
     filter: JobFilter | None = None
-
-
-class JobUpdate(JobSelection, frozen=True, kw_only=True):
-    """Fields to change of pending jobs; what is left out stays. ``fixed_priority`` null takes a fixed one off."""
-
-    urgency: int | msgspec.UnsetType = msgspec.UNSET
-    queue: str | msgspec.UnsetType = msgspec.UNSET
-    qos: str | msgspec.UnsetType = msgspec.UNSET
-    account: str | msgspec.UnsetType = msgspec.UNSET
-    time_limit_s: float | msgspec.UnsetType | None = msgspec.UNSET
-    resources: dict[str, int | float | str] | msgspec.UnsetType = msgspec.UNSET
-    name: str | msgspec.UnsetType = msgspec.UNSET
-    comment: str | msgspec.UnsetType | None = msgspec.UNSET
-    fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET
+    dry_run: bool = False
 
 
 class DeadLetterSelection(_FromUser, frozen=True, kw_only=True):
@@ -158,11 +147,18 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class SelectionReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs were changed, and which not and why."""
+class SelectionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which jobs were changed, or would be, and which not and why.
+
+    ``done_count``, ``failed_count``: how many there are, where the lists hold the first of them alone. ``last``:
+    where the filter's limit was reached, the last job that was looked at; ask again with ``after`` it.
+    """
 
     done: list[int]
     failed: list[Failed]
+    done_count: int | None = None
+    failed_count: int | None = None
+    last: int | None = None
 
 
 class SettledLetter(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankd.core.errors import Refused
+from rankd.core.model.job import AcceptedJob
 from rankd.core.model.node import Node
 from rankd.core.placement.constraint import parse_constraints, satisfied
 from rankd.core.placement.request import Shape, described
+
+
+def shape_of(accepted: AcceptedJob) -> Shape:
+    """What the job asks nodes for."""
+    return Shape(
+        partition=accepted.partition,
+        nodes=accepted.nodes,
+        min_nodes=accepted.min_nodes,
+        resources=accepted.resources,
+        constraints=accepted.request.constraints,
+        exclusive=accepted.request.exclusive,
+    )
 
 
 def check_fit(shape: Shape, nodes: Sequence[Node]) -> None:

@@ -1,0 +1,66 @@
+"""Admitting a pending job again with some other fields, by the rules of a submission.
+
+What is not given stays, also where the rules would not allow it any more: an urgency that an administrator gave,
+the class that was resolved at submission, a queue that has been closed to the user. What is given is asked anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rankd.core.admission.admit import AdmissionTables, Submitter, admit, resolve_queue
+from rankd.core.admission.fit import check_fit, shape_of
+from rankd.core.admission.priority_class import Resolved, resolve
+from rankd.core.admission.queue_entry import check_access
+from rankd.core.model.job import AcceptedJob, JobRequest
+
+CLASS_FIELDS = frozenset({"priority_class", "priority", "preemption_policy"})
+SHAPE_FIELDS = frozenset({"partition", "queue", "nodes", "min_nodes", "resources", "constraints", "exclusive"})
+_WHERE = frozenset({"queue", "partition"})
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A pending job as it is; in ``request``, what was resolved or changed since takes the place of what was asked."""
+
+    user: str
+    resolved: Resolved
+    request: JobRequest
+
+
+def readmit(
+    standing: Standing, given: Mapping[str, object], asker: Submitter, tables: AdmissionTables
+) -> tuple[AcceptedJob, Resolved]:
+    """The job with the fields of a request that are ``given``, and its class.
+
+    Another class is resolved as at a submission by ``asker``. Everything else is for the job's user to have, but that
+    administrators move jobs into any queue and give any urgency.
+
+    Raises:
+        Refused: as :func:`rankd.core.admission.admit.admit`.
+    """
+    request = changed(standing.request, given)
+    resolved = standing.resolved
+    if not CLASS_FIELDS.isdisjoint(given):
+        named = (request.priority_class, request.priority, request.preemption_policy)
+        resolved = resolve(tables.classes, *named, asker.privileged)
+    may_keep_urgency = asker.privileged or "urgency" not in given
+    accepted = admit(request, Submitter(standing.user, may_keep_urgency), tables, resolved)
+    if not asker.privileged and not _WHERE.isdisjoint(given):
+        check_access(resolve_queue(request, tables), standing.user, accepted.groups)
+    if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):
+        check_fit(shape_of(accepted), tables.nodes)
+    return accepted, resolved
+
+
+def changed(request: JobRequest, given: Mapping[str, object]) -> JobRequest:
+    """The request with these fields. Resources that are not named stay; another class keeps nothing of the old one."""
+    fields = dict(given)
+    amounts = fields.get("resources")
+    if isinstance(amounts, Mapping):
+        merged = {**request.resources, **amounts}
+        fields["resources"] = {kind: amount for kind, amount in merged.items() if amount is not None}
+    if "priority_class" in fields:
+        fields = {"priority": None, "preemption_policy": None, **fields}
+    return msgspec.structs.replace(request, **fields)

@@ -1,0 +1,59 @@
+"""What jobs wait for, as the records have it: how far others have come, and who waits for whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.core.admission.dependency import Blocked, Progress, blocked_by
+from rankd.core.model.job import Dependency, State
+
+_DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
+
+_BLOCKED = """
+SELECT j.id, j.held, j.begin_at, j.depends_on FROM json_each(?) w JOIN jobs j ON j.id = w.value
+WHERE j.state = 'pending' AND j.blocked_by IS NOT NULL AND j.revision > ?"""
+
+_WAITED_FOR = """
+WITH RECURSIVE waited_for(id) AS (
+    SELECT value FROM json_each(?)
+    UNION SELECT json_extract(d.value, '$.job') FROM waited_for w
+    JOIN jobs j ON j.id = w.id AND j.state = 'pending' AND j.depends_on IS NOT NULL, json_each(j.depends_on) d)
+SELECT id FROM waited_for"""
+
+
+def progress_of(connection: Connection, dependencies: Iterable[Dependency]) -> dict[int, Progress]:
+    """How far the jobs are that are waited for; unknown ones are left out."""
+    wanted = {dependency.job for dependency in dependencies}
+    rows = connection.exec_driver_sql(
+        "SELECT id, state, started_at FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps([job for job in wanted if isinstance(job, int)]),),
+    )
+    return {id_: Progress(State(state), started is not None) for id_, state, started in rows}
+
+
+def still_blocked(connection: Connection, jobs: Sequence[int], seen: int, now: float) -> set[int]:
+    """Those of these jobs that have changed since the event ``seen``, and wait for something as they are now."""
+    rows = connection.exec_driver_sql(_BLOCKED, (json.dumps(jobs), seen)).all()
+    blocked = [
+        Blocked(job=id_, held=bool(held), begin_at=begin_at, depends_on=dependencies_of(depends_on))
+        for id_, held, begin_at, depends_on in rows
+    ]
+    if not blocked:
+        return set()
+    progress = progress_of(connection, (dependency for one in blocked for dependency in one.depends_on))
+    return {one.job for one in blocked if blocked_by(one, progress, now) is not None}
+
+
+def dependencies_of(stored: str | None) -> tuple[Dependency, ...]:
+    """The dependencies in a job's record."""
+    return tuple(_DEPENDENCIES.decode(stored)) if stored else ()
+
+
+def waited_for(connection: Connection, jobs: Iterable[int | str]) -> set[int]:
+    """These jobs, and all that they wait for themselves, as long as they are pending."""
+    first = json.dumps([job for job in jobs if isinstance(job, int)])
+    return {row[0] for row in connection.exec_driver_sql(_WAITED_FOR, (first,)) if isinstance(row[0], int)}

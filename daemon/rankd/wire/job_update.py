@@ -1,0 +1,48 @@
+"""What ``job.update`` takes: a selection, and the fields that are to change."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.core.model.job import Dependency
+from rankd.wire.message import JobSelection
+
+
+class JobUpdate(JobSelection, frozen=True, kw_only=True):
+    """Fields to change of pending jobs; what is left out stays.
+
+    Of ``resources`` those kinds that are named; null takes one off. ``priority_class`` null is the default class;
+    ``priority`` and ``preemption_policy`` must be what the class gives. ``fixed_priority`` null takes a fixed one off.
+    """
+
+    urgency: int | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType = msgspec.UNSET
+    partition: str | msgspec.UnsetType = msgspec.UNSET
+    qos: str | msgspec.UnsetType = msgspec.UNSET
+    account: str | msgspec.UnsetType = msgspec.UNSET
+    application: str | msgspec.UnsetType | None = msgspec.UNSET
+    priority_class: str | msgspec.UnsetType | None = msgspec.UNSET
+    priority: int | msgspec.UnsetType = msgspec.UNSET
+    preemption_policy: str | msgspec.UnsetType = msgspec.UNSET
+    time_limit_s: float | msgspec.UnsetType | None = msgspec.UNSET
+    nodes: int | msgspec.UnsetType = msgspec.UNSET
+    min_nodes: int | msgspec.UnsetType | None = msgspec.UNSET
+    resources: dict[str, int | float | str | None] | msgspec.UnsetType = msgspec.UNSET
+    constraints: str | msgspec.UnsetType | None = msgspec.UNSET
+    exclusive: bool | msgspec.UnsetType = msgspec.UNSET
+    requeue: bool | msgspec.UnsetType = msgspec.UNSET
+    begin_at: float | msgspec.UnsetType | None = msgspec.UNSET
+    depends_on: list[Dependency] | msgspec.UnsetType = msgspec.UNSET
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    comment: str | msgspec.UnsetType | None = msgspec.UNSET
+    fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET
+
+    def given(self) -> dict[str, object]:
+        """The fields of a job's request that are to change."""
+        fields = {name: getattr(self, name) for name in REQUEST_FIELDS}
+        return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+
+
+REQUEST_FIELDS = tuple(
+    name for name in JobUpdate.__struct_fields__ if name not in {*JobSelection.__struct_fields__, "fixed_priority"}
+)
