@@ -13,9 +13,7 @@ async def awake(wake, bus) -> bool:
     """Whether what was published so far has set it."""
     for _ in range(2):  # the server hands out a connection's messages in their order; the second for the callback
         await bus.client.flush(PATIENCE_S)
-    woken = wake._event.is_set()
-    wake._event.clear()
-    return woken
+    return wake.take()
 
 
 async def test_a_service_is_woken_by_commits_of_others_not_by_its_own(nats_url):

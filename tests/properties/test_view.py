@@ -29,7 +29,8 @@ from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.core.ranking.factor import FactorContext, Per
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, compute_priorities
 from rankd.core.ranking.ranking import rank
-from rankd.services.leaf_orders import LeafOrders
+from rankd.services import ahead
+from rankd.services.leaf_orders import LeafOrders, newest_generation
 from rankd.services.prioritizer import Prioritizer
 from rankd.services.ranking_source import RankingSource
 from rankd.services.scheduler import Scheduler
@@ -173,6 +174,10 @@ class Cluster:
         self.config = config
         self.ids = []
         self.orders = LeafOrders()
+        self.meanwhile = []
+        """What happens, one after the other, while a full generation is staged and not visible yet: (changes, now)."""
+        self.parts = 0
+        """So many parts of it the scheduler takes in after each."""
 
     async def set_up(self, nodes, first_id):
         await self.database.take_role("prioritizer", NOW)
@@ -186,6 +191,7 @@ class Cluster:
         self.prioritizer = Prioritizer(without_luck(self.config), self.new_source(), self.database, bus)
         self.prioritizer._settings = self.config.settings.priority
         self.prioritizer._own_factors = self.prioritizer._factors = self.factors()
+        self.prioritizer._writer._when_staged = self.go_ahead
 
     async def reload(self, config):
         """Another configuration, taken up as services do that start with it."""
@@ -233,6 +239,17 @@ class Cluster:
         self.ranking = await self.prioritizer.run_once(now)
         return self.prioritizer._source.state, self.ranking
 
+    async def go_ahead(self):
+        """The scheduler takes a part of a staged generation in, then something happens, and so on."""
+        source = self.scheduler._source
+        if not source.is_loaded:
+            return
+        for todo, now in [([], NOW), *self.meanwhile]:
+            await self.change(todo, now)
+            await self.database.read(lambda c, now=now: source.refresh(c, now))
+            for _ in range(self.parts):
+                await self.database.read(lambda c, now=now: source.take_ahead(c, now))
+
     async def take_in(self, now):
         """Delta generations, until there is nothing left; afterwards what they must show."""
         while await self.prioritizer.insert_once(now):
@@ -243,7 +260,7 @@ class Cluster:
         """What the scheduler reads, by leaf: incrementally as always, and from the beginning."""
         anew, queues = LeafOrders(), dict(await self.database.read(queues_of_jobs))
         for orders in (self.orders, anew):
-            await self.database.read(orders.read)
+            await self.database.read(lambda c, orders=orders: orders.read(c, newest_generation(c)))
             wanted = {}
             for job in ranking.ids.tolist():
                 wanted.setdefault(queues[job], []).append(job)
@@ -500,6 +517,36 @@ def test_the_views_show_full_and_delta_generations_bit_for_bit(config, nodes, fi
             await cluster.check_decisions(now)
 
     run(config, nodes, first_id, story)
+
+
+@given(
+    configurations(), NODES, submissions(), submissions(4), changes(), st.lists(changes(), max_size=2),
+    st.integers(0, 3), changes(),
+)  # fmt: skip
+@settings(max_examples=25)
+def test_a_generation_that_is_taken_in_before_it_is_visible_is_what_one_taken_in_later_is(
+    config, nodes, jobs, more_jobs, todo, meanwhile, parts, more_todo
+):
+    async def story(cluster):
+        await cluster.submit(jobs)
+        await cluster.rank(NOW)
+        await cluster.check_decisions(NOW)
+        await cluster.submit([(job, NOW + 5) for job, _ in more_jobs])
+        await cluster.change(todo, NOW + 6)
+        cluster.meanwhile = [(changes, NOW + 11 + place) for place, changes in enumerate(meanwhile)]
+        cluster.parts = parts
+        await cluster.rank(NOW + 10)
+        assert cluster.scheduler._source._ahead._staged is not None
+        await cluster.check_decisions(NOW + 15)
+        assert cluster.scheduler._source._ahead._staged is None
+        await cluster.change(more_todo, NOW + 20)
+        await cluster.check_decisions(NOW + 21)
+        await cluster.take_in(NOW + 22)
+        await cluster.check_decisions(NOW + 23)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "LEAVES", 1)
+        run(config, nodes, 1, story)
 
 
 @given(configurations(), NODES, submissions(), changes(), submissions(4), changes())

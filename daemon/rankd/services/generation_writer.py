@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from rankd.store.generation import (
     Settlement,
     Stage,
     head_stage,
+    leaf_stages,
     newest_base,
     newest_number,
     publish,
@@ -43,7 +44,7 @@ ROUNDS = 10
 
 
 class FullPass(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pass has found, in which state of jobs (``revision``), and how long it took."""
+    """What a pass has found, in which state of jobs (``revision``), under which configuration, and how long it took."""
 
     ranking: Ranking
     state: RankingState
@@ -52,6 +53,7 @@ class FullPass(msgspec.Struct, frozen=True, kw_only=True):
     durations: dict[str, float]
     settings: PrioritySettings
     factors: Sequence[Factor]
+    configuration: int | None = None
 
     @property
     def columns(self) -> list[FactorColumn]:
@@ -69,9 +71,19 @@ class FullPass(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerationWriter:
-    """Stores generations in the name of ``role``. :attr:`lock` is held where deltas are made."""
+    """Stores generations in the name of ``role``. :attr:`lock` is held where deltas are made.
 
-    def __init__(self, database: Database, source: RankingSource, partitions: Sequence[str], role: str) -> None:
+    ``when_staged`` is called once a full one's leaves are stored, which is all that schedulers want of it.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        source: RankingSource,
+        partitions: Sequence[str],
+        role: str,
+        when_staged: Callable[[], Awaitable[None]],
+    ) -> None:
         self.lock = asyncio.Lock()
         self.live: LiveOrder | None = None
         self.newest: Header | None = None
@@ -81,8 +93,9 @@ class GenerationWriter:
         """What the pass that is being stored has read, and the newest generation does not show yet."""
         self._database = database
         self._source = source
-        self._partitions = partitions
+        self.partitions = partitions
         self._role = role
+        self._when_staged = when_staged
         self._last_number: int | None = None
         self._shown: list[FactorColumn] = []
         self._waiting: frozenset[int] | None = None
@@ -95,8 +108,11 @@ class GenerationWriter:
             await self._prune(await self._database.read(newest_base))
         number = self._next_number()
         await self._save_waiting(number, found.ranking.held_back)
-        live, first = await asyncio.to_thread(self._built, found, number)
-        rest = await self._stage(first)
+        live, leaves, others = await asyncio.to_thread(self._built, found, number)
+        for last in await self._stage(leaves):
+            await self._database.write(last, role=self._role)
+        await self._when_staged()
+        rest = await self._stage(others)
         carried = await self._catch_up(live, number)
         async with self.lock:
             made = await self._publish(found, live, number, rest, carried=carried)
@@ -109,16 +125,18 @@ class GenerationWriter:
         self._last_number += 1
         return self._last_number
 
-    def _built(self, found: FullPass, number: int) -> tuple[LiveOrder, Iterator[Stage]]:
+    def _built(self, found: FullPass, number: int) -> tuple[LiveOrder, Iterator[Stage], Iterator[Stage]]:
         live = LiveOrder(
             number, found.ranking, found.state, found.settings, found.factors, found.columns, self._source.jobs.amounts
         )
-        return live, stages(self._record(found, number))
+        record = self._record(found, number)
+        return live, leaf_stages(record), stages(record)
 
     def _record(self, found: FullPass, number: int) -> GenerationRecord:
         nodes, cores = found.state.partition_nodes.tolist(), found.state.partition_cores.tolist()
         return GenerationRecord(
             number=number,
+            revision=found.revision,
             ranking=found.ranking,
             factors=found.columns,
             parameters=[
@@ -126,7 +144,7 @@ class GenerationWriter:
                 for factor in found.factors
                 for name, value in factor.parameters().items()
             ],
-            partitions=list(zip(self._partitions, nodes, cores, strict=True)),
+            partitions=list(zip(self.partitions, nodes, cores, strict=True)),
             association_ids=self._source.tree_ids,
         )
 
@@ -215,6 +233,7 @@ class GenerationWriter:
             weights={row.name: row.weight for row in ranking.priorities.factors},
             durations=found.durations,
             failures={error.factor: error.message for error in ranking.priorities.failures},
+            configuration=found.configuration,
         )
 
     def _delta_header(self, live: LiveOrder, full: Header) -> Header:

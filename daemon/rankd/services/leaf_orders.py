@@ -1,7 +1,7 @@
 """The scheduler's view of the ranking: the jobs of each leaf in their order, kept up from generation to generation.
 
-A full generation is read as arrays, leaf by leaf. Of a delta only the chunks of entries are read that have changed,
-and only the leaves that they name are put together again.
+A full generation is read as arrays, leaf by leaf, at once or beforehand (:mod:`rankd.services.ahead`). Of a delta only
+the chunks of entries are read that have changed, and only the leaves that they name are put together again.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from sqlalchemy import Connection
 
 from rankd.core.ranking.columns import IntArray
 
-_NEWEST = "SELECT number, base, revision FROM generations ORDER BY number DESC LIMIT 1"
+_NEWEST = "SELECT number, base, revision, ranked_at FROM generations ORDER BY number DESC LIMIT 1"
 _NEW_JOBS = "SELECT coalesce(sum(new_jobs), 0) FROM generations WHERE number > ?"
 _LEAVES = """
-SELECT queue_id, ids, priorities, ranks FROM ranking_leaves WHERE generation = ? ORDER BY queue_id, chunk"""
+SELECT queue_id, ids, priorities, ranks FROM ranking_leaves WHERE generation = ? AND queue_id BETWEEN ? AND ?
+ORDER BY queue_id, chunk"""
 _CHANGED = "SELECT chunk, positions, ids, priorities, queues FROM ranking_deltas WHERE generation = ? AND number > ?"
 _PLACES = "SELECT chunk FROM ranking_delta_places WHERE generation = ? ORDER BY first_position, place"
 
 _INTEGERS = msgspec.json.Decoder(list[int])
 _N_COLUMNS = 4
+MAX_ID = 2**63 - 1
 
 
 class LeafOrder(NamedTuple):
@@ -45,63 +47,100 @@ class _Entries(NamedTuple):
 _NOTHING = _Entries(*(np.empty(0, dtype=np.int64) for _ in range(_N_COLUMNS)))
 
 
-class _BaseLeaf(NamedTuple):
-    """A leaf in the full generation."""
+class Newest(NamedTuple):
+    """The newest visible generation: its number, the full one that it stands on, its last event, its instant."""
+
+    number: int
+    base: int
+    revision: int
+    ranked_at: float
+
+
+def newest_generation(connection: Connection) -> Newest | None:
+    """None before the first."""
+    row = connection.exec_driver_sql(_NEWEST).first()
+    return None if row is None else Newest(*row)
+
+
+class BaseLeaf(NamedTuple):
+    """A leaf in the full generation: ids, priorities and ranks, int64 (n_jobs,)."""
 
     ids: IntArray
     priorities: IntArray
     ranks: IntArray
 
 
-_NO_LEAF = _BaseLeaf(*(np.empty(0, dtype=np.int64) for _ in range(3)))
+_NO_LEAF = BaseLeaf(*(np.empty(0, dtype=np.int64) for _ in range(3)))
+
+
+def read_leaves(connection: Connection, generation: int, first: int, last: int) -> dict[int, BaseLeaf]:
+    """Leaves of a full generation, visible or staged, whose ids are in this range."""
+    parts: dict[int, list[BaseLeaf]] = {}
+    for queue, ids, priorities, ranks in connection.exec_driver_sql(_LEAVES, (generation, first, last)):
+        leaf = BaseLeaf(
+            np.frombuffer(ids, dtype="<i8"),
+            np.frombuffer(priorities, dtype="<i4").astype(np.int64),
+            np.frombuffer(ranks, dtype="<i4").astype(np.int64),
+        )
+        parts.setdefault(queue, []).append(leaf)
+    return {
+        queue: own[0] if len(own) == 1 else BaseLeaf(*map(np.concatenate, zip(*own, strict=True)))
+        for queue, own in parts.items()
+    }
 
 
 class LeafOrders:
-    """The newest generation that was read. ``revision``: the last event that it knows."""
+    """The newest generation that was read. ``revision``: the last event that it knows.
+
+    ``version`` is another one whenever anything is. ``base``: the full generation that it stands on.
+    """
 
     def __init__(self) -> None:
         self.generation = 0
         self.revision = 0
-        self._base = 0
-        self._leaves: dict[int, _BaseLeaf] = {}
+        self.base = 0
+        self.version = 0
+        self._followed = 0
+        """The newest generation whose delta has been read."""
+        self._leaves: dict[int, BaseLeaf] = {}
         self._chunks: dict[int, _Entries] = {}
         self._entries = _NOTHING
         self._merged: dict[int, LeafOrder] = {}
         self._of_leaf: dict[int, IntArray] = {}
         self._inserted: dict[int, int] = {}
 
-    def read(self, connection: Connection) -> int | None:
-        """Take in the newest generation: how many jobs are new since the last time; None if there is no new one."""
-        newest = connection.exec_driver_sql(_NEWEST).first()
-        if newest is None or newest[0] == self.generation:
-            return None
-        number, base, revision = newest
-        new_jobs = int(connection.exec_driver_sql(_NEW_JOBS, (self.generation,)).scalar_one())
-        is_other = base != self._base
-        if is_other:
-            self._read_base(connection, base)
-        self._read_delta(connection, 0 if is_other else self.generation)
-        self.generation, self.revision = number, revision
-        return new_jobs
+    def begin(self, base: int, revision: int) -> None:
+        """A full generation whose leaves come by :meth:`add`, before it is visible."""
+        self._stand_on(base, {})
+        self.generation = self._followed = 0
+        self.revision = revision
+        self._entries, self._of_leaf, self._inserted = _NOTHING, {}, {}
 
-    def _read_base(self, connection: Connection, base: int) -> None:
-        parts: dict[int, list[_BaseLeaf]] = {}
-        for queue, ids, priorities, ranks in connection.exec_driver_sql(_LEAVES, (base,)):
-            leaf = _BaseLeaf(
-                np.frombuffer(ids, dtype="<i8"),
-                np.frombuffer(priorities, dtype="<i4").astype(np.int64),
-                np.frombuffer(ranks, dtype="<i4").astype(np.int64),
-            )
-            parts.setdefault(queue, []).append(leaf)
-        self._leaves = {
-            queue: own[0] if len(own) == 1 else _BaseLeaf(*map(np.concatenate, zip(*own, strict=True)))
-            for queue, own in parts.items()
-        }
-        self._base, self._chunks, self._merged = base, {}, {}
+    def add(self, leaves: Mapping[int, BaseLeaf]) -> None:
+        """More of its leaves."""
+        self._leaves.update(leaves)
+        self.version += 1
+
+    def read(self, connection: Connection, newest: Newest) -> None:
+        """Take in the newest generation."""
+        if newest.base != self.base:
+            self._stand_on(newest.base, read_leaves(connection, newest.base, 0, MAX_ID))
+        self._read_delta(connection, self._followed)
+        self.generation = self._followed = newest.number
+        self.revision = newest.revision
+        self.version += 1
+
+    def _stand_on(self, base: int, leaves: dict[int, BaseLeaf]) -> None:
+        self.base, self._leaves, self._chunks, self._merged, self._followed = base, leaves, {}, {}, 0
+        self.version += 1
+
+    def new_jobs(self, connection: Connection) -> int:
+        """How many jobs are new in the generations since the one that was read last."""
+        return int(connection.exec_driver_sql(_NEW_JOBS, (self.generation,)).scalar_one())
 
     def _read_delta(self, connection: Connection, since: int) -> None:
-        changed = connection.exec_driver_sql(_CHANGED, (self._base, since)).all()
-        places = [row[0] for row in connection.exec_driver_sql(_PLACES, (self._base,))]
+        changed = connection.exec_driver_sql(_CHANGED, (self.base, since)).all()
+        places = [row[0] for row in connection.exec_driver_sql(_PLACES, (self.base,))]
         gone = self._chunks.keys() - places
         before = [self._chunks[chunk] for chunk in {*gone, *(row[0] for row in changed)} if chunk in self._chunks]
         for chunk, *texts in changed:

@@ -91,7 +91,7 @@ class PendingTable:
         self.layout = 0
         self.changes = 0
         self.rules = rules
-        self._touched: set[int] = set()
+        self._touched: dict[int, int] = {}
         self._index = RowIndex()
         self._places: dict[tuple[object, ...], int] = {}
         self._keys: list[KindKey] = []
@@ -134,12 +134,11 @@ class PendingTable:
             self._append(batch.take(np.flatnonzero(~known)))
 
     def _touch(self, queues: IntArray) -> None:
-        self._touched.update(np.unique(queues).tolist())
+        self._touched.update(dict.fromkeys(np.unique(queues).tolist(), self.changes))
 
-    def take_touched(self) -> set[int]:
-        """The leaves that jobs came to, left, or changed in since this was asked last; not those of :meth:`load`."""
-        touched, self._touched = self._touched, set()
-        return touched
+    def touched_since(self, changes: int) -> set[int]:
+        """The leaves that jobs came to, left, or changed in after so many ``changes``; not those of :meth:`load`."""
+        return {queue for queue, at in self._touched.items() if at > changes}
 
     def _batch(self, rows: Sequence[Row], read_shape: ReadShape) -> _Batch:
         """Rows of :attr:`Rules.columns` as columns, with each job's kind."""

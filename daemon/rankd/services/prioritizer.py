@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,28 +24,31 @@ from rankd.bus.connection import LOST, Bus
 from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
-from rankd.config.configuration import Configuration, load_configuration
-from rankd.config.plugin import factor_names, load_factors
+from rankd.config.configuration import Configuration
+from rankd.config.plugin import factor_names, load_application_sorts, load_factors
 from rankd.config.settings import check_weights
 from rankd.core.adapter.input import FactorRow
 from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.ranking.columns import NO_GROUP, JobColumns
+from rankd.core.ranking.factor import Factor
 from rankd.core.ranking.given import GivenValues, with_given
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.queue_priority import QueuePriorities
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.services.adapter_reader import AdapterReader
+from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.eligibility import Eligibility
 from rankd.services.generation_writer import FullPass, GenerationWriter
 from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes
 from rankd.services.ranking_source import RankingSource
 from rankd.services.rest import rest
-from rankd.services.runtime import Wake, probe, run_until, unless
+from rankd.services.runtime import Wake, announce, probe, run_until, unless
+from rankd.services.stated import Stated, read_stated, settled
 from rankd.services.statistic import PrioritizerStatistic
 from rankd.store.adapter import InForce
-from rankd.store.catalog import Catalog, sync_catalog
+from rankd.store.catalog import Catalog, read_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.generation import Header, Settlement
 from rankd.wire.message import RankingEvent
@@ -75,25 +79,29 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
     """Rank until ``stop``."""
     sys.setswitchinterval(SWITCH_S)
-    configuration = with_weights(load_configuration(options.config), options.weights)
     async with AsyncExitStack() as stack:
-        prioritizer = await unless(stop, _start(options, configuration, stack))
+        prioritizer = await unless(stop, _start(options, stack))
         if prioritizer is not None:
             log.info("ready")
             await run_until(stop, prioritizer.run())
 
 
-async def _start(options: PrioritizerOptions, configuration: Configuration, stack: AsyncExitStack) -> Prioritizer:
+async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioritizer:
     database = await stack.enter_async_context(Database(sqlite_path(options.db), durable=False))
+    stated = await read_stated(database, options.config)
+    with_weights(stated.configuration, options.weights)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE))
     await database.take_role(ROLE, time.time())
-    catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
+    stated, catalog = await settled(database, ROLE, stated, options.config)
+    configuration = with_weights(stated.configuration, options.weights)
     await ensure_streams(bus)
     prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus)
+    prioritizer.follow(stated.number, options.weights)
     await prioritizer.adapters.start()
+    await prioritizer.follower.listen(bus)
     await prioritizer.wake.listen(bus, WAKE)
     await answer_health(bus, ROLE, prioritizer.healthy)
-    await answer_diag(bus, ROLE, prioritizer.statistic.shown)
+    await answer_diag(bus, ROLE, lambda: prioritizer.statistic.shown(prioritizer.follower.diag()))
     return prioritizer
 
 
@@ -112,6 +120,13 @@ def with_weights(configuration: Configuration, weights: dict[str, float]) -> Con
     return msgspec.structs.replace(configuration, settings=msgspec.structs.replace(settings, priority=priority))
 
 
+class _Next(NamedTuple):
+    """A configuration that the next pass is to go by, with its factors."""
+
+    stated: Stated
+    factors: list[Factor]
+
+
 class Prioritizer:
     """One instance; :meth:`run_once` is one pass."""
 
@@ -125,7 +140,7 @@ class Prioritizer:
         self._database = database
         self._bus = bus
         partitions = [partition.name for partition in configuration.partitions]
-        self._writer = GenerationWriter(database, source, partitions, ROLE)
+        self._writer = GenerationWriter(database, source, partitions, ROLE, lambda: announce(bus, ROLE))
         self._eligibility = Eligibility(source.jobs, database, ROLE)
         self._soon = asyncio.Event()
         """A full pass is due before its time."""
@@ -133,6 +148,14 @@ class Prioritizer:
         self._queue_priorities = QueuePriorities()
         self.statistic = PrioritizerStatistic()
         self.adapters = AdapterReader(configuration, database, bus, ROLE, self._use_inputs)
+        self._next: _Next | None = None
+        self.follow(None, {})
+
+    def follow(self, number: int | None, weights: dict[str, float]) -> None:
+        """Go by the configuration of this number, and by later ones, with these weights."""
+        self._weights = weights
+        self.adapters.number = number
+        self.follower = ConfigurationFollower(number, self._database, self._take_configuration)
 
     async def healthy(self) -> str:
         """Ready once it has made a generation visible.
@@ -150,6 +173,7 @@ class Prioritizer:
             group.create_task(self._rank_for_ever())
             group.create_task(self._insert_for_ever())
             group.create_task(self.adapters.run())
+            group.create_task(self.follower.run())
 
     async def _use_inputs(self, found: InForce, catalog: Catalog) -> None:
         """What adapters have given counts from the next full pass on, which is soon."""
@@ -157,6 +181,28 @@ class Prioritizer:
         self._source.take_inputs(found, catalog)
         if self._writer.newest is not None:
             self._soon.set()
+
+    async def _take_configuration(self, stated: Stated) -> None:
+        """It counts from the next full pass on, which is soon. All of it that may fail, fails here."""
+        configuration = with_weights(stated.configuration, self._weights)
+        factors = await asyncio.to_thread(load_factors, configuration.settings.priority)
+        await asyncio.to_thread(load_application_sorts, configuration.partitions)
+        self._next = _Next(Stated(stated.number, configuration), factors)
+        self._soon.set()
+
+    async def _adopt(self, new: _Next) -> None:
+        """Between two passes. Deltas go on as the last pass saw things, where that can be."""
+        number, configuration = new.stated
+        catalog = await self._database.read(read_catalog)
+        async with self._writer.lock:
+            self._settings = configuration.settings.priority
+            self._own_factors = self._factors = new.factors
+            self._writer.partitions = [partition.name for partition in configuration.partitions]
+            if self._source.configure(configuration, catalog):
+                self._writer.live = None
+        await self.adapters.exchange(configuration, number)
+        self.follower.in_force = number
+        log.info("configuration %s is in force", number)
 
     async def _rank_for_ever(self) -> None:
         while True:
@@ -187,6 +233,9 @@ class Prioritizer:
     async def run_once(self, now: float) -> Ranking:
         """A full pass: read what changed, rank, make one generation visible, say so."""
         clock = [time.perf_counter()]
+        new, self._next = self._next, None
+        if new is not None:
+            await self._adopt(new)
         await self._eligibility.age_applications(now)
         if not self._source.jobs.is_loaded:
             await asyncio.to_thread(self._source.load, str(self._database.path))
@@ -204,6 +253,7 @@ class Prioritizer:
             durations={"read": clock[1] - clock[0], "rank": clock[2] - clock[1]},
             settings=self._settings,
             factors=self._factors,
+            configuration=self.follower.in_force,
         )
         made = await self._writer.save_full(found)
         for header in made:

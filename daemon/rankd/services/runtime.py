@@ -69,6 +69,12 @@ class Wake:
         """Something happened."""
         self._event.set()
 
+    def take(self) -> bool:
+        """Whether it is set; clears it."""
+        was_set = self._event.is_set()
+        self._event.clear()
+        return was_set
+
     async def listen(self, bus: Bus, *subjects: str, besides: str | None = None) -> None:
         """Set it at every message on these subjects, but for commits of ``besides``: a service knows of its own."""
 

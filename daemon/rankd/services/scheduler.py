@@ -13,6 +13,7 @@ import math
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection
@@ -21,16 +22,19 @@ from rankd.bus.connection import LOST, Bus
 from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
-from rankd.config.configuration import Configuration, load_configuration
-from rankd.config.plugin import load_node_sorts
+from rankd.config.configuration import Configuration
+from rankd.config.plugin import load_application_sorts, load_node_sorts
 from rankd.core.errors import Unavailable
-from rankd.core.placement.cycle import CycleMemory, run_cycle
-from rankd.core.placement.problem import CycleOutcome, PartitionProblem
+from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.node_table import NodeSortPolicy
+from rankd.core.placement.problem import CycleOutcome
+from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.input_follower import InputFollower
 from rankd.services.reason_rows import ReasonRows
 from rankd.services.rest import rest
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
+from rankd.services.stated import Stated, read_stated, settled
 from rankd.services.statistic import SchedulerStatistic
 from rankd.store.adapter import InForce
 from rankd.store.allocation import (
@@ -45,7 +49,7 @@ from rankd.store.allocation import (
     save_reservations,
     unpublished,
 )
-from rankd.store.catalog import read_catalog, sync_catalog
+from rankd.store.catalog import read_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.wire.diag import SchedulerDiag
 from rankd.wire.message import SchedulerEvent
@@ -68,25 +72,35 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
     """Schedule until ``stop``."""
-    configuration = load_configuration(options.config)
     async with AsyncExitStack() as stack:
-        scheduler = await unless(stop, _start(options, configuration, stack))
+        scheduler = await unless(stop, _start(options, stack))
         if scheduler is not None:
             log.info("ready")
-            await run_until(stop, scheduler.run(), scheduler.publish_for_ever(), scheduler.inputs.run())
+            loops = (scheduler.run(), scheduler.publish_for_ever(), scheduler.inputs.run(), scheduler.follower.run())
+            await run_until(stop, *loops)
 
 
-async def _start(options: SchedulerOptions, configuration: Configuration, stack: AsyncExitStack) -> Scheduler:
+async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
+    stated = await read_stated(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE))
     await database.take_role(ROLE, time.time())
-    catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
+    (number, configuration), catalog = await settled(database, ROLE, stated, options.config)
     await ensure_streams(bus)
     scheduler = Scheduler(configuration, SchedulingSource(configuration, catalog), database, bus)
+    scheduler.follow(number)
+    await scheduler.follower.listen(bus)
     await scheduler.wake.listen(bus, WAKE, EVENT_RANKING, besides=ROLE)
     await answer_health(bus, ROLE, lambda: probe(database, bus))
     await answer_diag(bus, ROLE, lambda: scheduler.diag(time.time()))
     return scheduler
+
+
+class _Next(NamedTuple):
+    """A configuration that the next cycle is to go by, with its policies of sorting nodes."""
+
+    stated: Stated
+    policies: dict[str, NodeSortPolicy]
 
 
 class Scheduler:
@@ -100,7 +114,6 @@ class Scheduler:
         self._bus = bus
         self._cycle: int | None = None
         self._last: _Decision | None = None
-        self._memories: dict[int, CycleMemory] = {}
         self._prepared = 0
         self._reasons = ReasonRows(source.pending)
         self._next_start_at = math.inf
@@ -108,6 +121,33 @@ class Scheduler:
         self.statistic = SchedulerStatistic()
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self._policies = load_node_sorts(configuration.partitions)
+        self._next: _Next | None = None
+        self.follow(None)
+
+    def follow(self, number: int | None) -> None:
+        """Go by the configuration of this number, and by later ones."""
+        self.follower = ConfigurationFollower(number, self._database, self._take_configuration)
+
+    async def _take_configuration(self, stated: Stated) -> None:
+        """It counts from the next cycle on, which is now. All of it that may fail, fails here."""
+        policies = await asyncio.to_thread(load_node_sorts, stated.configuration.partitions)
+        await asyncio.to_thread(load_application_sorts, stated.configuration.partitions)
+        self._next = _Next(stated, policies)
+        self.wake.set()
+
+    async def _adopt(self, new: _Next) -> None:
+        """Between two cycles. Where queues, their limits or time limits are others, everything is read anew."""
+        number, configuration = new.stated
+        catalog = await self._database.read(read_catalog)
+        source = self._source
+        if not source.configure(configuration):
+            self._source = SchedulingSource(configuration, catalog)
+            self._source.staleness = source.staleness
+            self._reasons, self._prepared = ReasonRows(self._source.pending), 0
+        self._policies = new.policies
+        await self.inputs.restate(configuration)
+        self.follower.in_force = number
+        log.info("configuration %s is in force", number)
 
     async def _use_inputs(self, found: InForce) -> None:
         """Adapters have given something else: what usage costs may be it."""
@@ -121,11 +161,23 @@ class Scheduler:
             begun, known = time.monotonic(), self._source.seen
             await self.run_once(now)
             await rest(self._source.seen - known, time.monotonic() - begun)
-            if not self._source.triggers:
+            if self._source.has_more_ahead:
+                await self._take_ahead()
+            elif not self._source.triggers:
                 await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
+
+    async def _take_ahead(self) -> None:
+        """Take in parts of a generation that is not visible yet, at least one, until there is something else to do."""
+        while self._source.has_more_ahead:
+            await self._database.read_at_once(lambda c: self._source.take_ahead(c, time.time()))
+            if self.wake.take():
+                return
 
     async def run_once(self, now: float) -> bool:
         """Take in what changed and run a cycle if that is a trigger; whether it started anything."""
+        new, self._next = self._next, None
+        if new is not None:
+            await self._adopt(new)
         if now >= self._next_start_at:
             self._source.triggers.add(RESERVED)
             self._next_start_at = math.inf
@@ -161,11 +213,12 @@ class Scheduler:
 
     def _take_in(self, now: float) -> None:
         for problem in self._source.problems(now):
-            self._memory(problem).take(problem)
+            self._source.memory(problem).take(problem)
 
     def diag(self, now: float) -> SchedulerDiag:
         """How it is doing."""
-        return self.statistic.shown(self._source.order.generation, self._source.staleness, now)
+        shown = self.statistic.shown(self._source.order.generation, self._source.staleness, now)
+        return msgspec.structs.replace(shown, configuration=self.follower.diag())
 
     async def _say_if_stale(self, now: float) -> None:
         """Once when generations stay away, once when they come again."""
@@ -184,14 +237,10 @@ class Scheduler:
         except LOST as error:  # `rankd diag` says it as well
             log.info("the scheduler's event was not sent: %s", error)
 
-    def _memory(self, problem: PartitionProblem) -> CycleMemory:
-        """What the partition's last cycle has left."""
-        return self._memories.setdefault(problem.queues[0].id, CycleMemory())
-
     def _decide(self, now: float) -> _Decision:
         """The cycle itself, partition by partition; in a thread, so that the bus stays answered."""
         problems = self._source.problems(now)
-        memories = [self._memory(problem) for problem in problems]
+        memories = [self._source.memory(problem) for problem in problems]
         outcomes = [
             run_cycle(problem, self._policies[problem.node_sort.type], memory)
             for problem, memory in zip(problems, memories, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 from sqlalchemy import Connection
 
@@ -17,20 +18,22 @@ from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.job import State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.queue import Partition
-from rankd.core.model.setting import Qos
+from rankd.core.model.setting import Qos, SchedulingSettings
+from rankd.core.placement.cycle import CycleMemory
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.application_order import filter_policy
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_forest import QueueView, queue_views
+from rankd.services.ahead import Ahead
 from rankd.services.application_table import ApplicationTable
-from rankd.services.leaf_orders import LeafOrders
+from rankd.services.leaf_orders import LeafOrders, newest_generation
 from rankd.services.occupancy import Occupancy
 from rankd.services.partition_queues import PartitionQueues
 from rankd.services.pending_table import IS_ELIGIBLE, SHAPE, PendingTable, ReadShape, Row, Rules
 from rankd.services.staleness import Staleness
-from rankd.services.unranked import Unranked
+from rankd.services.unranked import NOTHING, Unranked
 from rankd.services.waiting_leaves import WaitingLeaves
 from rankd.store.catalog import Catalog
 from rankd.store.job import last_id
@@ -41,6 +44,7 @@ SUBMITTED = "submitted"
 NODES = "nodes"
 RESERVED = "reserved"
 STARTED_UP = "started up"
+CONFIGURED = "configured"
 STALE = "stale"
 
 _BATCH = 20_000
@@ -65,8 +69,19 @@ class SchedulingSource:
         self._application_table = ApplicationTable()
         self._applications: Applications = no_applications()
         self._waiting = WaitingLeaves(self.order, self.pending)
+        self._memories: dict[int, CycleMemory] = {}
+        self._ahead = Ahead(self.pending)
         self._known_queues: dict[str, PartitionQueues] = {}
         self.staleness = Staleness(configuration.settings.scheduling.stale_after_s)
+
+    def configure(self, configuration: Configuration) -> bool:
+        """Another configuration, between two cycles; False where this memory can't go on with it."""
+        before, self._configuration = self._configuration, configuration
+        self.staleness.after_s = configuration.settings.scheduling.stale_after_s
+        self.triggers.add(CONFIGURED)
+        return before.partitions == configuration.partitions and _is_same(
+            before.settings.scheduling, configuration.settings.scheduling
+        )
 
     def take_qos(self, all_qos: Iterable[Qos], ids: Mapping[str, int]) -> None:
         """What usage under each QoS costs, from the next allocation on."""
@@ -169,15 +184,51 @@ class SchedulingSource:
 
     def _take_order(self, connection: Connection) -> None:
         """The newest generation; it is a trigger if any since the last one brought new jobs."""
-        if self.order.read(connection):
-            self.triggers.add(SUBMITTED)
+        newest = newest_generation(connection)
+        if newest is not None and newest.number != self.order.generation:
+            if self.order.new_jobs(connection):
+                self.triggers.add(SUBMITTED)
+            if newest.base != self.order.base and self._ahead.is_of(newest):
+                self._go_over(connection)
+            self.order.read(connection, newest)
+        self._ahead.look(connection, self.order.base)
+
+    def _go_over(self, connection: Connection) -> None:
+        """Use what was taken in beforehand."""
+        while self._ahead.has_more:
+            self._ahead.read(connection)
+        for root, memory in self._ahead.memories.items():
+            if root in self._memories:
+                memory.passed = self._memories[root].passed
+        self.order, self._waiting, self._memories = self._ahead.order, self._ahead.waiting, self._ahead.memories
+
+    @property
+    def has_more_ahead(self) -> bool:
+        """Whether there is something to be taken in of a generation that is not visible yet."""
+        return self._ahead.has_more
+
+    def take_ahead(self, connection: Connection, now: float) -> None:
+        """A part of it, which takes some milliseconds."""
+        self._ahead.look(connection, self.order.base)
+        if self._ahead.has_more:
+            self._ahead.read(connection)
+            waiting = self._ahead.waiting.look(self._by_usage(), is_stale=False, unranked=lambda: NOTHING)
+            for problem in self._problems(waiting, now):
+                self._ahead.memories.setdefault(problem.queues[0].id, CycleMemory()).take(problem)
+
+    def memory(self, problem: PartitionProblem) -> CycleMemory:
+        """What the partition's last cycle has left."""
+        return self._memories.setdefault(problem.queues[0].id, CycleMemory())
 
     def problems(self, now: float) -> list[PartitionProblem]:
         """What a cycle decides on, per partition. Jobs that changed after the generation wait for the next one.
 
         While that one is overdue, they are behind it.
         """
-        waiting, scheduling = self._waiting_jobs(), self._configuration.settings.scheduling
+        return self._problems(self._waiting_jobs(), now)
+
+    def _problems(self, waiting: Mapping[int, WaitingJobs], now: float) -> list[PartitionProblem]:
+        scheduling = self._configuration.settings.scheduling
         problems = []
         for partition in self._queues.partitions:
             queues = self._queues_of(partition)
@@ -214,8 +265,11 @@ class SchedulingSource:
 
     def _waiting_jobs(self) -> Mapping[int, WaitingJobs]:
         """By leaf; only those are new where the order or the jobs have changed."""
-        by_usage = frozenset[int]().union(*(self._queues_of(own).by_usage for own in self._queues.partitions))
-        return self._waiting.look(by_usage, is_stale=self.staleness.is_stale, unranked=self._not_ranked)
+        return self._waiting.look(self._by_usage(), is_stale=self.staleness.is_stale, unranked=self._not_ranked)
+
+    def _by_usage(self) -> frozenset[int]:
+        """Leaves whose applications go by what they use."""
+        return frozenset[int]().union(*(self._queues_of(own).by_usage for own in self._queues.partitions))
 
     def _not_ranked(self) -> Unranked:
         """What goes behind an overdue generation."""
@@ -256,6 +310,11 @@ class SchedulingSource:
 
 def _shape_reader(connection: Connection) -> ReadShape:
     return lambda job: connection.exec_driver_sql(SHAPE, (job,)).one()
+
+
+def _is_same(one: SchedulingSettings, other: SchedulingSettings) -> bool:
+    """But for what is only about generations that stay away."""
+    return msgspec.structs.replace(one, stale_after_s=other.stale_after_s) == other
 
 
 def _counts_applications(view: QueueView) -> bool:

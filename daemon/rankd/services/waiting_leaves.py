@@ -39,6 +39,8 @@ class WaitingLeaves:
         self._unsettled: set[int] = set()
         self._basis: tuple[object, frozenset[int]] = (None, frozenset())
         self._seen: tuple[int, ...] = ()
+        self._changes = 0
+        """Those of the table that are known."""
         self._revision = 0
 
     def look(
@@ -50,7 +52,7 @@ class WaitingLeaves:
         ``is_stale``, for what goes behind it.
         """
         order, table = self._order, self._table
-        seen = (order.generation, table.layout, table.changes, int(is_stale))
+        seen = (order.version, table.layout, table.changes, int(is_stale))
         basis = (table.kind_table, by_usage)
         is_new = self._basis[0] is not basis[0] or self._basis[1] != by_usage
         if seen == self._seen and not is_new:
@@ -63,7 +65,8 @@ class WaitingLeaves:
         if order.revision < self._revision:
             self._of = {}  # what it does not know any more may be any job's last event
         self._revision = order.revision
-        again = table.take_touched() | self._unsettled | behind.keys() | before
+        again = table.touched_since(self._changes) | self._unsettled | behind.keys() | before
+        self._changes = table.changes
         self._waiting = self._put_together(again, behind, by_usage)
         self._basis, self._seen = basis, seen
         return self._waiting

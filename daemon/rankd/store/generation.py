@@ -20,7 +20,7 @@ from rankd.core.model.quantity import shown_resources
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.ranking import QueueRow, Ranking
 from rankd.store.migration import replace_views
-from rankd.store.order_rows import Row, json_list, order_rows
+from rankd.store.order_rows import Row, json_list, leaf_rows, order_rows
 from rankd.store.rows import insert_rows
 from rankd.store.view import FactorColumn, factor_views
 
@@ -34,6 +34,9 @@ STAGE_ROWS = 500
 
 _ROW_BYTES = 64
 
+STAGED_AT, STAGED_REVISION = "staged.ranked_at", "staged.revision"
+"""Numbers of a full generation that are stored behind its leaves: those are complete, and of that very pass."""
+
 Stage = Callable[[Connection], None]
 
 
@@ -45,7 +48,10 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation's own row. ``base``: the full generation that it stands on; for a full one its own number."""
+    """A generation's own row. ``base``: the full generation that it stands on; for a full one its own number.
+
+    ``configuration``: the number of the recorded one that it was made under.
+    """
 
     number: int
     base: int
@@ -58,6 +64,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     weights: dict[str, float]
     durations: dict[str, float]
     failures: dict[str, str]
+    configuration: int | None = None
 
     @property
     def kind(self) -> str:
@@ -66,9 +73,13 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything to be stored of a full pass. ``association_ids``: the ids of the tree's nodes, -1 for none."""
+    """Everything to be stored of a full pass. ``association_ids``: the ids of the tree's nodes, -1 for none.
+
+    ``revision``: the last event that the pass knows.
+    """
 
     number: int
+    revision: int
     ranking: Ranking
     factors: Sequence[FactorColumn]
     parameters: Sequence[tuple[str, float]]
@@ -97,11 +108,20 @@ def together(parts: Sequence[Stage]) -> Stage:
     return run
 
 
+def leaf_stages(record: GenerationRecord) -> Iterator[Stage]:
+    """The transactions that store the order by leaf, the scheduler's, which it takes in while the rest is stored."""
+    return _stages(_leaf_rows(record))
+
+
 def stages(record: GenerationRecord) -> Iterator[Stage]:
-    """The transactions that store a full pass, in order; none of it is visible before :func:`publish`."""
+    """Those that store the rest of a full pass, in order; none of it is visible before :func:`publish`."""
+    return _stages(_rows(record))
+
+
+def _stages(rows: Iterable[Row]) -> Iterator[Stage]:
     listed: list[Row] = []
     size = 0
-    for row in _rows(record):
+    for row in rows:
         listed.append(row)
         size += _ROW_BYTES + sum(len(value) for value in row[1] if isinstance(value, str | bytes))
         if size > STAGE_BYTES or len(listed) == STAGE_ROWS:
@@ -110,9 +130,17 @@ def stages(record: GenerationRecord) -> Iterator[Stage]:
     yield _writing(listed)
 
 
-def _rows(record: GenerationRecord) -> Iterator[Row]:
+def _leaf_rows(record: GenerationRecord) -> Iterator[Row]:
     number, ranking = record.number, record.ranking
     assert ranking.base is not None  # noqa: S101 - what is stored was made for deltas
+    yield from leaf_rows(number, ranking.base, ranking.ranked_priorities)
+    yield "generation_numbers", (number, STAGED_AT, ranking.now)
+    yield "generation_numbers", (number, STAGED_REVISION, record.revision)
+
+
+def _rows(record: GenerationRecord) -> Iterator[Row]:
+    number, ranking = record.number, record.ranking
+    assert ranking.base is not None  # noqa: S101 - as above
     for factor in ranking.priorities.factors:
         yield "generation_numbers", (number, f"weight.{factor.name}", factor.weight)
     for name, value in record.parameters:

@@ -24,10 +24,9 @@ Row = tuple[str, tuple[object, ...]]
 
 
 def order_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterator[Row]:
-    """All rows of an order; ``priorities`` (n_ranked,) are by rank."""
+    """The rows of an order that views read; ``priorities`` (n_ranked,) are by rank."""
     yield from _by_rank(generation, base.ids, priorities)
     yield from _by_id(generation, base)
-    yield from _by_leaf(generation, base, priorities)
 
 
 def _by_rank(generation: int, ids: IntArray, priorities: IntArray) -> Iterator[Row]:
@@ -46,7 +45,8 @@ def _by_id(generation: int, base: BaseOrder) -> Iterator[Row]:
         yield "rank_chunks", (generation, first // CHUNK, first, fixed_width(own, RANK_WIDTH))
 
 
-def _by_leaf(generation: int, base: BaseOrder, priorities: IntArray) -> Iterator[Row]:
+def leaf_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterator[Row]:
+    """The same order by leaf, as the scheduler reads it."""
     ranks, bounds = base.by_leaf
     for leaf, (start, end) in enumerate(pairwise(bounds.tolist())):
         for chunk, at in enumerate(range(start, end, LEAF_CHUNK)):

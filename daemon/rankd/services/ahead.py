@@ -1,0 +1,96 @@
+"""Takes a full generation in while it is staged, leaf by leaf, so that no cycle waits for it once it is visible.
+
+The order, the jobs that wait and the cycles' memories are a second set beside those in use; they take the others'
+place when the generation becomes visible. The prioritizer stages the leaves first, and behind them rows that say of
+which pass they are: leaves that a prioritizer left behind when it was killed are never taken for another's.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection
+
+from rankd.core.placement.cycle import CycleMemory
+from rankd.services.leaf_orders import LeafOrders, Newest, read_leaves
+from rankd.services.pending_table import PendingTable
+from rankd.services.waiting_leaves import WaitingLeaves
+from rankd.store.generation import STAGED_AT, STAGED_REVISION
+
+JOBS = 20_000
+LEAVES = 50
+"""A step takes so much at most, or one leaf: a few milliseconds, for which a trigger may have to wait."""
+
+_STAGED = f"""
+SELECT at.generation, at.value, cast(revision.value AS INTEGER)
+FROM generation_numbers at JOIN generation_numbers revision
+ON revision.generation = at.generation AND revision.name = '{STAGED_REVISION}'
+WHERE at.generation > ? AND at.name = '{STAGED_AT}' ORDER BY at.generation DESC LIMIT 1"""
+
+_SIZES = """
+SELECT queue_id, sum(length(priorities)) / 4 FROM ranking_leaves WHERE generation = ?
+GROUP BY queue_id ORDER BY queue_id"""
+
+
+class _Staged(NamedTuple):
+    """A full generation that is not visible yet: its number, its instant, the last event that it knows."""
+
+    number: int
+    ranked_at: float
+    revision: int
+
+
+class Ahead:
+    """One staged generation at a time; ``order``, ``waiting`` and ``memories`` (by root queue) are as of it."""
+
+    def __init__(self, table: PendingTable) -> None:
+        self._table = table
+        self._staged: _Staged | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.order = LeafOrders()
+        self.waiting = WaitingLeaves(self.order, self._table)
+        self.memories: dict[int, CycleMemory] = {}
+        self._parts: list[tuple[int, int]] = []
+
+    def look(self, connection: Connection, visible: int) -> None:
+        """Begin with a generation that was staged behind the visible full one; forget one that is staged no more."""
+        row = connection.exec_driver_sql(_STAGED, (visible,)).first()
+        staged = None if row is None else _Staged(*row)
+        if staged == self._staged:
+            return
+        self._staged = staged
+        self._forget()
+        if staged is not None:
+            self.order.begin(staged.number, staged.revision)
+            self._parts = _parts(connection, staged.number)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are leaves to be read."""
+        return bool(self._parts)
+
+    def read(self, connection: Connection) -> None:
+        """The next leaves."""
+        assert self._staged is not None  # noqa: S101 - else there are no parts
+        self.order.add(read_leaves(connection, self._staged.number, *self._parts.pop()))
+
+    def is_of(self, newest: Newest) -> bool:
+        """Whether the newest generation stands on the staged one."""
+        staged = self._staged
+        return staged is not None and (staged.number, staged.ranked_at) == (newest.base, newest.ranked_at)
+
+
+def _parts(connection: Connection, generation: int) -> list[tuple[int, int]]:
+    """Ranges of ids of queues, of about as many jobs."""
+    rows = connection.exec_driver_sql(_SIZES, (generation,)).all()
+    if not rows:
+        return []
+    by_jobs = (np.cumsum([jobs for _, jobs in rows]) - 1) // JOBS
+    by_leaves = np.arange(len(rows)) // LEAVES
+    is_first = (np.diff(by_jobs, prepend=-1) != 0) | (np.diff(by_leaves, prepend=-1) != 0)
+    firsts = np.flatnonzero(is_first)
+    return [(rows[start][0], rows[end - 1][0]) for start, end in pairwise([*firsts.tolist(), len(rows)])]
