@@ -17,6 +17,7 @@ from rankd.services import intake, prioritizer, scheduler
 from rankd.services.diag_verb import diag_verb
 from rankd.services.relay import Relay
 from rankd.services.statistic import spread
+from rankd.wire.diag import ConfigurationDiag
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +70,7 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
 
 async def test_what_is_not_published_yet_is_the_relays_lag(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
-        show = diag_verb(cluster.database, cluster.bus).handler
+        show = diag_verb(cluster.database, cluster.bus, ConfigurationDiag).handler
         await cluster.submit(builder.accepted(), builder.accepted(), at=NOW)
         said = await show(ROOT, b"{}")
         assert said.relay.events == 2

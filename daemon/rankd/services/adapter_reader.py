@@ -23,7 +23,7 @@ from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
 from rankd.services.adapter_process import read_adapter
 from rankd.services.adapter_worker import Answer, Task
-from rankd.services.runtime import announce
+from rankd.services.runtime import announce, end_tasks
 from rankd.store.adapter import (
     InForce,
     StoredInput,
@@ -35,7 +35,8 @@ from rankd.store.adapter import (
     save_reading,
     stored_inputs,
 )
-from rankd.store.catalog import Catalog, sync_names
+from rankd.store.catalog import Catalog, read_catalog, sync_names
+from rankd.store.configuration import newest_configuration
 from rankd.store.database import Database
 from rankd.wire.message import AdapterEvent
 from rankd.wire.subject import adapter_event
@@ -56,6 +57,10 @@ class AdapterReader:
         self._use = use
         self._one_by_one = asyncio.Lock()
         """What one adapter gives is laid over what the others have given last."""
+        self.number: int | None = None
+        """Of the configuration, where it is a recorded one."""
+        self._group: asyncio.TaskGroup | None = None
+        self._reading: list[asyncio.Task[None]] = []
         self._catalog: Catalog | None = None
         self._digests: dict[str, str] = {}
         self._failing: dict[str, str] = {}
@@ -68,15 +73,35 @@ class AdapterReader:
         found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
         self._digests = {stored.name: stored.digest for stored in found.inputs}
         self._catalog = await self._database.write(
-            lambda c: sync_names(c, found.configuration, time.time()), role=self._role
+            lambda c: self._names(c, found.configuration, time.time()), role=self._role
         )
         await self._use(found, self._catalog)
 
     async def run(self) -> None:
         """All of them, for ever."""
-        async with asyncio.TaskGroup() as group:
-            for adapter in self._stated.settings.adapters:
-                group.create_task(self._read_for_ever(adapter))
+        async with asyncio.TaskGroup() as self._group:
+            self._begin(self._group)
+            await asyncio.Event().wait()
+
+    def _begin(self, group: asyncio.TaskGroup) -> None:
+        adapters = self._stated.settings.adapters
+        self._reading = [group.create_task(self._read_for_ever(adapter)) for adapter in adapters]
+
+    async def exchange(self, stated: Configuration, number: int | None) -> None:
+        """Another configuration: readings under way are dropped, and its adapters are read from here on."""
+        await end_tasks(*self._reading)
+        kept = {adapter.name for adapter in stated.settings.adapters}
+        self._failing = {name: message for name, message in self._failing.items() if name in kept}
+        self._stated, self.number = stated, number
+        await self.start()
+        if self._group is not None:
+            self._begin(self._group)
+
+    def _names(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
+        """The names that it has, brought in; but for one that has been followed by another: that one's are there."""
+        if newest_configuration(connection.exec_driver_sql) != self.number:
+            return read_catalog(connection)
+        return sync_names(connection, effective, now)
 
     async def _read_for_ever(self, adapter: AdapterSettings) -> None:
         while True:
@@ -125,7 +150,9 @@ class AdapterReader:
         try:
             async with self._one_by_one:
                 found = await self._database.read_in_thread(lambda c: self._with(c, stored))
-                catalog = await self._database.write(lambda c: _store(c, stored, found.configuration), role=self._role)
+                catalog = await self._database.write(
+                    lambda c: self._store(c, stored, found.configuration), role=self._role
+                )
                 self._digests[adapter.name], self._catalog = answer.digest, catalog
                 await self._use(found, catalog)
         except ConfigurationError as error:
@@ -157,8 +184,7 @@ class AdapterReader:
         except LOST as error:  # it stands in the view
             log.info("the event of adapter '%s' was not sent: %s", event.adapter, error)
 
-
-def _store(connection: Connection, stored: StoredInput, effective: Configuration) -> Catalog:
-    """In one transaction with all that follows from it."""
-    save_input(connection, stored)
-    return sync_names(connection, effective, stored.read_at)
+    def _store(self, connection: Connection, stored: StoredInput, effective: Configuration) -> Catalog:
+        """In one transaction with all that follows from it."""
+        save_input(connection, stored)
+        return self._names(connection, effective, stored.read_at)

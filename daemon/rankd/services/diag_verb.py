@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
@@ -13,7 +14,7 @@ from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.services.relay import MARK
 from rankd.store.database import Database
-from rankd.wire.diag import Diag, PrioritizerDiag, RelayDiag, SchedulerDiag
+from rankd.wire.diag import ConfigurationDiag, Diag, PrioritizerDiag, RelayDiag, SchedulerDiag
 
 _WAITING = """
 SELECT count(*), min(e.at) FROM job_events e
@@ -22,8 +23,8 @@ WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)
 _ADAPTERS = "SELECT name, input, plugin, state, rows, read_at, tried_at, failures, message FROM adapter ORDER BY name"
 
 
-def diag_verb(database: Database, bus: Bus) -> Verb:
-    """The verb; a service that is away is left out after two seconds."""
+def diag_verb(database: Database, bus: Bus, configuration: Callable[[], ConfigurationDiag]) -> Verb:
+    """The verb; a service that is away is left out after two seconds. ``configuration``: the intake's own."""
 
     async def show(_asker: Submitter, _payload: bytes) -> Reply:
         scheduler, prioritizer = await asyncio.gather(
@@ -31,7 +32,14 @@ def diag_verb(database: Database, bus: Bus) -> Verb:
         )
         now = time.time()
         relay, adapters = await database.read(lambda connection: (_relay(connection, now), _adapters(connection)))
-        return Diag(at=now, scheduler=scheduler, prioritizer=prioritizer, relay=relay, adapters=adapters)
+        return Diag(
+            at=now,
+            scheduler=scheduler,
+            prioritizer=prioritizer,
+            relay=relay,
+            adapters=adapters,
+            configuration=configuration(),
+        )
 
     return Verb("diag.show", show)
 

@@ -22,16 +22,23 @@ class InputFollower:
         self._revision: int | None = None
 
     async def run(self) -> None:
-        """For ever; nothing to do where no adapters are configured."""
-        while self._stated.settings.adapters:
-            await self.run_once()
+        """For ever; nothing to do while no adapters are configured."""
+        while True:
+            if self._stated.settings.adapters or self._revision is None:
+                await self.run_once()
             await asyncio.sleep(LOOK_EVERY_S)
-        await asyncio.Event().wait()
+
+    async def restate(self, stated: Configuration) -> None:
+        """From now on, the inputs are laid over this one, and that is used at once."""
+        self._stated, self._revision = stated, None
+        await self.run_once()
 
     async def run_once(self) -> None:
         """Look once."""
+        stated = self._stated
         revision = await self._database.read(lambda c: inputs_revision(c.exec_driver_sql))
         if revision != self._revision:
-            found = await self._database.read_in_thread(lambda c: in_force(c.exec_driver_sql, self._stated))
-            self._revision = revision
-            await self._use(found)
+            found = await self._database.read_in_thread(lambda c: in_force(c.exec_driver_sql, stated))
+            if stated is self._stated:
+                self._revision = revision
+                await self._use(found)

@@ -22,13 +22,14 @@ from rankd.bus.connection import Bus
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
 from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
-from rankd.config.configuration import Configuration, load_configuration
+from rankd.config.configuration import Configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.alike import Admission
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.node import Node, NodeState
 from rankd.services.class_verbs import class_verbs
+from rankd.services.configuration_keeper import ConfigurationKeeper, Found, read_directory, start_with
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.diag_verb import diag_verb
 from rankd.services.enqueued import EnqueuedSubmissions
@@ -41,7 +42,7 @@ from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
 from rankd.services.submission import Submission, read_submission, reply_of
 from rankd.store.adapter import InForce
-from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog, sync_catalog
+from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs, last_id
@@ -69,23 +70,24 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     config: Path
 
 
-async def run(options: IntakeOptions, stop: asyncio.Event) -> None:
-    """Serve until ``stop``."""
-    configuration = load_configuration(options.config)
+async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None) -> None:
+    """Serve until ``stop``; read the configuration again at every ``hangup``."""
+    found = read_directory(options.config)
     async with AsyncExitStack() as stack:
-        intake = await unless(stop, _start(options, configuration, stack))
+        intake = await unless(stop, _start(options, found, stack))
         if intake is not None:
-            await intake.serve(stop)
+            await intake.serve(stop, hangup or asyncio.Event())
 
 
-async def _start(options: IntakeOptions, configuration: Configuration, stack: AsyncExitStack) -> Intake:
+async def _start(options: IntakeOptions, found: Found, stack: AsyncExitStack) -> Intake:
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
     bus = await stack.enter_async_context(Bus(options.nats, ROLE))
     await database.take_role(ROLE, time.time())
     await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
-    catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()), role=ROLE)
+    taken = await start_with(database, ROLE, found)
     await ensure_streams(bus)
-    intake = Intake(configuration, catalog, database, bus)
+    intake = Intake(found.configuration, taken.catalog, database, bus)
+    intake.keeper.number = taken.number
     await intake.inputs.run_once()
     return intake
 
@@ -106,14 +108,15 @@ class Intake:
         self.jobs = JobVerbs(database, self.group, self)
         self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
+        self.keeper = ConfigurationKeeper(Path(configuration.directory), database, self.group, self._use_configuration)
 
     @property
     def tables(self) -> AdmissionTables:
         """What submissions are held against at present."""
         return self._admission.tables
 
-    async def serve(self, stop: asyncio.Event) -> None:
-        """Answer requests and take reports until ``stop``."""
+    async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
+        """Answer requests and take reports until ``stop``; reload at every ``hangup``."""
         consumer = PullConsumer(self.bus, STREAM_REPORTS, ROLE, [node_pattern("report")])
         requests = asyncio.TaskGroup()
         endpoints = Endpoints(self.bus, requests, rankd.__version__)
@@ -136,6 +139,7 @@ class Intake:
                     self._checkpoints(),
                     self.nodes.run(),
                     self.inputs.run(),
+                    self.keeper.on_hangup(hangup),
                     drain=drain,
                 )
         finally:
@@ -148,7 +152,8 @@ class Intake:
             IdempotentVerb("job.submit", self.submit),
             *self.jobs.verbs(),
             *looking_verbs(self.database),
-            diag_verb(self.database, self.bus),
+            diag_verb(self.database, self.bus, self.keeper.diag),
+            self.keeper.verb(),
             *classes,
             *letters,
             *node_verbs(self.group),
@@ -168,6 +173,13 @@ class Intake:
         fresh = await self.database.read(read_catalog)
         self.configuration = found.configuration
         self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
+
+    async def _use_configuration(self, stated: Configuration, catalog: Catalog) -> None:
+        """The files say something else: from the next request on."""
+        self.nodes.settings = stated.settings.node
+        self._nodes, self._node_event = None, -1
+        self.catalog = catalog
+        await self.inputs.restate(stated)
 
     async def _use_classes(self, classes: ClassTable) -> None:
         self.catalog = msgspec.structs.replace(self.catalog, classes=classes.listed())

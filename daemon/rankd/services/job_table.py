@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from rankd.core.admission.dependency import Blocked
 from rankd.core.model.job import Dependency, State
 from rankd.core.model.quantity import Resources
-from rankd.core.ranking.columns import NO_GROUP, JobColumns, JobRow
+from rankd.core.ranking.columns import NO_GROUP, IntArray, JobColumns, JobRow
 from rankd.store.job import last_id
 from rankd.store.pending import BATCH, PENDING, SHAPE, PendingJobs, Rows, pending_jobs, shape_row
 
@@ -111,8 +111,7 @@ class JobTable:
         keys, firsts, shapes = np.unique(found.shapes, return_index=True, return_inverse=True)
         rows = [shape_row(execute(SHAPE, (job,)).fetchone()) for job in found.ids[firsts].tolist()]
         own = [self._shape(key, *row) for key, row in zip(keys.tolist(), rows, strict=True)]
-        partition_of = np.zeros(max(places.partitions, default=0) + 1, dtype=np.int64)
-        partition_of[list(places.partitions)] = list(places.partitions.values())
+        partition_of = _by_queue(places.partitions)
         outside = np.isin(found.associations, np.array(sorted(places.outside), dtype=np.int64))
         return JobColumns(
             ids=found.ids,
@@ -162,6 +161,21 @@ class JobTable:
         place = int(np.searchsorted(self._columns.ids, job))
         return place < len(self._columns) and int(self._columns.ids[place]) == job
 
+    def place(self, partitions: dict[int, int]) -> None:
+        """Other places of partitions, by queue."""
+        of_queue = _by_queue(partitions, int(self._columns.queues.max(initial=0)))
+        self._columns = msgspec.structs.replace(self._columns, partitions=of_queue[self._columns.queues])
+        self._changed = {
+            job: None if row is None else row._replace(partition=partitions.get(row.queue, 0))
+            for job, row in self._changed.items()
+        }
+
+    def forget(self) -> None:
+        """Begin anew with :meth:`load`."""
+        new_jobs = self.new_jobs
+        self.__init__()  # type: ignore[misc]
+        self.new_jobs = new_jobs
+
     def snapshot(self) -> Snapshot:
         """What :func:`merged` takes; changes that come later are not in it."""
         return Snapshot(self._columns, dict(self._changed))
@@ -208,6 +222,13 @@ class JobTable:
             for dependency in dependencies:
                 if isinstance(dependency.job, int):
                     self.waiting_for.setdefault(dependency.job, set()).add(id_)
+
+
+def _by_queue(partitions: dict[int, int], largest: int = 0) -> IntArray:
+    """The partitions' places, by the ids of queues up to the ``largest``; 0 for unknown ones."""
+    of_queue = np.zeros(max(largest, *partitions, 0) + 1, dtype=np.int64)
+    of_queue[list(partitions)] = list(partitions.values())
+    return of_queue
 
 
 def _batches(connection: sqlite3.Connection) -> Iterator[Rows]:

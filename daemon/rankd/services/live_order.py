@@ -19,6 +19,7 @@ from rankd.core.ranking.application_order import filter_policy, jobs_of
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray, JobColumns
 from rankd.core.ranking.delta import Delta
 from rankd.core.ranking.factor import Factor, FactorContext
+from rankd.core.ranking.of_pass import of_pass
 from rankd.core.ranking.order import NO_LEAF, Applications
 from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities
 from rankd.core.ranking.ranking import Ranking, RankingState
@@ -71,9 +72,9 @@ class LiveOrder:
         self.is_broken = False
         """Deltas would not show what they rank by; nothing can be added."""
         self._settings = settings
-        self._factors = factors
+        self._factors = of_pass(factors, ranking.priorities.factors)
         self._stored = [column.name for column in columns if column.sql is None and column.per == "job"]
-        self._failed = {error.factor for error in ranking.priorities.failures}
+        self._formulas = {column.name for column in columns if column.sql is not None}
         self._last_good: Mapping[str, FactorValues] = {row.name: row for row in ranking.priorities.factors}
         self._groups = ranking.groups
         self._delta = Delta(ranking.base)
@@ -102,9 +103,9 @@ class LiveOrder:
             return None
         self._applications = changes.applications or self._applications
         jobs = self._known(changes.jobs)
-        context = FactorContext(now=self.ranked_at, jobs=jobs, groups=self._groups)
+        context = FactorContext(now=self.ranked_at, jobs=self._of_known_groups(jobs), groups=self._groups)
         computed = compute_priorities(context, self._settings, self._factors, self._last_good)
-        if {error.factor for error in computed.failures} != self._failed:
+        if not self._formulas.isdisjoint(error.factor for error in computed.failures):
             self.is_broken = self.is_stale = True
             return None
         eligible, may = jobs.eligible, self._may_be_ranked(jobs)
@@ -129,6 +130,14 @@ class LiveOrder:
         new = jobs.associations >= len(self._groups.fairshares)
         self.is_stale |= bool(new.any())
         return msgspec.structs.replace(jobs, associations=np.where(new, NO_GROUP, jobs.associations))
+
+    def _of_known_groups(self, jobs: JobColumns) -> JobColumns:
+        """For factors: QoS and queues that the pass did not know give nothing, until the next one."""
+        qos, queues = jobs.qos >= len(self._groups.qos_priorities), jobs.queues >= len(self._groups.queue_factors)
+        self.is_stale |= bool(qos.any() or queues.any())
+        return msgspec.structs.replace(
+            jobs, qos=np.where(qos, NO_GROUP, jobs.qos), queues=np.where(queues, NO_GROUP, jobs.queues)
+        )
 
     def _may_be_ranked(self, jobs: JobColumns) -> BoolArray:
         """In leaves that the pass knew; not of applications that it held back, or would perhaps have."""

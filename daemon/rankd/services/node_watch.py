@@ -42,10 +42,10 @@ ABSENT_S = 3.0
 
 
 class NodeWatch:
-    """Registrations, signs of life, and their absence."""
+    """Registrations, signs of life, and their absence. ``settings`` may be replaced at any time."""
 
     def __init__(self, settings: NodeSettings, database: Database, bus: Bus, group: GroupCommit) -> None:
-        self._settings = settings
+        self.settings = settings
         self._database = database
         self._bus = bus
         self._group = group
@@ -64,7 +64,7 @@ class NodeWatch:
 
         def work(connection: Connection) -> list[int]:
             now = time.time()
-            check_agent(connection, node, registration.agent, now, self._settings.lost_after_s)
+            check_agent(connection, node, registration.agent, now, self.settings.lost_after_s)
             register_node(connection, node, registration, now)
             return sent_allocations_of(connection, node)
 
@@ -88,7 +88,7 @@ class NodeWatch:
 
     def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
         return NodeRegistered(
-            heartbeat_s=self._settings.heartbeat_s, grace_s=self._settings.grace_s, open=list(allocations)
+            heartbeat_s=self.settings.heartbeat_s, grace_s=self.settings.grace_s, open=list(allocations)
         )
 
     async def run(self) -> None:
@@ -103,11 +103,11 @@ class NodeWatch:
             now = time.time()
             since = since if 0 <= now - looked < ABSENT_S else now
             looked = now
-            if min(self._bus.connected_for_s(), now - since) >= self._settings.lost_after_s:
+            if min(self._bus.connected_for_s(), now - since) >= self.settings.lost_after_s:
                 await self._give_up(now)
 
     async def _give_up(self, now: float) -> None:
-        limit_s, requeues = self._settings.lost_after_s, self._settings.max_requeues
+        limit_s, requeues = self.settings.lost_after_s, self.settings.max_requeues
         try:
             if await self._database.read(lambda connection: silent_nodes(connection, now, limit_s)):
                 await self._group.do(lambda connection: lose_nodes(connection, now, limit_s, requeues))

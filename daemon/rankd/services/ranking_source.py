@@ -88,6 +88,21 @@ class RankingSource:
         """What adapters have given, from the next reading on."""
         self._inputs = found, catalog
 
+    def configure(self, configuration: Configuration, catalog: Catalog) -> bool:
+        """Another configuration, between two passes; whether deltas of the last pass can't go on with it."""
+        with self._guard:
+            before, self.configuration, self._catalog = self.configuration, configuration, catalog
+            self._inputs = None
+            self._queues = LiveQueues(configuration, catalog)
+            self._sorts = load_application_sorts(configuration.partitions)
+            self._associations_known = (0, 0)
+            self._partition_of = self._places()
+        if _has_zero_rule(before) or self._is_zero_rule:  # who is in the tree stands in the jobs' rows
+            self.jobs.forget()
+            return True
+        self.jobs.place(self._partition_of)
+        return [one.name for one in before.partitions] != [one.name for one in configuration.partitions]
+
     def _adopt_inputs(self) -> None:
         inputs, self._inputs = self._inputs, None
         if inputs is not None:
@@ -127,7 +142,7 @@ class RankingSource:
 
     @property
     def _is_zero_rule(self) -> bool:
-        return self.configuration.settings.admission.unknown_association == "zero"
+        return _has_zero_rule(self.configuration)
 
     def refresh(self, connection: Connection) -> RankingState:
         """Take in what has changed since the last time; the state of now."""
@@ -285,6 +300,10 @@ class RankingSource:
     @staticmethod
     def _count(nodes: list[Node], partition: str) -> float:
         return float(len(_counted(nodes, partition)))
+
+
+def _has_zero_rule(configuration: Configuration) -> bool:
+    return configuration.settings.admission.unknown_association == "zero"
 
 
 def _counted(nodes: list[Node], partition: str) -> list[Node]:

@@ -1,4 +1,4 @@
-"""The relay: publishes events of jobs, nodes and queues from the records, after their commit, in order.
+"""The relay: publishes events of jobs, nodes, queues and configurations from the records, after their commit, in order.
 
 The records are the outbox; a watermark says how far they are published. Each event is in the stream once: messages
 that the broker did not acknowledge go out again as they were, under the same ids; a relay that starts looks in the
@@ -17,12 +17,22 @@ from nats.js.errors import NotFoundError
 from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
+from rankd.config.difference import Change as Difference
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
 from rankd.store.database import Database
 from rankd.store.dead_letter import mark_published, unpublished
+from rankd.wire.configuration import ConfigurationChange, ConfigurationEvents
 from rankd.wire.message import DeadLetter, JobEvents, NodeChange, NodeEvents, QueueChange, QueueEvents, Transition
-from rankd.wire.subject import STREAM_EVENTS, WAKE, dead_letter_subject, job_event, node_event, queue_event
+from rankd.wire.subject import (
+    EVENT_CONFIGURATION,
+    STREAM_EVENTS,
+    WAKE,
+    dead_letter_subject,
+    job_event,
+    node_event,
+    queue_event,
+)
 
 log = logging.getLogger("rankd.relay")
 
@@ -31,12 +41,14 @@ BATCH = 2_000
 LETTERS = 100
 PER_MESSAGE = 500
 """Even with the longest names, a message of so many is one that brokers take."""
+MOST_LINES = 10
+"""Of a configuration's changes; the records have all."""
 LOOK_EVERY_S = 1.0
 
 _UNMARKED = "> (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)"
 
-Change = Transition | NodeChange | QueueChange
-Events = JobEvents | NodeEvents | QueueEvents
+Change = Transition | NodeChange | QueueChange | ConfigurationChange
+Events = JobEvents | NodeEvents | QueueEvents | ConfigurationEvents
 
 
 class _Feed(NamedTuple):
@@ -47,6 +59,18 @@ class _Feed(NamedTuple):
     subject: Callable[[str], str]
     change: Callable[[Any], Change]
     message: type[Events]
+
+
+def _configuration_change(row: Any) -> ConfigurationChange:  # noqa: ANN401 - a database row
+    changes = msgspec.json.decode(row.changes, type=list[Difference])
+    return ConfigurationChange(
+        id=row.id,
+        event=row.event,
+        at=row.at,
+        actor=row.actor,
+        n_changes=len(changes),
+        changes=[str(change) for change in changes[:MOST_LINES]],
+    )
 
 
 _FEEDS = (
@@ -67,6 +91,14 @@ _FEEDS = (
             id=e.id, partition=e.partition, queue=e.name, event=e.event, at=e.at, actor=e.actor
         ),
         message=QueueEvents,
+    ),
+    _Feed(
+        mark="configurations",
+        query=f"SELECT '' AS name, id, event, at, actor, changes FROM configurations WHERE id {_UNMARKED}"
+        " ORDER BY id LIMIT ?",
+        subject=lambda _name: EVENT_CONFIGURATION,
+        change=_configuration_change,
+        message=ConfigurationEvents,
     ),
     _Feed(
         mark=MARK,

@@ -8,7 +8,7 @@ class Staleness:
 
     def __init__(self, after_s: float) -> None:
         self.is_stale = False
-        self._after_s = after_s
+        self.after_s = after_s
         self._generation: int | None = None
         self._since = 0.0
 
@@ -16,7 +16,7 @@ class Staleness:
         """Say which generation is the newest; whether that makes it stale, or fresh again."""
         if generation != self._generation or now < self._since:
             self._generation, self._since = generation, now
-        was, self.is_stale = self.is_stale, now - self._since >= self._after_s
+        was, self.is_stale = self.is_stale, now - self._since >= self.after_s
         return was != self.is_stale
 
     def age_s(self, now: float) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from rankd.services.staleness import Staleness
 from rankd.store.generation import Header
-from rankd.wire.diag import PrioritizerDiag, SchedulerDiag, Spread
+from rankd.wire.diag import ConfigurationDiag, PrioritizerDiag, SchedulerDiag, Spread
 
 KEPT = 1_000
 """So many durations of each phase are remembered."""
@@ -114,7 +114,7 @@ class PrioritizerStatistic:
         for phase, seconds in header.durations.items():
             self._durations.add(f"{header.kind}.{phase}", seconds)
 
-    def shown(self) -> PrioritizerDiag:
+    def shown(self, configuration: ConfigurationDiag) -> PrioritizerDiag:
         """All of it."""
         newest = self._newest
         return PrioritizerDiag(
@@ -127,4 +127,5 @@ class PrioritizerStatistic:
             jobs=0 if newest is None else newest.jobs,
             last_pass_at=self._pass_at,
             failing={} if newest is None else newest.failures,
+            configuration=configuration,
         )

@@ -38,6 +38,7 @@ generations = Table(
         comment="the full generation that it stands on: what is stored of it has that number",
     ),
     Column("made_at", Float, nullable=False, server_default=text("0"), comment="when it became visible"),
+    Column("configuration", Integer, comment="the recorded one; null: files that nobody recorded"),
 )
 
 generation_numbers = Table(

@@ -307,6 +307,20 @@ queue_events = Table(
     sqlite_autoincrement=True,
 )
 
+configurations = Table(
+    "configurations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("event", Text, nullable=False, comment="started, reloaded"),
+    Column("directory", Text, nullable=False),
+    Column("digest", Text, nullable=False, comment="of files"),
+    Column("files", Text, nullable=False, comment="JSON: texts by name"),
+    Column("changes", Text, nullable=False, comment="JSON list: against the one before"),
+    sqlite_autoincrement=True,
+)
+
 dead_letters = Table(
     "dead_letters",
     metadata,

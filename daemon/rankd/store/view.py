@@ -110,8 +110,13 @@ SELECT name, input, plugin, state, row_count AS rows, read_at, changed_at, tried
 FROM adapters"""
 
 _GENERATION = """CREATE VIEW generation AS
-SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures, base, made_at
+SELECT number, kind, ranked_at, policy, revision, jobs, new_jobs, weights, durations, failures, base, made_at,
+    configuration
 FROM generations"""
+
+_CONFIGURATION = """CREATE VIEW configuration AS
+SELECT id AS number, at, actor, event, directory, changes, files
+FROM configurations"""
 
 _QUEUE_PRIORITY = f"""CREATE VIEW queue_priority AS
 WITH running AS MATERIALIZED (
@@ -154,6 +159,7 @@ def fixed_views() -> dict[str, str]:
         "dead_letter": _DEAD_LETTER,
         "adapter": _ADAPTER,
         "generation": _GENERATION,
+        "configuration": _CONFIGURATION,
         "queue_priority": _QUEUE_PRIORITY,
         "association_share": _ASSOCIATION_SHARE,
         "ranking": RANKING,

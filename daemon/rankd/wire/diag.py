@@ -20,6 +20,17 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     worst: float
 
 
+class ConfigurationDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """The recorded configuration that a service goes by; None: files that nobody recorded.
+
+    ``failed``: how many it could not take, or has refused; ``message`` says why of the last, until one was taken.
+    """
+
+    number: int | None = None
+    failed: int = 0
+    message: str | None = None
+
+
 class SchedulerDiag(msgspec.Struct, frozen=True, kw_only=True):
     """The scheduler: its cycles, what they came to, and the generation that they go by.
 
@@ -43,10 +54,29 @@ class SchedulerDiag(msgspec.Struct, frozen=True, kw_only=True):
     generation_age_s: float
     is_stale: bool
     stale: int
+    configuration: ConfigurationDiag = ConfigurationDiag()
+
+
+class PluginDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """A factor of another package and its worker: how often it was ``asked`` for values and how that went.
+
+    ``state``: ``starting``, ``good``, ``failing``, ``late``, ``ended``. ``late``: how often it began to be late;
+    ``ended``: how many workers came to their end. ``last_s``: how long its last answer took. ``message``: what was
+    wrong last, also where all is well since.
+    """
+
+    pid: int | None
+    state: str
+    asked: int
+    failed: int
+    late: int
+    ended: int
+    last_s: float | None
+    message: str | None
 
 
 class PrioritizerDiag(msgspec.Struct, frozen=True, kw_only=True):
-    """The prioritizer: full passes and deltas, by phase (``full.rank``), and factors that fail."""
+    """The prioritizer: full passes and deltas, by phase (``full.rank``), factors that fail, and those of others."""
 
     pid: int
     started_at: float
@@ -57,6 +87,8 @@ class PrioritizerDiag(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
     last_pass_at: float | None
     failing: dict[str, str]
+    plugins: dict[str, PluginDiag] = {}
+    configuration: ConfigurationDiag = ConfigurationDiag()
 
 
 class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,10 +99,14 @@ class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diag(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it at ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows."""
+    """All of it at ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
+
+    ``configuration`` is the intake's.
+    """
 
     at: float
     scheduler: SchedulerDiag | None
     prioritizer: PrioritizerDiag | None
     relay: RelayDiag
     adapters: list[dict[str, Any]]
+    configuration: ConfigurationDiag = ConfigurationDiag()

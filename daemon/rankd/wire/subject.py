@@ -112,6 +112,11 @@ def dead_letter_subject(user: str) -> str:
 DEAD_LETTER_PATTERN = f"{PREFIX}.deadletter.*"
 
 
+def factor_event(factor: str) -> str:
+    """Where it is said that a factor failed, or works again."""
+    return f"{PREFIX}.event.factor.{encode_name(factor)}"
+
+
 def adapter_event(adapter: str) -> str:
     """Where it is said that an adapter failed, works again, or gives something else."""
     return f"{PREFIX}.event.adapter.{encode_name(adapter)}"
@@ -119,6 +124,7 @@ def adapter_event(adapter: str) -> str:
 
 EVENT_RANKING = f"{PREFIX}.event.ranking"
 EVENT_SCHEDULER = f"{PREFIX}.event.scheduler"
+EVENT_CONFIGURATION = f"{PREFIX}.event.configuration"
 WAKE = f"{PREFIX}.internal.committed"
 """Published by whoever committed something that others may wait for. A hint: the records are the truth."""
 

@@ -1,0 +1,180 @@
+"""The intake's part of a reload: it alone reads the directory, checks it whole, and records what comes into force.
+
+One transaction records the texts and brings the names that they have into the catalog. Before it, nothing has
+changed; after it, the new configuration is in force: the intake takes it up at once, the others between two rounds,
+and whoever is killed meanwhile finds it in the records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pwd
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from rankd.bus.endpoint import Reply, Verb
+from rankd.config.checked import read_checked
+from rankd.config.configuration import Configuration, read_files
+from rankd.config.difference import Change, differences
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import ConfigurationError, RankdError, Refused
+from rankd.store.catalog import Catalog, sync_catalog
+from rankd.store.configuration import Recorded, newest_recorded, record
+from rankd.store.database import Database
+from rankd.store.group_commit import GroupCommit
+from rankd.wire.codec import decode_strict
+from rankd.wire.configuration import Reload, Reloaded
+from rankd.wire.diag import ConfigurationDiag
+
+log = logging.getLogger("rankd.configuration")
+
+STARTED, RELOADED = "started", "reloaded"
+MOST_LINES = 500
+"""So many changes are in an answer, and so many problems in a refusal; all are in the records, and in the check."""
+
+Use = Callable[[Configuration, Catalog], Awaitable[None]]
+
+
+class Found(NamedTuple):
+    """What stands in a directory: the texts of its files, and what they say."""
+
+    files: dict[str, str]
+    configuration: Configuration
+
+
+class Taken(NamedTuple):
+    """What has come into force: its number, and the names' ids."""
+
+    number: int
+    catalog: Catalog
+
+
+def read_directory(directory: Path) -> Found:
+    """Read and check everything; other services read what is recorded, hence the absolute path.
+
+    Raises:
+        ConfigurationError: with every problem.
+    """
+    texts, unreadable = read_files(directory)
+    return Found(texts, read_checked(str(directory.absolute()), texts, unreadable))
+
+
+async def start_with(database: Database, role: str, found: Found) -> Taken:
+    """Bring in what the intake found when it started, and record it unless that is what was recorded last."""
+    before = await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
+    new = await asyncio.to_thread(_compared, before, found, own_name(), STARTED)
+    return await database.write(lambda c: _bring_in(c, before, new, found.configuration), role=role)
+
+
+def _compared(before: Recorded | None, found: Found, actor: str, event: str) -> Recorded | None:
+    """What is to be recorded; None where it is what was recorded last."""
+    directory = found.configuration.directory
+    if before is not None and (before.files, before.directory) == (found.files, directory):
+        return None
+    changes: list[Change] = [] if before is None else differences(before.files, found.files)
+    return Recorded(
+        number=0, at=time.time(), actor=actor, event=event, directory=directory, changes=changes, files=found.files
+    )
+
+
+def _bring_in(
+    connection: Connection, before: Recorded | None, new: Recorded | None, configuration: Configuration
+) -> Taken:
+    number = record(connection, new) if new is not None else 0 if before is None else before.number
+    return Taken(number, sync_catalog(connection, configuration, time.time()))
+
+
+class ConfigurationKeeper:
+    """Reads ``directory`` again when asked to; ``use`` takes what has come into force."""
+
+    def __init__(self, directory: Path, database: Database, group: GroupCommit, use: Use) -> None:
+        self.number: int | None = None
+        self._directory = directory
+        self._database = database
+        self._group = group
+        self._use = use
+        self._one_by_one = asyncio.Lock()
+        self._refused = 0
+        self._message: str | None = None
+
+    def verb(self) -> Verb:
+        """``config.reload``."""
+
+        async def reload(asker: Submitter, payload: bytes) -> Reply:
+            decode_strict(payload, Reload)
+            try:
+                return await self.reload(asker.user)
+            except ConfigurationError as error:
+                raise Refused(error.code, _cut(error), "config") from None
+
+        return Verb("config.reload", reload, admin_only=True)
+
+    async def on_hangup(self, hangup: asyncio.Event) -> None:
+        """SIGHUP asks for a reload in the name of who runs this process."""
+        while True:
+            await hangup.wait()
+            hangup.clear()
+            try:
+                await self.reload(own_name())
+            except RankdError as error:
+                log.error("SIGHUP: nothing was changed: %s", error)  # noqa: TRY400 - it says what to do
+
+    async def reload(self, actor: str) -> Reloaded:
+        """Read, check, record, use.
+
+        Raises:
+            ConfigurationError: with every problem; what was in force stays so.
+        """
+        async with self._one_by_one:
+            try:
+                found = await asyncio.to_thread(read_directory, self._directory)
+            except ConfigurationError as error:
+                self._refused += 1
+                self._message = _cut(error)
+                log.warning("a reload by %s was refused: %d problems", actor, len(error.problems))
+                raise
+            return await self._take(found, actor)
+
+    async def _take(self, found: Found, actor: str) -> Reloaded:
+        before = await self._database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
+        new = await asyncio.to_thread(_compared, before, found, actor, RELOADED)
+        warnings = [str(problem) for problem in found.configuration.warnings]
+        self._message = None
+        if new is None and before is not None:
+            return Reloaded(number=before.number, is_new=False, warnings=warnings)
+        bring_in = partial(_bring_in, before=before, new=new, configuration=found.configuration)
+        taken = await self._group.do(bring_in)
+        self.number = taken.number
+        await self._use(found.configuration, taken.catalog)
+        lines = [str(change) for change in new.changes] if new is not None else []
+        log.info("configuration %d by %s: %d changes", taken.number, actor, len(lines))
+        return Reloaded(
+            number=taken.number, is_new=True, n_changes=len(lines), changes=lines[:MOST_LINES], warnings=warnings
+        )
+
+    def diag(self) -> ConfigurationDiag:
+        """What is in force, and what was refused."""
+        return ConfigurationDiag(number=self.number, failed=self._refused, message=self._message)
+
+
+def own_name() -> str:
+    """The user who runs this process."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # containers run with ids that no one has named
+        return str(os.getuid())
+
+
+def _cut(error: ConfigurationError) -> str:
+    """All problems, a line each; of very many the first."""
+    lines = [str(problem) for problem in error.problems]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more: `rankd config check` shows all"]
+    return "\n".join(lines)

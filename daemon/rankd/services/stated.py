@@ -1,0 +1,73 @@
+"""The configuration that a service goes by: what the intake recorded last.
+
+The directory that a service is started with counts for the intake alone, and for the others as long as no intake has
+ever recorded anything. So all three go by the same texts, whatever somebody is just writing into the files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from rankd.config.configuration import Configuration, load_configuration, read_configuration
+from rankd.core.errors import Unavailable
+from rankd.store.catalog import Catalog, read_catalog, sync_catalog
+from rankd.store.configuration import Recorded, newest_configuration, newest_recorded
+from rankd.store.database import Database
+
+
+class Stated(NamedTuple):
+    """A configuration as its files state it, and its number; None where nobody recorded it."""
+
+    number: int | None
+    configuration: Configuration
+
+
+async def read_stated(database: Database, directory: Path) -> Stated:
+    """What to start with.
+
+    Raises:
+        ConfigurationError: the directory's files, or those recorded, can't be used.
+        Unavailable: ``storage_failed``: the database has no such table.
+    """
+    try:
+        found = await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
+    except OperationalError as error:
+        message = f"the database can't be read; `rankd db upgrade` makes it: {error}"
+        raise Unavailable("storage_failed", message) from error
+    if found is None:
+        return Stated(None, await asyncio.to_thread(load_configuration, directory))
+    return Stated(found.number, await asyncio.to_thread(parsed, found))
+
+
+def parsed(found: Recorded) -> Configuration:
+    """The configuration that was recorded.
+
+    Raises:
+        ConfigurationError: this version does not take what the one that recorded it took.
+    """
+    return read_configuration(found.directory, found.files)
+
+
+async def settled(database: Database, role: str, stated: Stated, directory: Path) -> tuple[Stated, Catalog]:
+    """The names' ids, for what was read at the start, or for what has been recorded since."""
+    while True:
+        read, now = stated, time.time()
+        catalog = await database.write(lambda c: _catalog(c, read, now), role=role)  # noqa: B023 - done within the turn
+        if catalog is not None:
+            return stated, catalog
+        stated = await read_stated(database, directory)
+
+
+def _catalog(connection: Connection, stated: Stated, now: float) -> Catalog | None:
+    """None where another configuration has been recorded since. Names of a recorded one are there already."""
+    if newest_configuration(connection.exec_driver_sql) != stated.number:
+        return None
+    if stated.number is None:
+        return sync_catalog(connection, stated.configuration, now)
+    return read_catalog(connection)

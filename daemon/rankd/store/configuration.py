@@ -1,0 +1,103 @@
+"""Configurations as they came into force: the intake records them, the other services go by the newest one.
+
+What is recorded is the files' texts. So a service takes up what the intake has checked, whatever stands in the
+directory by now.
+
+Plain statements, for SQLAlchemy's ``exec_driver_sql`` as for ``execute`` of a plain connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rankd.config.difference import Change
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+Query = Callable[..., Iterable[Any]]
+"""Runs a statement with parameters, and gives its rows."""
+
+_COLUMNS = "SELECT id, at, actor, event, directory, changes, files FROM configurations"
+_INSERT = (
+    "INSERT INTO configurations (at, actor, event, directory, digest, files, changes) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_CHANGES = msgspec.json.Decoder(list[Change])
+_FILES = msgspec.json.Decoder(dict[str, str])
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """A configuration that came into force: when (UTC seconds), who brought it, and how (``started``, ``reloaded``).
+
+    ``files`` are the texts by name; ``changes`` what differs from the one before.
+    """
+
+    number: int
+    at: float
+    actor: str
+    event: str
+    directory: str
+    changes: list[Change]
+    files: dict[str, str]
+
+
+def newest_configuration(query: Query) -> int | None:
+    """The number of the newest one; None if none was ever recorded."""
+    [(number,)] = query("SELECT max(id) FROM configurations")
+    return None if number is None else int(number)
+
+
+def newest_recorded(query: Query) -> Recorded | None:
+    """The newest one."""
+    for row in query(f"{_COLUMNS} ORDER BY id DESC LIMIT 1"):
+        return _recorded(row)
+    return None
+
+
+def recorded(query: Query, number: int) -> Recorded | None:
+    """The one of this number, if there is one."""
+    for row in query(f"{_COLUMNS} WHERE id = ?", (number,)):
+        return _recorded(row)
+    return None
+
+
+def latest_recorded(query: Query, limit: int) -> list[Recorded]:
+    """The latest ones, newest first."""
+    return [_recorded(row) for row in query(f"{_COLUMNS} ORDER BY id DESC LIMIT ?", (limit,))]
+
+
+def record(connection: Connection, given: Recorded) -> int:
+    """Store one; its number (the ``number`` that was given does not count)."""
+    values = (
+        given.at,
+        given.actor,
+        given.event,
+        given.directory,
+        digest_of(given.files),
+        msgspec.json.encode(given.files, order="sorted").decode(),
+        msgspec.json.encode(given.changes).decode(),
+    )
+    connection.exec_driver_sql(_INSERT, values)
+    return int(connection.exec_driver_sql("SELECT max(id) FROM configurations").scalar_one())
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """The same for the same texts."""
+    return sha256(msgspec.json.encode(files, order="sorted")).hexdigest()
+
+
+def _recorded(row: Sequence[Any]) -> Recorded:
+    number, at, actor, event, directory, changes, files = row
+    return Recorded(
+        number=number,
+        at=at,
+        actor=actor,
+        event=event,
+        directory=directory,
+        changes=_CHANGES.decode(changes),
+        files=_FILES.decode(files),
+    )
