@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from rankd.cli.option import add_asker, add_command, add_place, job_ids
 from rankd.cli.queue import add_filters, job_filter
+from rankd.cli.selection import act, add_report
 from rankd.core.errors import Refused
-from rankd.wire.message import JobFilter, JobSelection, SelectionReply
+from rankd.wire.message import JobFilter, JobSelection
 
 if TYPE_CHECKING:
     from rankd.cli.option import Subparsers
@@ -27,8 +27,7 @@ def add_parser(subparsers: Subparsers) -> None:
         parser = add_command(subparsers, verb, run, text)
         parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="17, or 17,18, or 17-20")
         add_filters(parser)
-        parser.add_argument("-v", "--verbose", action="store_true", help="say which jobs were changed")
-        parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+        add_report(parser)
         add_place(parser)
         add_asker(parser)
         parser.set_defaults(verb=f"job.{verb}")
@@ -43,10 +42,11 @@ def selection(arguments: argparse.Namespace) -> JobSelection:
     ids = [number for group in arguments.job for number in group] + (arguments.jobs or [])
     wanted = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": None}))
     if ids and wanted == _EVERY:
-        return JobSelection(ids=ids)
+        return JobSelection(ids=ids, dry_run=arguments.dry_run)
     if wanted == _EVERY and not arguments.states:
         raise Refused("usage", "which jobs? give numbers, or a filter such as --me or -n NAME", "job")
-    return JobSelection(filter=job_filter(argparse.Namespace(**{**vars(arguments), "jobs": ids or None})))
+    chosen = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": ids or None}))
+    return JobSelection(filter=chosen, dry_run=arguments.dry_run)
 
 
 _EVERY = JobFilter(limit=2**31 - 1)
@@ -54,16 +54,4 @@ _EVERY = JobFilter(limit=2**31 - 1)
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and say what could not be done."""
-    from rankd.cli.session import ask
-
-    reply = ask(arguments, arguments.verb, selection(arguments), SelectionReply)
-    if arguments.json:
-        from rankd.cli.table import print_json
-
-        print_json(reply)
-    elif arguments.verbose:
-        for job in reply.done:
-            print(job)
-    for failed in reply.failed:
-        print(f"rankd: {failed.message}", file=sys.stderr)
-    return 1 if reply.failed else 0
+    return act(arguments, arguments.verb, selection(arguments))

@@ -72,6 +72,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="in these partitions")
     group.add_argument("-t", "--states", type=names, metavar="STATES", help="in these states (PD, running, …; all)")
     group.add_argument("-n", "--name", type=names, metavar="NAMES", help="with these names")
+    group.add_argument("--qos", type=names, metavar="QOS", help="with these qualities of service")
 
 
 def job_filter(arguments: argparse.Namespace, states: tuple[str, ...] | None = None) -> JobFilter:
@@ -89,6 +90,7 @@ def job_filter(arguments: argparse.Namespace, states: tuple[str, ...] | None = N
         partitions=arguments.partition,
         states=parse_states(arguments.states or []) if arguments.states else list(states) if states else None,
         names=arguments.name,
+        qos=arguments.qos,
         limit=getattr(arguments, "limit", EVERYTHING),
     )
 

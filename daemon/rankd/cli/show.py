@@ -10,6 +10,7 @@ from rankd.cli.option import add_asker, add_command, add_output, add_place
 from rankd.cli.source import open_source
 from rankd.cli.table import Column, print_json, print_table
 from rankd.core.errors import Refused
+from rankd.core.model.job import Event
 
 if TYPE_CHECKING:
     import argparse
@@ -100,6 +101,19 @@ def _detail(name: str) -> Callable[[Row], Any]:
     return lambda row: (row["detail"] or {}).get(name, "")
 
 
+def _changes(row: Row) -> str:
+    """What an update has changed: ``urgency 16 -> 10, queue root.a -> root.b``."""
+    if row["event"] != Event.UPDATE:
+        return ""
+    detail = (row["detail"] or {}).items()
+    pairs = [(name, pair) for name, pair in detail if isinstance(pair, dict) and "before" in pair]
+    return ", ".join(f"{name} {_side(name, pair['before'])} -> {_side(name, pair['after'])}" for name, pair in pairs)
+
+
+def _side(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON
+    return "-" if value in (None, [], {}, "") else _shown(name, value)
+
+
 def _nodes(row: Row) -> str:
     from rankd.core.model.nodelist import fold
 
@@ -122,6 +136,7 @@ def run_history(arguments: argparse.Namespace) -> int:
         column_of("cause", "CAUSE"),
         *(Field(name.upper(), _detail(name), numeric=True) for name in ("generation", "rank", "allocation")),
         Field("NODES", _nodes),
+        Field("CHANGES", _changes),
     ]
     print_table([field.column() for field in fields], table_rows(fields, rows), header=not arguments.noheader)
     return 0

@@ -30,7 +30,7 @@ Part = Callable[[list[int]], Awaitable[SelectionReply]]
 """Does some of the jobs, at most :data:`MAX_GROUP`."""
 
 MOST_DONE = 50_000
-MOST_FAILED_BYTES = 256 * 2**10
+MOST_FAILED_BYTES = 512 * 2**10
 """So much of what was done and of what failed goes into a reply: NATS servers take messages of 1 MB."""
 
 _ACTIONS = {"job.cancel": job_action.cancel, "job.hold": job_action.hold, "job.release": job_action.release}
@@ -180,7 +180,7 @@ def _fitting(done: list[int], failed: list[Failed], last: int | None) -> Selecti
     """A reply that the broker takes: of very many jobs the first, and how many there are."""
     size, told = 0, 0
     while told < len(failed) and size < MOST_FAILED_BYTES:
-        size += len(failed[told].message.encode()) + 64
+        size += len(failed[told].message.encode()) + 100
         told += 1
     return SelectionReply(
         done=done[:MOST_DONE],

@@ -193,7 +193,7 @@ def test_show_as_json_is_the_record_or_a_list_of_them(rankd):
 
 def test_history_is_the_events_in_order(rankd):
     header, rows = table(rankd("history", "1"))
-    assert header == ["TIME", "EVENT", "STATE", "BY", "CAUSE", "GENERATION", "RANK", "ALLOCATION", "NODES"]
+    assert header == ["TIME", "EVENT", "STATE", "BY", "CAUSE", "GENERATION", "RANK", "ALLOCATION", "NODES", "CHANGES"]
     assert [row[1:] for row in rows] == [["submit", "pending", "alice"], ["hold", "pending", "root", "asked"]]
     rankd("history", "99", status=1)
 

@@ -1,0 +1,140 @@
+"""A pending job admitted again with other fields: what is given is asked anew, what is not stays."""
+
+import pytest
+from builder import GIB, admission_tables
+
+from rankd.core.admission.acl import parse_acl
+from rankd.core.admission.admit import QueueEntry, Submitter
+from rankd.core.admission.priority_class import ClassTable, Resolved
+from rankd.core.admission.readmission import Standing, readmit
+from rankd.core.errors import Refused
+from rankd.core.model.job import JobRequest
+from rankd.core.model.node import Node, NodeState
+from rankd.core.model.priority_class import NEVER, PREEMPT_LOWER_PRIORITY, PriorityClass
+
+ALICE = Submitter("alice", privileged=False)
+ROOT = Submitter("root", privileged=True)
+CLASSES = ClassTable.of(
+    [
+        PriorityClass(name="batch", value=10, global_default=True),
+        PriorityClass(name="urgent", value=4000, preemption_policy=NEVER),
+    ]
+)
+GONE = Resolved(class_value=7, name="deleted", preemption_policy=PREEMPT_LOWER_PRIORITY)
+
+
+def entry(path, **fields):
+    return ("default", path), QueueEntry(partition="default", path=path, is_leaf=path != "root", **fields)
+
+
+TABLES = admission_tables(
+    queues=dict(
+        [
+            entry("root"),
+            entry("root.default"),
+            entry("root.small", maximum={"vcore": 2000}),
+            entry("root.staff", access=parse_acl("bob")),
+        ]
+    ),
+    classes=CLASSES,
+)
+
+
+def again(asker=ALICE, tables=TABLES, resolved=GONE, before=None, **given):
+    usual = {"command": ["true"], "queue": "root.default", "partition": "default", "account": "physics"}
+    standing = Standing(user="alice", resolved=resolved, request=JobRequest(**usual | (before or {})))
+    return readmit(standing, given, asker, tables)
+
+
+def code(**arguments):
+    with pytest.raises(Refused) as refused:
+        again(**arguments)
+    return refused.value.code
+
+
+# --- the class --------------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_is_not_named_stays_even_if_it_exists_no_more():
+    accepted, resolved = again(urgency=3)
+    assert resolved == GONE
+    assert (accepted.class_value, accepted.priority_class) == (7, "deleted")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"priority_class": "urgent"}, (4000, "urgent", NEVER)),
+        ({"priority_class": "urgent", "priority": 4000, "preemption_policy": NEVER}, (4000, "urgent", NEVER)),
+        ({"priority_class": None}, (10, "batch", PREEMPT_LOWER_PRIORITY)),
+        ({"priority_class": ""}, (10, "batch", PREEMPT_LOWER_PRIORITY)),
+    ],
+)
+def test_a_class_that_is_named_is_resolved_as_at_a_submission(given, expected):
+    accepted, _ = again(**given)
+    assert (accepted.class_value, accepted.priority_class, accepted.preemption_policy) == expected
+
+
+def test_the_number_of_the_old_class_does_not_stand_in_the_way_of_another():
+    accepted, _ = again(before={"priority_class": "deleted", "priority": 7}, priority_class="urgent")
+    assert (accepted.request.priority_class, accepted.request.priority) == ("urgent", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"priority_class": "none"}, "unknown_priority_class"),
+        ({"priority_class": "urgent", "priority": 4001}, "priority_mismatch"),
+        ({"priority_class": "urgent", "preemption_policy": PREEMPT_LOWER_PRIORITY}, "preemption_policy_mismatch"),
+        ({"priority_class": "system-node-critical"}, "system_priority_class"),
+    ],
+)
+def test_a_class_that_could_not_be_submitted_is_refused(given, expected):
+    assert code(**given) == expected
+
+
+def test_an_administrator_gives_a_users_job_a_system_class_which_it_keeps():
+    _, resolved = again(ROOT, priority_class="system-cluster-critical")
+    assert resolved.class_value == 2_000_000_000
+    assert again(resolved=resolved, comment="mine")[1] == resolved
+
+
+# --- other fields -----------------------------------------------------------------------------------------------
+
+
+def test_resources_that_are_not_named_stay_and_null_takes_one_off():
+    before = {"resources": {"vcore": 2, "gpu": 1}}
+    accepted, _ = again(before=before, resources={"memory": "2Gi", "gpu": None})
+    assert accepted.resources == {"vcore": 2000, "memory": 2 * GIB}
+    assert accepted.request.resources == {"vcore": 2, "memory": "2Gi"}
+
+
+def test_an_urgency_that_an_administrator_gave_is_kept_and_not_given_by_a_user():
+    assert again(before={"urgency": 31}, comment="mine")[0].urgency == 31
+    assert code(before={"urgency": 31}, urgency=31) == "urgency_not_allowed"
+    assert again(ROOT, urgency=31)[0].urgency == 31
+
+
+def test_a_closed_queue_is_kept_but_not_entered():
+    closed = {"queue": "root.staff"}
+    assert again(before=closed, comment="mine")[0].queue == "root.staff"
+    assert code(queue="root.staff") == "queue_access"
+    assert again(ROOT, queue="root.staff")[0].queue == "root.staff"
+
+
+def test_what_the_rules_forbid_to_new_jobs_they_forbid_to_changed_ones():
+    assert code(queue="root.small", resources={"vcore": 3}) == "queue_quota"
+    assert code(account="biology") == "unknown_account"
+    assert code(qos="none") == "unknown_qos"
+    assert code(nodes=0) == "bad_nodes"
+    assert code(constraints="==") == "bad_constraints"
+    assert code(time_limit_s=float("nan")) == "bad_time_limit"
+
+
+def test_only_what_changes_the_size_is_held_against_the_nodes():
+    node = Node(name="n", partition="default", capacity={"vcore": 4000}, state=NodeState.UP, labels={})
+    tables = admission_tables(queues=TABLES.queues, classes=CLASSES, nodes=(node,))
+    large = {"resources": {"vcore": 8}}
+    assert again(tables=tables, before=large, comment="mine")[0].resources == {"vcore": 8000}
+    assert code(tables=tables, resources={"vcore": 5}) == "no_node_fits"
+    assert again(tables=tables, resources={"vcore": 4})[0].resources == {"vcore": 4000}
