@@ -1,4 +1,7 @@
-"""``rankd config check``: everything that is wrong in a configuration directory, or in texts of queues.yaml."""
+"""``rankd config check``: everything that is wrong in a configuration directory, or in texts of queues.yaml.
+
+``rankd config history`` is :mod:`rankd.cli.config_history`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankd.cli.config_history import add_history
 from rankd.cli.document import BAD_DOCUMENT, add_lines, answer_lines, decode, print_answer
 from rankd.cli.option import add_command
 from rankd.core.errors import ConfigurationError, Problem, Refused
@@ -22,7 +26,7 @@ KEY = "queues_yaml"
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``config check``."""
     parser = add_command(subparsers, "config", run, "The configuration.")
-    verbs = parser.add_subparsers(required=True, metavar="check")
+    verbs = parser.add_subparsers(required=True, metavar="check|history")
     text = "Read a configuration directory and print what is wrong in it, and where, all of it at once."
     check = add_command(verbs, "check", run, text)
     check.add_argument(
@@ -34,6 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     check.add_argument("--json", action="store_true", help="print JSON")
     add_lines(check)
+    add_history(verbs)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rankd.cli.option import Subparsers
-    from rankd.wire.diag import Diag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
+    from rankd.wire.diag import ConfigurationDiag, Diag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
 
 Line = tuple[str, object]
 
@@ -50,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 def lines(found: Diag) -> Iterator[str]:
     """Everything but durations."""
     parts = (
+        ("Intake", _configuration(found.configuration, "refused")),
         ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
         ("Relay", _relay(found.relay)),
@@ -68,6 +69,7 @@ def lines(found: Diag) -> Iterator[str]:
 def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
     stale = ", STALE: no other comes; newer jobs go behind it as submitted" if of.is_stale else ""
     yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+    yield from _configuration(of.configuration, "not taken")
     yield "generation", f"{of.generation}, {of.generation_age_s:.1f} s old{stale}"
     yield "times stale", of.stale
     yield "cycles", f"{of.cycles}, the last {_when(of.last_cycle_at)}"
@@ -79,11 +81,19 @@ def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
 
 def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
     yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+    yield from _configuration(of.configuration, "not taken")
     yield "generation", f"{of.generation}, {of.jobs} jobs ranked"
     yield "full passes", f"{of.passes}, the last {_when(of.last_pass_at)}"
     yield "delta generations", of.deltas
     for factor, message in sorted(of.failing.items()):
         yield f"factor {factor}", f"fails: {message}"
+
+
+def _configuration(of: ConfigurationDiag, failed: str) -> Iterator[Line]:
+    bad = f", {of.failed} {failed}" if of.failed else ""
+    yield "configuration", f"{'files that nobody recorded' if of.number is None else of.number}{bad}"
+    for line in (of.message or "").splitlines():
+        yield "", line
 
 
 def _relay(of: RelayDiag) -> Iterator[Line]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rankd.cli.option import Subparsers
     from rankd.config.configuration import Configuration
     from rankd.store.dump import Dump
+    from rankd.store.look import Reader
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -36,7 +37,8 @@ def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> 
         dest="live_config",
         type=Path,
         metavar="DIR",
-        help="the configuration of the services ($RANKD_CONFIG; default: that of `rankd up`, else the one that ships)",
+        help="the configuration of the services (default: the one on record; without one $RANKD_CONFIG, that of"
+        " `rankd up`, the one that ships)",
     )
     parser.set_defaults(nats=None)
 
@@ -49,18 +51,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
-    """The state of the newest full generation, and the configuration; says which jobs have changed since."""
-    from rankd.config.configuration import load_configuration
-    from rankd.config.evaluation import queues_document
+    """The state of the newest full generation, and its configuration; says which jobs have changed since."""
     from rankd.store.dump import dump
     from rankd.store.look import open_for_reading
 
     place = find(arguments)
-    directory = arguments.live_config or _directory(place.directory)
-    configuration = load_configuration(directory)
     connection = open_for_reading(place.need_database())
     try:
-        found = dump(connection, configuration, queues_document(directory))
+        configuration, queues = _configuration(connection, arguments.live_config, place.directory)
+        found = dump(connection, configuration, queues)
     finally:
         connection.close()
     if found.updated:
@@ -70,7 +69,22 @@ def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
     return found, configuration
 
 
-def _directory(place: Path) -> Path:
+def _configuration(connection: Reader, named: Path | None, place: Path) -> tuple[Configuration, object]:
+    """The one under which the newest full generation was made, and the document of its queues."""
+    from rankd.config.configuration import load_configuration, read_configuration
+    from rankd.config.evaluation import parsed_queues, queues_document
+    from rankd.store.configuration import recorded_for_ranking
+    from rankd.store.look import tuples
+
+    found = None if named else recorded_for_ranking(lambda sql, *given: tuples(connection, sql, *given))
+    if found is not None:
+        queues = parsed_queues(found.files.get("queues.yaml"))
+        return read_configuration(found.directory, found.files), queues
+    directory = named or configured_directory(place)
+    return load_configuration(directory), queues_document(directory)
+
+
+def configured_directory(place: Path) -> Path:
     """The configuration that the services run with, as far as it is on record."""
     if named := os.environ.get("RANKD_CONFIG"):
         return Path(named)

@@ -114,10 +114,13 @@ def _config(arguments: argparse.Namespace) -> Path:
 def run_intake(arguments: argparse.Namespace) -> int:
     """Serve until stopped."""
     _need(arguments, "nats", "db")
+    import asyncio
+
     from rankd.services import intake
 
     options = intake.IntakeOptions(nats=arguments.nats, db=arguments.db, config=_config(arguments))
-    return _serve(arguments, "intake", lambda stop: intake.run(options, stop))
+    hangup = asyncio.Event()
+    return _serve(arguments, "intake", lambda stop: intake.run(options, stop, hangup), hangup)
 
 
 def run_prioritizer(arguments: argparse.Namespace) -> int:
@@ -161,14 +164,23 @@ def run_agent(arguments: argparse.Namespace) -> int:
     return _serve(arguments, "agent", lambda stop: agent.run(options, stop))
 
 
-def _serve(arguments: argparse.Namespace, name: str, main: Main) -> int:
-    return serve(main, name, parent_pid=arguments.parent_pid, log_level=arguments.log_level)
+def _serve(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:
+    return serve(main, name, parent_pid=arguments.parent_pid, log_level=arguments.log_level, hangup=hangup)
 
 
-def serve(main: Main, name: str, *, parent_pid: int | None = None, log_level: str = "info") -> int:
+def serve(
+    main: Main,
+    name: str,
+    *,
+    parent_pid: int | None = None,
+    log_level: str = "info",
+    hangup: asyncio.Event | None = None,
+) -> int:
     """Run a service's ``main`` until SIGINT, SIGTERM or the parent's end; 0 if it stopped when told to.
 
     ``main`` gets an event that is set once it shall finish its round and return. What it raises is passed on.
+    ``hangup`` is set at every SIGHUP; without it, SIGHUP does nothing. Where it says that the terminal has gone, it
+    ends the service.
     """
     import uvloop
 
@@ -176,7 +188,7 @@ def serve(main: Main, name: str, *, parent_pid: int | None = None, log_level: st
 
     set_up_logging(log_level)
     search_less()
-    uvloop.run(_until_stopped(main, name, parent_pid))
+    uvloop.run(_until_stopped(main, name, parent_pid, hangup))
     return 0
 
 
@@ -193,7 +205,7 @@ def set_up_logging(level: str) -> None:
     logging.getLogger("alembic").setLevel("WARNING")
 
 
-async def _until_stopped(main: Main, name: str, parent_pid: int | None) -> None:
+async def _until_stopped(main: Main, name: str, parent_pid: int | None, hangup: asyncio.Event | None) -> None:
     import asyncio
     import logging
     import signal
@@ -206,11 +218,30 @@ async def _until_stopped(main: Main, name: str, parent_pid: int | None) -> None:
         log.info("%s: stopping", number.name)
         stop.set()
 
+    had_terminal = _has_terminal()
+
+    def on_hangup() -> None:
+        if had_terminal and not _has_terminal():
+            on_signal(signal.SIGHUP)
+        elif hangup is None:
+            log.info("SIGHUP: nothing to do here; the intake reads the configuration")
+        else:
+            hangup.set()
+
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     if parent_pid is not None:
         _watch_parent(loop, parent_pid, stop, log)
     await main(stop)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, parent: int, stop: asyncio.Event, log: logging.Logger) -> None:

@@ -35,6 +35,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until a signal; 0 if everything stopped cleanly."""
+    import asyncio
+
     from rankd.cli.service import serve
     from rankd.services import up
     from rankd.store.migration import shipped
@@ -49,10 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
         port=arguments.port,
     )
     print(f"rankd up: starting in {arguments.dir.absolute()}, configuration {options.config}", flush=True)
+    hangup = asyncio.Event()
     status = serve(
-        lambda stop: up.run(options, stop, lambda state: _announce(arguments, state)),
+        lambda stop: up.run(options, stop, lambda state: _announce(arguments, state), hangup),
         "up",
         log_level=arguments.log_level,
+        hangup=hangup,
     )
     print("rankd up: everything has stopped", flush=True)
     return status

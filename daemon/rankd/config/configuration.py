@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from rankd.config.accounts import read_accounts
+from rankd.config.change import FILES
 from rankd.config.plugin import factor_names
 from rankd.config.priority_class import read_priority_classes
 from rankd.config.queues import read_queues
@@ -26,8 +27,6 @@ from rankd.core.model.queue import Partition, walk_queues
 from rankd.core.model.setting import Settings
 
 T = TypeVar("T")
-
-FILES = ("rankd.toml", "queues.yaml", "accounts.yaml", "priorityclasses.yaml")
 
 _DEFAULT_QUEUES = (
     "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: default\n"

@@ -11,10 +11,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
 import yaml
 
-from rankd.config.configuration import FILES
+from rankd.config.change import FILES, Change
 from rankd.config.yaml_value import SafeLoader
 
 HIDDEN = "(hidden)"
@@ -24,25 +23,6 @@ _SAME_IN_ALL = frozenset({"metadata", "apiVersion", "kind"})
 
 LONGEST = 60
 """Longer values are cut."""
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One key whose value is another one. ``old`` or ``new`` None: it is not there before, or afterwards."""
-
-    file: str
-    key: str = ""
-    old: str | None = None
-    new: str | None = None
-
-    def __str__(self) -> str:
-        """``priority.weights.age 1000 -> 2000``."""
-        if not self.key:
-            return f"{self.file}: other text, same content"
-        if self.old is None:
-            return f"{self.key} added" if not self.new else f"{self.key} added: {self.new}"
-        if self.new is None:
-            return f"{self.key} removed" if not self.old else f"{self.key} removed: {self.old}"
-        return f"{self.key} {self.old} -> {self.new}"
 
 
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:

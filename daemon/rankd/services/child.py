@@ -52,6 +52,11 @@ class Child:
         running = self._process is not None and self._process.returncode is None
         return self._process.pid if running and self._process else None
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
     async def keep(self) -> None:
         """Start it, and again whenever it ends, with growing pauses.
 

@@ -20,9 +20,10 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from rankd.bus.endpoint import Reply, Verb
+from rankd.config.change import Change
 from rankd.config.checked import read_checked
 from rankd.config.configuration import Configuration, read_files
-from rankd.config.difference import Change, differences
+from rankd.config.difference import differences
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import ConfigurationError, RankdError, Refused
 from rankd.store.catalog import Catalog, sync_catalog

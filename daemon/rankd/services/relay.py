@@ -17,7 +17,7 @@ from nats.js.errors import NotFoundError
 from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
-from rankd.config.difference import Change as Difference
+from rankd.config.change import Change as Difference
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
 from rankd.store.database import Database

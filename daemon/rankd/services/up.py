@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -59,8 +60,10 @@ class Up(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
 
 
-async def run(options: UpOptions, stop: asyncio.Event, on_ready: Callable[[Up], None]) -> None:
-    """Start everything, keep it running until ``stop``, stop everything.
+async def run(
+    options: UpOptions, stop: asyncio.Event, on_ready: Callable[[Up], None], hangup: asyncio.Event | None = None
+) -> None:
+    """Start everything, keep it running until ``stop``, stop everything. At every ``hangup`` the intake gets SIGHUP.
 
     Raises:
         ConfigurationError, Unavailable: before or instead of running.
@@ -69,7 +72,7 @@ async def run(options: UpOptions, stop: asyncio.Event, on_ready: Callable[[Up], 
     options.directory.mkdir(parents=True, exist_ok=True)
     lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:
-        await _Machine(options, grace_s, on_ready).run(stop)
+        await _Machine(options, grace_s, on_ready).run(stop, hangup or asyncio.Event())
     finally:
         lock.close()
 
@@ -122,7 +125,7 @@ class _Machine:
     def _agent(self, name: str, folder: str) -> list[str]:
         return ["agent", *self._broker_flag(), "--name", name, "--state", str(self._directory / folder)]
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
         """Until ``stop``, or until a service turns out to be hopeless."""
         self._file.unlink(missing_ok=True)
         async with Database(self._db) as database:
@@ -131,14 +134,21 @@ class _Machine:
         try:
             async with asyncio.TaskGroup() as group:
                 keeping = [group.create_task(child.keep()) for child in everything]
-                watching = group.create_task(self._watch())
+                watching = [group.create_task(self._watch()), group.create_task(self._pass_on(hangup))]
                 await stop.wait()
-                await end_tasks(watching)
+                await end_tasks(*watching)
                 await self._stop()
                 await end_tasks(*keeping)
         finally:
             self._file.unlink(missing_ok=True)
             await self._stop()
+
+    async def _pass_on(self, hangup: asyncio.Event) -> None:
+        """The intake reads the configuration, and tells the others."""
+        while True:
+            await hangup.wait()
+            hangup.clear()
+            self._services["intake"].signal(signal.SIGHUP)
 
     async def _stop(self) -> None:
         self._ready = False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rankd.config.difference import Change
+from rankd.config.change import Change
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -63,6 +63,21 @@ def recorded(query: Query, number: int) -> Recorded | None:
     for row in query(f"{_COLUMNS} WHERE id = ?", (number,)):
         return _recorded(row)
     return None
+
+
+def recorded_before(query: Query, number: int) -> Recorded | None:
+    """The one before it."""
+    for row in query(f"{_COLUMNS} WHERE id < ? ORDER BY id DESC LIMIT 1", (number,)):
+        return _recorded(row)
+    return None
+
+
+def recorded_for_ranking(query: Query) -> Recorded | None:
+    """The one under which the newest full generation was made; before the first, the newest."""
+    full = "SELECT configuration FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"
+    for (number,) in query(full):
+        return None if number is None else recorded(query, number)
+    return newest_recorded(query)
 
 
 def latest_recorded(query: Query, limit: int) -> list[Recorded]:

@@ -16,14 +16,17 @@ from typing import Any
 import msgspec
 
 from rankd.config.configuration import Configuration
+from rankd.config.plugin import is_own
 from rankd.core.errors import Unavailable
 from rankd.core.model.job import URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
+from rankd.core.model.setting import PrioritySettings
 from rankd.store.adapter import in_force
-from rankd.store.look import Reader, Row, fetch
+from rankd.store.given_value import given_values
+from rankd.store.look import Reader, Row, fetch, tuples
 
 _GENERATION = """
-SELECT number, ranked_at AS at, policy, revision FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
+SELECT number, ranked_at AS at, policy, revision, failures FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
 
 _WEIGHTS = """
 SELECT w.key AS name, coalesce(n.value, w.value) AS weight FROM generations g, json_each(g.weights) w
@@ -36,7 +39,7 @@ SELECT a.account, nullif(a."user", '') AS member, a.parent, a.shares, a.shares_p
 FROM associations a JOIN generation_associations v ON v.association_id = a.id AND v.generation = ? ORDER BY a.id"""
 
 _JOBS = """
-SELECT j.id, j.revision, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application,
+SELECT j.id, j.revision, j.association_id, j.queue_id, j.qos_id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application,
     j.state, j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.nodes,
     j.min_nodes, j.resources, j.constraints, j.exclusive, j.time_limit_s, j.begin_at, j.depends_on, j.submitted_at,
     j.eligible_at, j.started_at, j.allocation_id, j.groups
@@ -93,7 +96,7 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
 
     Args:
         connection: in a read transaction.
-        configuration: what the services were started with.
+        configuration: under which that generation was made, as its files state it.
         queues: the document of its queues.yaml; None if there is none.
 
     Raises:
@@ -103,15 +106,18 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
     if not found:
         raise Unavailable("no_generation", "there was no ranking yet; start a prioritizer, or wait a moment")
     generation = found[0]
-    configuration = in_force(lambda sql: _rows(connection, sql), configuration).configuration
+    configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
     jobs, updated = _jobs(connection, generation)
-    given = _given_values(connection, configuration)
+    weighted = _priority(connection, generation, configuration)
+    foreign = _foreign(generation, configuration, weighted.weights)
+    pending = [job for job in jobs if job["state"] == State.PENDING]
+    given = given_values(connection, generation["number"], foreign, pending)
     shown = [_shown(job) | given.get(job["id"], {}) for job in jobs] + _depended_on(connection, jobs)
     if generation["policy"] == "fcfs":
         shown = [job | {"sequence": job["id"]} for job in shown]
     document = {
         "now": generation["at"],
-        "priority": _priority(connection, generation, configuration),
+        "priority": weighted,
         "scheduling": configuration.settings.scheduling,
         **({} if queues is None else {"queues": queues}),
         "priority_classes": [
@@ -129,25 +135,16 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
     return Dump(document, generation["number"], updated)
 
 
-def _priority(connection: Reader, generation: Row, configuration: Configuration) -> object:
+def _priority(connection: Reader, generation: Row, configuration: Configuration) -> PrioritySettings:
     """The configuration's settings with the policy and the weights in force."""
     weights = {row["name"]: row["weight"] for row in fetch(connection, _WEIGHTS, [generation["number"]])}
     return msgspec.structs.replace(configuration.settings.priority, policy=generation["policy"], weights=weights)
 
 
-def _rows(connection: Reader, sql: str) -> list[tuple[object, ...]]:
-    return [tuple(row.values()) for row in fetch(connection, sql)]
-
-
-def _given_values(connection: Reader, configuration: Configuration) -> dict[int, Row]:
-    """By job, the values of factors that adapters give."""
-    names = sorted({adapter.factor for adapter in configuration.settings.adapters if adapter.factor is not None})
-    given: dict[int, Row] = {}
-    for name in names:
-        query = "SELECT job_id, value FROM job_factor WHERE factor = ?"
-        for row in fetch(connection, query, [name]):
-            given.setdefault(row["job_id"], {"factors": {}})["factors"][name] = row["value"]
-    return given
+def _foreign(generation: Row, configuration: Configuration, weights: Iterable[str]) -> list[str]:
+    """The factors whose values can't be computed again from the document: adapters', other packages', failed ones."""
+    given = {adapter.factor for adapter in configuration.settings.adapters} | generation["failures"].keys()
+    return [name for name in weights if name in given or not is_own(name)]
 
 
 def _qos(connection: Reader, configuration: Configuration) -> list[object]:

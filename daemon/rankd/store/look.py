@@ -129,6 +129,11 @@ def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> li
     return _decoded(names, rows)
 
 
+def tuples(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
+    """The same without names, for what runs on SQLAlchemy's connections as well."""
+    return [tuple(row.values()) for row in fetch(connection, sql, parameters)]
+
+
 def _unreadable(error: sqlite3.DatabaseError) -> Unavailable:
     if "no such table" in str(error) or "no such column" in str(error):
         message = f"this database holds no rankd tables of this version ({error}); run `rankd db upgrade`"

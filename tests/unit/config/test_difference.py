@@ -2,7 +2,8 @@
 
 import pytest
 
-from rankd.config.difference import Change, differences
+from rankd.config.change import Change
+from rankd.config.difference import differences
 
 TOML = """
 default_qos = "normal"

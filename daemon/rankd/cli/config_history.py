@@ -1,0 +1,88 @@
+"""``rankd config history``: which configurations came into force, when, by whom, and what each changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.cli.option import add_command, add_place
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rankd.cli.option import Subparsers
+    from rankd.store.configuration import Recorded
+    from rankd.store.look import Reader
+
+SHOWN = 20
+LINES = 20
+
+
+def add_history(verbs: Subparsers) -> None:
+    """Add ``history`` to ``config``."""
+    text = "Which configurations came into force, newest first: when, by whom, and what each changed."
+    history = add_command(verbs, "history", run, text)
+    history.add_argument("--diff", type=int, metavar="N", help="how the files of number N differ from those before")
+    history.add_argument("--limit", type=int, default=SHOWN, metavar="N", help="show N of them (default 20); 0: all")
+    history.add_argument("--json", action="store_true", help="print JSON, with all changes and the files' texts")
+    add_place(history)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the records and print."""
+    from rankd.cli.place import find
+    from rankd.cli.table import print_json
+    from rankd.store.configuration import latest_recorded
+    from rankd.store.look import open_for_reading, tuples
+
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        if arguments.diff is not None:
+            print("".join(_diff(connection, arguments.diff)), end="")
+            return 0
+        found = latest_recorded(lambda sql, *given: tuples(connection, sql, *given), arguments.limit or -1)
+    finally:
+        connection.close()
+    if arguments.json:
+        print_json({"configurations": found})
+        return 0
+    for one in found:
+        print("\n".join(_lines(one)))
+    return 0
+
+
+def _lines(one: Recorded) -> Iterator[str]:
+    from rankd.cli.duration import shown_time
+
+    yield f"{one.number}  {shown_time(one.at)}  {one.event} by {one.actor}  {one.directory}"
+    for change in one.changes[:LINES]:
+        yield f"     {change}"
+    if len(one.changes) > LINES:
+        yield f"     … and {len(one.changes) - LINES} more: --json shows all"
+
+
+def _diff(connection: Reader, number: int) -> Iterator[str]:
+    """A unified diff of every file that is another one.
+
+    Raises:
+        Refused: ``unknown_configuration``.
+    """
+    from difflib import unified_diff
+
+    from rankd.config.change import FILES
+    from rankd.store.configuration import recorded, recorded_before
+    from rankd.store.look import tuples
+
+    def query(sql: str, *given: tuple[object, ...]) -> list[tuple[object, ...]]:
+        return tuples(connection, sql, *given)
+
+    new, old = recorded(query, number), recorded_before(query, number)
+    if new is None:
+        raise Refused("unknown_configuration", f"there is no configuration {number}", "diff")
+    for name in FILES:
+        before = [] if old is None else old.files.get(name, "").splitlines(keepends=True)
+        after = new.files.get(name, "").splitlines(keepends=True)
+        names = (f"{name} ({'none' if old is None else old.number})", f"{name} ({number})")
+        for line in unified_diff(before, after, *names):
+            yield line if line.endswith("\n") else f"{line}\n"
