@@ -160,10 +160,12 @@ class _Cycle:
         )
 
     def _pass(self, most: IntArray) -> None:
-        """Pass all kinds that ask a node for more than this; int64 (n_types + 1,)."""
+        """Pass all kinds that ask a node for more than this, int64 (n_types + 1,), or for more nodes than could do."""
         if not self.problem.each:
             sizes = dict(zip(self.table.types, most.tolist(), strict=False))
-            self.walk.pass_all(self.problem.kinds.asking_more(sizes, has_empty_node=bool(most[-1] >= SLOTS)))
+            asking_more = self.problem.kinds.asking_more(sizes, has_empty_node=bool(most[-1] >= SLOTS))
+            unable = self.memory.passed.unable(self.forest, self.table, self.problem.backfill)
+            self.walk.pass_all(asking_more | unable)
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
         """Why the kinds wait that were passed everywhere: by queue where it has a reason of its own, and common ones.

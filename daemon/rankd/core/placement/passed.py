@@ -20,6 +20,7 @@ class PassedReasons:
     def __init__(self) -> None:
         self._of: tuple[object, object, str] = (None, None, "")
         self._vectors: IntArray = np.empty((0, 0), dtype=np.int64)
+        self._unable: BoolArray = np.empty(0, dtype=bool)
         self._lacks: BoolArray = np.empty((0, 0), dtype=bool)
         self._reasons: list[WaitReason | None] = []
         self._told: BoolArray = np.empty(0, dtype=bool)
@@ -47,6 +48,11 @@ class PassedReasons:
         self._answer = tuple(reason for kind in np.flatnonzero(told).tolist() if (reason := self._reasons[kind]))
         return self._answer
 
+    def unable(self, forest: Forest, table: NodeTable, backfill: str) -> BoolArray:
+        """The kinds that fewer nodes could hold than they need, were all of them empty; bool (n_kinds,)."""
+        self._take(forest, table, backfill)
+        return self._unable
+
     def _take(self, forest: Forest, table: NodeTable, backfill: str) -> None:
         """Begin anew with other nodes or kinds; go on with more kinds."""
         nodes, kinds, said = self._of
@@ -54,10 +60,12 @@ class PassedReasons:
             width = len(table.types) + 1
             self._of, self._reasons, self._answer = (table.set, forest.kinds, backfill), [], ()
             self._vectors, self._lacks = np.empty((0, width), dtype=np.int64), np.empty((0, width), dtype=bool)
-            self._told = np.empty(0, dtype=bool)
-        new = [table.demand(kind.shape).vector for kind in forest.kinds.kinds[len(self._reasons) :]]
-        if new:
-            self._vectors = np.concatenate([self._vectors, np.array(new)])
+            self._told = self._unable = np.empty(0, dtype=bool)
+        shapes = [kind.shape for kind in forest.kinds.kinds[len(self._reasons) :]]
+        if new := [table.demand(shape) for shape in shapes]:
+            self._vectors = np.concatenate([self._vectors, np.array([demand.vector for demand in new])])
+            unable = [demand.n_able < shape.min_nodes for demand, shape in zip(new, shapes, strict=True)]
+            self._unable = np.append(self._unable, unable)
             self._lacks = np.concatenate([self._lacks, np.zeros((len(new), self._lacks.shape[1]), dtype=bool)])
             self._reasons += [None] * len(new)
 
