@@ -87,10 +87,10 @@ def nats_url(broker: Broker) -> str:
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
-    """Install a package for the test: its module's name, its text, and the text of its entry points."""
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], Path]]:
+    """Install a package for the test, of its module's name, its text and its entry points; returns its directory."""
 
-    def add(module: str, text: str, entries: str) -> None:
+    def add(module: str, text: str, entries: str) -> Path:
         package = tmp_path / "site" / module
         metadata = package / f"{module}-1.dist-info"
         metadata.mkdir(parents=True)
@@ -99,6 +99,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         (metadata / "entry_points.txt").write_text(entries)
         monkeypatch.syspath_prepend(package)
         forget()
+        return package
 
     def forget() -> None:
         for cache in (plugin._entry_points, plugin._load):

@@ -16,7 +16,6 @@ from integration.stage import NOW, a_cluster, connected, process, running, write
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
-from rankd.config import plugin
 from rankd.core.errors import Unavailable
 from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
@@ -380,41 +379,35 @@ async def test_a_job_whose_dependency_is_met_waits_for_its_begin_time_and_says_s
 # --- factors ------------------------------------------------------------------------------------------------
 
 BROKEN = """
+from pathlib import Path
 import numpy as np
+from rankd.core.ranking.factor import Per
+def check():
+    if Path(__file__).with_name("broken").exists(): raise RuntimeError("out of order")
 class Broken:
-    name, lowest, highest = "broken", 0.0, 1.0
-    broken = False
-    def __init__(self, settings): from rankd.core.ranking.factor import Per; self.per = Per.JOB
+    name, per, lowest, highest = "broken", Per.JOB, 0.0, 1.0
+    def __init__(self, settings): pass
     def values(self, context):
-        if Broken.broken: raise RuntimeError("out of order")
+        check()
         return np.where(context.jobs.ids % 2 == 0, 1.0, 0.25)
     def sql(self): return None
     def parameters(self): return {}
 class BrokenFormula(Broken):
     name = "formula"
     def values(self, context):
-        if Broken.broken: raise RuntimeError("out of order")
+        check()
         return np.minimum(1.0, (context.now - context.jobs.submitted_at) / 1000.0)
     def sql(self): return "min(1.0, ({ranked_at} - {submitted_at}) / 1000.0)"
 """
 
 
 @pytest.fixture
-def broken(tmp_path, monkeypatch):
-    """A third party's package, installed beside rankd; returns the class whose ``broken`` is the switch."""
-    package = tmp_path / "site"
-    metadata = package / "stranger-1.dist-info"
-    metadata.mkdir(parents=True)
-    (package / "stranger.py").write_text(BROKEN)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
-    entries = "[rankd.factors]\nbroken = stranger:Broken\nformula = stranger:BrokenFormula\n"
-    (metadata / "entry_points.txt").write_text(entries)
-    monkeypatch.syspath_prepend(package)
-    plugin._entry_points.cache_clear()
-    import stranger
-
-    yield stranger.Broken
-    plugin._entry_points.cache_clear()
+def broken(install):
+    """A third party's package, installed beside rankd; returns the file that breaks it while it is there."""
+    package = install(
+        "stranger", BROKEN, "[rankd.factors]\nbroken = stranger:Broken\nformula = stranger:BrokenFormula\n"
+    )
+    return package / "broken"
 
 
 async def test_a_factor_that_raises_keeps_its_last_good_values_and_everyone_is_ranked(broker, tmp_path, broken):
@@ -425,7 +418,7 @@ async def test_a_factor_that_raises_keeps_its_last_good_values_and_everyone_is_r
         await prioritizer.run_once(NOW)
         good = cluster.rows("SELECT id, broken, broken_points FROM job_priority ORDER BY id")
         assert good == [(1, 0.25, 25.0), (2, 1.0, 100.0)]
-        broken.broken = True
+        broken.touch()
         await cluster.submit(builder.accepted())
         await prioritizer.run_once(NOW + 1)
         assert cluster.rows("SELECT id, broken, broken_points FROM job_priority ORDER BY id") == [*good, (3, 0.0, 0.0)]
@@ -433,7 +426,7 @@ async def test_a_factor_that_raises_keeps_its_last_good_values_and_everyone_is_r
         assert check_breakdowns(cluster) == 3
         [(failures,)] = cluster.rows("SELECT failures FROM generations WHERE number = 2")
         assert "RuntimeError: out of order" in json.loads(failures)["broken"]
-        broken.broken = False
+        broken.unlink()
         await prioritizer.run_once(NOW + 2)
         assert cluster.rows("SELECT failures FROM generations WHERE number = 3") == [("{}",)]
         assert cluster.rows("SELECT broken FROM job_priority WHERE id = 3") == [(0.25,)]
@@ -446,11 +439,11 @@ async def test_a_formula_whose_factor_failed_is_not_computed_by_the_view_either(
         prioritizer = cluster.prioritizer()
         await cluster.submit(builder.accepted())
         await prioritizer.run_once(NOW + 500)
-        broken.broken = True
+        broken.touch()
         await prioritizer.run_once(NOW + 900)
         assert cluster.rows("SELECT formula, priority FROM job_priority") == [(0.5, 500)]
         assert check_breakdowns(cluster) == 1
-        broken.broken = False
+        broken.unlink()
         await prioritizer.run_once(NOW + 950)
         assert cluster.rows("SELECT formula, priority FROM job_priority") == [(0.95, 950)]
         assert check_breakdowns(cluster) == 1
@@ -637,11 +630,10 @@ async def test_it_is_ready_once_a_generation_is_visible(broker, tmp_path):
             await ask_health(bus, "prioritizer", timeout_s=0.5)
 
 
-@pytest.mark.usefixtures("broken")
-async def test_a_strangers_broken_factor_does_not_stop_the_real_service(broker, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=":")
+async def test_a_strangers_broken_factor_does_not_stop_the_real_service(broker, tmp_path, monkeypatch, broken):
+    monkeypatch.setenv("PYTHONPATH", str(broken.parent), prepend=":")
     options = options_of(broker, tmp_path)
-    (tmp_path / "site/stranger.py").write_text(BROKEN.replace("broken = False", "broken = True", 1))
+    broken.touch()
     words = ("prioritizer", "--weight", "broken=50")
     async with a_cluster_without_roles(tmp_path, broker) as cluster, connected(broker.url) as client:
         await cluster.submit(builder.accepted())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rankd.config.adapter import load_adapter
 from rankd.config.configuration import Configuration, read_configuration, read_files
-from rankd.config.plugin import load_application_sort, load_factor, load_node_sort
+from rankd.config.plugin import check_factor, load_application_sort, load_node_sort
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.queue import sort_policies
 
@@ -40,7 +40,7 @@ def _plugins(configuration: Configuration) -> Iterator[Callable[[], object]]:
     """What loads each of them."""
     priority, partitions = configuration.settings.priority, configuration.partitions
     for factor in priority.weights:
-        yield partial(load_factor, factor, priority)
+        yield partial(check_factor, factor, priority)
     for node_sort in sorted({partition.nodesort.type for partition in partitions}):
         yield partial(load_node_sort, node_sort)
     for application_sort in sorted(sort_policies(partitions)):

@@ -16,23 +16,34 @@ import yaml
 from msgspec import UNSET
 
 from rankd.config.configuration import Configuration
-from rankd.config.plugin import factor_range, is_provided, load_application_sorts, load_factor, load_node_sorts
+from rankd.config.plugin import (
+    factor_range,
+    is_own,
+    is_provided,
+    load_application_sorts,
+    load_factor,
+    load_node_sorts,
+)
 from rankd.config.queues import QueuesRead, read_queue_document
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.check import Range
 from rankd.core.evaluate.document import Document, JobEntry, decode
-from rankd.core.evaluate.evaluate import Surroundings, evaluate
+from rankd.core.evaluate.evaluate import Given, Surroundings, evaluate
 from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.result import Result, Warned
+from rankd.core.model.job import State
 from rankd.core.model.queue import Partition
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.placement.node_table import NodeSortPolicy
 from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.factor import Factor
+from rankd.plugin.worker_factor import START_S, start_workers
 
 FILE = "queues.yaml"
 KEPT = 256
 """So many different sections of a kind are kept."""
+WORKERS_KEPT = 8
+"""So many factors of other packages."""
 
 _DEFAULT_QUEUES = {"partitions": [{"name": "default", "queues": [{"name": "root", "queues": [{"name": "default"}]}]}]}
 
@@ -67,7 +78,7 @@ class Evaluator:
             Surroundings(
                 forest=queues.forest,
                 warnings=queues.warnings,
-                factors=_factors(msgspec.json.encode(settings)),
+                factors=_factors(document, settings),
                 ranges=_ranges(document),
                 node_sorts=queues.node_sorts,
                 application_sorts=queues.application_sorts,
@@ -108,22 +119,39 @@ def _with_groups(job: JobEntry, groups: Mapping[str, tuple[str, ...]]) -> JobEnt
     return job if job.groups or not known else msgspec.structs.replace(job, groups=list(known))
 
 
-def _factors(settings: bytes) -> Mapping[str, Factor]:
-    """The factors that plugins provide, for encoded settings.
+def _factors(document: Document, settings: PrioritySettings) -> Mapping[str, Factor]:
+    """The factors that plugins provide.
+
+    One of another package, whose worker has to be started, only where a pending job does not give its value.
 
     Raises:
         ConfigurationError: a plugin that can't be used.
     """
+    encoded = msgspec.json.encode(settings)
+    pending = [job for job in document.jobs if job.state is State.PENDING]
     try:
-        return _load_factors(settings)
+        found = dict(_load_factors(encoded))
     except ConfigurationError as error:
         raise ConfigurationError([_rooted(problem) for problem in error.problems]) from None
+    for name in settings.weights:
+        if name not in found and is_provided(name):
+            is_given = all(name in job.factors for job in pending)
+            found[name] = Given(name) if is_given else _load_worker(name, encoded)
+    return found
 
 
 @lru_cache(maxsize=KEPT)
 def _load_factors(settings: bytes) -> Mapping[str, Factor]:
+    """Those of rankd itself."""
     priority = msgspec.json.decode(settings, type=PrioritySettings)
-    return {name: load_factor(name, priority) for name in priority.weights if is_provided(name)}
+    return {name: load_factor(name, priority) for name in priority.weights if is_provided(name) and is_own(name)}
+
+
+@lru_cache(maxsize=WORKERS_KEPT)
+def _load_worker(name: str, settings: bytes) -> Factor:
+    factor = load_factor(name, msgspec.json.decode(settings, type=PrioritySettings), is_live=False)
+    start_workers([factor], START_S)
+    return factor
 
 
 def _ranges(document: Document) -> Mapping[str, Range]:

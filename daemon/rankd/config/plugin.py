@@ -2,10 +2,14 @@
 
 A factor whose class has an attribute ``takes`` is built with what follows a dot in its weight's name: the weight
 ``resource.gpu`` gives ``Resource(settings, "gpu")`` of the entry point ``resource``.
+
+rankd's own factors are objects of this process. Those of other packages are not even imported here: they run in
+workers (:mod:`rankd.plugin`).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -17,6 +21,12 @@ from rankd.core.model.setting import PrioritySettings
 from rankd.core.placement.node_table import NodeSortPolicy
 from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.factor import Factor
+from rankd.plugin.worker_factor import START_S, WorkerFactor, start_workers, workers_among
+
+OWN = "rankd"
+"""The distribution whose plugins run in this process."""
+
+ANY_VALUE = (-sys.float_info.max, sys.float_info.max)
 
 FACTORS = "rankd.factors"
 NODE_SORT = "rankd.node_sort"
@@ -33,12 +43,22 @@ def is_provided(factor: str) -> bool:
     head, dot, argument = factor.partition(".")
     if head not in _entry_points(FACTORS):
         return False
+    if not is_own(factor):
+        return not dot or bool(argument)
     takes = getattr(_load(FACTORS, head), "takes", None)
     return bool(argument) if takes else not dot
 
 
+def is_own(factor: str) -> bool:
+    """Whether it is one of rankd's; no factor that is not installed is."""
+    found = _entry_points(FACTORS).get(factor.partition(".")[0])
+    return found is not None and found.dist is not None and found.dist.name == OWN
+
+
 def factor_range(factor: str) -> tuple[float, float]:
-    """The lowest and the highest value of an installed factor."""
+    """The lowest and the highest value of an installed factor; of another package's only its worker knows."""
+    if not is_own(factor):
+        return ANY_VALUE
     kind = _load(FACTORS, factor.partition(".")[0])
     return kind.lowest, kind.highest
 
@@ -47,18 +67,35 @@ def load_factors(settings: PrioritySettings) -> list[Factor]:
     """The factors that have a weight, in the order of the weights.
 
     Raises:
-        ConfigurationError: a plugin is missing, can't be imported, or does not implement the protocol.
+        ConfigurationError: a plugin is missing; or one of rankd's can't be built.
     """
     return [load_factor(name, settings) for name in settings.weights]
 
 
-def load_factor(name: str, settings: PrioritySettings) -> Factor:
-    """One factor.
+def check_factor(name: str, settings: PrioritySettings) -> None:
+    """Load it, in a worker too where it is another package's.
+
+    Raises:
+        ConfigurationError: as :func:`load_factors`; or the factor can't be used.
+    """
+    factor = load_factor(name, settings, is_live=False)
+    start_workers([factor], START_S)
+    for worker in workers_among([factor]):
+        is_known, message = worker.is_known, worker.tally.message
+        worker.close()
+        if not is_known:
+            raise _refusal(name, message or f"its worker does not start within {START_S:g} s")
+
+
+def load_factor(name: str, settings: PrioritySettings, *, is_live: bool = True) -> Factor:
+    """One factor; another package's with its worker, which is not started yet. ``is_live``: as `WorkerFactor` has it.
 
     Raises:
         ConfigurationError: as :func:`load_factors`.
     """
     head, dot, argument = name.partition(".")
+    if head in _entry_points(FACTORS) and not is_own(name):
+        return WorkerFactor(name, _entry_points(FACTORS)[head].value, settings, is_live=is_live)
     kind = _load(FACTORS, head)
     takes = getattr(kind, "takes", None)
     if takes and not argument:

@@ -84,11 +84,15 @@ class InvalidTransition(RankdError):
 
 
 class FactorError(RankdError):
-    """A factor plugin raised, or returned values of the wrong number, type or range."""
+    """A factor plugin raised, or returned values of the wrong number, type or range, or none in time.
 
-    def __init__(self, factor: str, message: str) -> None:
+    ``is_passing``: it had no time just now; asked again soon it may have.
+    """
+
+    def __init__(self, factor: str, message: str, *, is_passing: bool = False) -> None:
         super().__init__("factor_failed", f"factor '{factor}': {message}")
         self.factor = factor
+        self.is_passing = is_passing
 
 
 class RoleLost(RankdError):

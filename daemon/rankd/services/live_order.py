@@ -1,7 +1,7 @@
 """A full generation and what deltas have made of it: changes go in, what is to be stored comes out.
 
 Everything of a delta is of the full generation's instant and keys. What that can't show (a queue or an association
-that the pass did not know, a factor that fails now) makes the order stale: a full pass is due.
+that the pass did not know, a factor that fails only now) makes the order stale: a full pass is due.
 """
 
 from __future__ import annotations
@@ -74,9 +74,10 @@ class LiveOrder:
         self._settings = settings
         self._factors = of_pass(factors, ranking.priorities.factors)
         self._stored = [column.name for column in columns if column.sql is None and column.per == "job"]
+        self._failed = {error.factor for error in ranking.priorities.failures}
         self._formulas = {column.name for column in columns if column.sql is not None}
         self._last_good: Mapping[str, FactorValues] = {row.name: row for row in ranking.priorities.factors}
-        self._groups = ranking.groups
+        self._groups = msgspec.structs.replace(ranking.groups, shapes=shapes)
         self._delta = Delta(ranking.base)
         self._held_back = ranking.held_back
         self._filtering = np.array(_filtering(state), dtype=np.int64)
@@ -105,9 +106,11 @@ class LiveOrder:
         jobs = self._known(changes.jobs)
         context = FactorContext(now=self.ranked_at, jobs=self._of_known_groups(jobs), groups=self._groups)
         computed = compute_priorities(context, self._settings, self._factors, self._last_good)
-        if not self._formulas.isdisjoint(error.factor for error in computed.failures):
+        failed = {error.factor for error in computed.failures}
+        if not self._formulas.isdisjoint(failed):
             self.is_broken = self.is_stale = True
             return None
+        self.is_stale |= any(not error.is_passing for error in computed.failures if error.factor not in self._failed)
         eligible, may = jobs.eligible, self._may_be_ranked(jobs)
         placed, counted = np.flatnonzero(eligible & may), np.flatnonzero(eligible)
         unranked = jobs.ids[eligible & ~may]

@@ -39,6 +39,7 @@ from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.services.adapter_reader import AdapterReader
 from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.eligibility import Eligibility
+from rankd.services.factor_watch import FactorWatch
 from rankd.services.generation_writer import FullPass, GenerationWriter
 from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes
@@ -51,6 +52,7 @@ from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, read_catalog
 from rankd.store.database import Database, sqlite_path
 from rankd.store.generation import Header, Settlement
+from rankd.wire.diag import PrioritizerDiag
 from rankd.wire.message import RankingEvent
 from rankd.wire.subject import EVENT_RANKING, WAKE
 
@@ -101,7 +103,7 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioriti
     await prioritizer.follower.listen(bus)
     await prioritizer.wake.listen(bus, WAKE)
     await answer_health(bus, ROLE, prioritizer.healthy)
-    await answer_diag(bus, ROLE, lambda: prioritizer.statistic.shown(prioritizer.follower.diag()))
+    await answer_diag(bus, ROLE, prioritizer.diag)
     return prioritizer
 
 
@@ -147,6 +149,7 @@ class Prioritizer:
         self._last_good: dict[str, FactorValues] = {}
         self._queue_priorities = QueuePriorities()
         self.statistic = PrioritizerStatistic()
+        self._watch = FactorWatch(bus)
         self.adapters = AdapterReader(configuration, database, bus, ROLE, self._use_inputs)
         self._next: _Next | None = None
         self.follow(None, {})
@@ -166,6 +169,11 @@ class Prioritizer:
         if self._writer.newest is None:
             raise Unavailable("not_ranked", "the first pass is not finished")
         return f"generation {self._writer.newest.number}, {await probe(self._database, self._bus)}"
+
+    def diag(self) -> PrioritizerDiag:
+        """What it says of itself."""
+        shown = self.statistic.shown(self.follower.diag())
+        return msgspec.structs.replace(shown, plugins=self._watch.diag())
 
     async def run(self) -> None:
         """Both loops, and the adapters."""
@@ -244,6 +252,7 @@ class Prioritizer:
         ranking, state = await asyncio.to_thread(self._rank, state, snapshot, now)
         self._source.adopt(snapshot, state.jobs)
         self._keep_good(ranking)
+        await self._watch.note(ranking.priorities.failures, now)
         clock.append(time.perf_counter())
         found = FullPass(
             ranking=ranking,
@@ -279,6 +288,7 @@ class Prioritizer:
     def _rank(self, state: RankingState, snapshot: Snapshot, now: float) -> tuple[Ranking, RankingState]:
         """The pass itself, in a thread."""
         state = msgspec.structs.replace(state, jobs=merged(snapshot))
+        self._last_good |= self._watch.prepare(self._own_factors)
         self._factors = with_given(self._own_factors, self._given, state.tree, state.association_ids)
         ranking = rank(
             state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities, for_deltas=True
@@ -331,8 +341,6 @@ class Prioritizer:
 
     def _keep_good(self, ranking: Ranking) -> None:
         failed = {error.factor for error in ranking.priorities.failures}
-        for error in ranking.priorities.failures:
-            log.error("%s; its last good values stay in force", error.message)
         for factor in ranking.priorities.factors:
             if factor.name not in failed:
                 self._last_good[factor.name] = factor

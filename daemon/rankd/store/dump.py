@@ -26,7 +26,8 @@ from rankd.store.given_value import given_values
 from rankd.store.look import Reader, Row, fetch, tuples
 
 _GENERATION = """
-SELECT number, ranked_at AS at, policy, revision, failures FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
+SELECT number, ranked_at AS at, policy, revision, failures
+FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
 
 _WEIGHTS = """
 SELECT w.key AS name, coalesce(n.value, w.value) AS weight FROM generations g, json_each(g.weights) w
@@ -39,7 +40,8 @@ SELECT a.account, nullif(a."user", '') AS member, a.parent, a.shares, a.shares_p
 FROM associations a JOIN generation_associations v ON v.association_id = a.id AND v.generation = ? ORDER BY a.id"""
 
 _JOBS = """
-SELECT j.id, j.revision, j.association_id, j.queue_id, j.qos_id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application,
+SELECT j.id, j.revision, j.association_id, j.queue_id, j.qos_id, j."user", a.account,
+    q.path AS queue, q.partition, s.name AS qos, p.name AS application,
     j.state, j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.nodes,
     j.min_nodes, j.resources, j.constraints, j.exclusive, j.time_limit_s, j.begin_at, j.depends_on, j.submitted_at,
     j.eligible_at, j.started_at, j.allocation_id, j.groups

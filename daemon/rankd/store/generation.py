@@ -18,7 +18,9 @@ from sqlalchemy import Connection
 
 from rankd.core.model.quantity import shown_resources
 from rankd.core.ranking.columns import IntArray
+from rankd.core.ranking.factor import Per
 from rankd.core.ranking.ranking import QueueRow, Ranking
+from rankd.store.given_value import name_of_per
 from rankd.store.migration import replace_views
 from rankd.store.order_rows import Row, json_list, leaf_rows, order_rows
 from rankd.store.rows import insert_rows
@@ -145,6 +147,9 @@ def _rows(record: GenerationRecord) -> Iterator[Row]:
         yield "generation_numbers", (number, f"weight.{factor.name}", factor.weight)
     for name, value in record.parameters:
         yield "generation_numbers", (number, name, value)
+    for column in record.factors:
+        if column.sql is None:
+            yield "generation_numbers", (number, name_of_per(column.name), list(Per).index(column.per))
     yield from _value_rows(record)
     for partition in record.partitions:
         yield "generation_partitions", (number, *partition)

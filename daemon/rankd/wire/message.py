@@ -352,6 +352,15 @@ class AdapterEvent(_Internal, frozen=True, kw_only=True):
     message: str | None = None
 
 
+class FactorEvent(_Internal, frozen=True, kw_only=True):
+    """A factor's values can't be had, its last good ones stay (``failed``); or they can again (``recovered``)."""
+
+    factor: str
+    event: str
+    at: float
+    message: str | None = None
+
+
 class Health(_Internal, frozen=True, kw_only=True):
     """Whether a service is ready, asked of itself: database and bus included."""
 

@@ -66,7 +66,7 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
         document, surroundings.forest, lambda f: Rules.of(f, classes, accounts, qos, surroundings.default_qos)
     )
     situation = build(document, forest, accounts, admitted, qos, surroundings.application_sorts)
-    factors = [surroundings.factors.get(name) or _Given(name) for name in settings.weights]
+    factors = [surroundings.factors.get(name) or Given(name) for name in settings.weights]
     ranking = rank(situation.state, settings, factors, document.now, outright=situation.outright)
     placed = place(situation, ranking, surroundings.node_sorts)
     return answer(situation, ranking, placed, admitted.rejected, surroundings.warnings, surroundings.node_sorts)
@@ -93,8 +93,8 @@ def _classes(document: Document, surroundings: Surroundings, problems: list[Prob
     return ClassTable.of(read.values())
 
 
-class _Given:
-    """A factor that no plugin provides: nothing but the values that the jobs give."""
+class Given:
+    """A factor that no plugin provides, or need provide: nothing but the values that the jobs give."""
 
     per = Per.JOB
     lowest = 0.0

@@ -36,6 +36,13 @@ class FairshareSettings(_Setting, frozen=True, kw_only=True):
     billing: dict[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0})
 
 
+class PluginSettings(_Setting, frozen=True, kw_only=True):
+    """What factors of other packages may take: time for an answer, and memory, each."""
+
+    deadline_s: Positive = 1.0
+    memory_bytes: Annotated[int, Meta(ge=2**27)] = 2**30
+
+
 class PrioritySettings(_Setting, frozen=True, kw_only=True):
     """How a job's priority is made. ``weights`` name the factors, in the order in which they are summed."""
 
@@ -46,6 +53,7 @@ class PrioritySettings(_Setting, frozen=True, kw_only=True):
     size_relative_to_time: bool = False
     weights: dict[str, float] = msgspec.field(default_factory=lambda: dict(DEFAULT_WEIGHTS))
     fairshare: FairshareSettings = FairshareSettings()
+    plugins: PluginSettings = PluginSettings()
 
 
 class SchedulingSettings(_Setting, frozen=True, kw_only=True):

@@ -106,6 +106,21 @@ class Factor(Protocol):
         """Numbers that :meth:`sql` names; stored with each generation, so that old ones stay readable."""
 
 
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A factor whose values are computed elsewhere, while those of others are computed here."""
+
+    def begin(self, context: FactorContext) -> None:
+        """:meth:`Factor.values` will be asked for this context, in a full pass."""
+
+
+def begin(factors: Sequence[Factor], context: FactorContext) -> None:
+    """Of a full pass, before any factor is asked for its values."""
+    for factor in factors:
+        if isinstance(factor, Elsewhere):
+            factor.begin(context)
+
+
 SQL_NAMES = frozenset(
     {
         "ranked_at",
@@ -130,6 +145,8 @@ def evaluate(factor: Factor, context: FactorContext) -> FloatArray:
     """
     try:
         values = np.asarray(factor.values(context), dtype=np.float64)
+    except FactorError:
+        raise
     except Exception as error:  # a plugin may raise anything; nobody else's ranking may suffer
         raise FactorError(factor.name, f"raised {type(error).__name__}: {error}") from error
     expected = context.groups.size(factor.per, len(context.jobs))

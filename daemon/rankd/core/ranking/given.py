@@ -16,7 +16,7 @@ import numpy as np
 from rankd.core.adapter.input import FactorRow
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.ranking.columns import FloatArray, IntArray, JobColumns
-from rankd.core.ranking.factor import Factor, FactorContext, Per
+from rankd.core.ranking.factor import Factor, FactorContext, Per, begin
 from rankd.core.ranking.priority import FactorValues
 
 
@@ -80,6 +80,10 @@ class GivenFactor:
         self._by_association = by_association
         own = Per.ASSOCIATION if getattr(inner, "is_given", False) else inner.per
         self.per = own if own is Per.ASSOCIATION and not len(given.job_ids) else Per.JOB
+
+    def begin(self, context: FactorContext) -> None:
+        """Where its own values are computed elsewhere, that begins."""
+        begin([self._inner], context)
 
     def values(self, context: FactorContext) -> FloatArray:
         """As :attr:`per` says."""

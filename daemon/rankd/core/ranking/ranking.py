@@ -20,7 +20,7 @@ from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.application_order import held_back, jobs_of, queues_by_id, usage_places
 from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
-from rankd.core.ranking.factor import Factor, FactorContext, Groups
+from rankd.core.ranking.factor import Factor, FactorContext, Groups, begin
 from rankd.core.ranking.name import Names
 from rankd.core.ranking.order import Applications, Forest, JobOrder, OrderQueue, sort_jobs
 from rankd.core.ranking.priority import INT32_MIN, FactorValues, Priorities, compute_priorities
@@ -146,6 +146,7 @@ def rank(
     usage = state.usage.at_instant(now, settings.fairshare.half_life_s)
     fairshare = compute(state.tree, usage, settings.fairshare)
     context = FactorContext(now=now, jobs=state.jobs, groups=_groups(state, fairshare))
+    begin(factors, context)
     priorities = compute_priorities(context, settings, factors, last_good, given.factors)
     queues = _queue_rows(state, priorities.priorities, given.pending, shown or QueuePriorities())
     held = held_back(state.jobs, priorities.priorities, state.applications, queues_by_id(state.queues, state.totals))

@@ -1,0 +1,34 @@
+"""Factors as a full pass has seen them, for the deltas that stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from rankd.core.ranking.columns import FloatArray
+from rankd.core.ranking.factor import Factor, FactorContext, Per
+from rankd.core.ranking.priority import FactorValues
+
+
+class _OfPass:
+    """What jobs share has the pass's values, which the views show; only jobs' own are asked for."""
+
+    def __init__(self, inner: Factor, row: FactorValues) -> None:
+        self.name, self.lowest, self.highest = inner.name, inner.lowest, inner.highest
+        self.per = row.per
+        self._inner = inner
+        self._row = row
+
+    def values(self, context: FactorContext) -> FloatArray:
+        return self._inner.values(context) if self.per is Per.JOB else self._row.values
+
+    def sql(self) -> str | None:
+        return self._inner.sql()
+
+    def parameters(self) -> Mapping[str, float]:
+        return self._inner.parameters()
+
+
+def of_pass(factors: Sequence[Factor], rows: Sequence[FactorValues]) -> list[Factor]:
+    """The factors with the values of groups that a pass has found; ``rows`` stand beside ``factors``."""
+    return [cast("Factor", _OfPass(factor, row)) for factor, row in zip(factors, rows, strict=True)]

@@ -1,0 +1,112 @@
+"""One worker process as its service sees it: started, asked, answered by, ended with all that it started."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from rankd.core.errors import Unavailable
+from rankd.core.ranking.columns import FloatArray
+from rankd.plugin.frame import receive, send
+from rankd.plugin.message import Answer, Ask, Hello, Start
+
+T = TypeVar("T", Hello, Answer)
+
+_REST_S = 5.0
+"""The rest of a frame that has begun to come comes as fast as it can be copied."""
+_END_S = 1.0
+
+
+class WorkerProcess:
+    """A running worker. Every method raises Unavailable, saying how it ended, where it has."""
+
+    def __init__(self, start: Start) -> None:
+        self.started_at = time.monotonic()
+        self._own, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-P", "-m", "rankd.plugin.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+        self.end = weakref.finalize(self, _end, self._process, self._own)
+        """Kill it and everything in its group; also when nobody needs it any more."""
+        self._poll = select.poll()
+        self._poll.register(self._own, select.POLLIN)
+        self._send(msgspec.msgpack.encode(start), b"", None)
+
+    def has_answered(self, until: float) -> bool:
+        """Whether there is something to receive, its end too, at this time of the monotonic clock at the latest."""
+        return bool(self._poll.poll(max(until - time.monotonic(), 0.0) * 1000.0))
+
+    def hello(self) -> Hello:
+        """What it says first."""
+        return self._received(0, Hello)[0]
+
+    def ask(self, ask: Ask, payload: bytearray, descriptor: int | None) -> None:
+        """It is to compute; it must be waiting for that."""
+        self._send(msgspec.msgpack.encode(ask), payload, descriptor)
+
+    def answer(self, most: int) -> tuple[Answer, FloatArray]:
+        """What it has computed: at most so many values."""
+        answer, payload = self._received(most * 8, Answer)
+        if len(payload) % 8:
+            raise Unavailable("plugin_gone", f"{len(payload)} bytes are no values")
+        return answer, np.frombuffer(payload, dtype=np.float64)
+
+    def _send(self, header: bytes, payload: bytes | bytearray, descriptor: int | None) -> None:
+        self._own.settimeout(_REST_S)
+        try:
+            send(self._own, header, memoryview(payload), descriptor)
+        except TimeoutError:
+            raise Unavailable("plugin_gone", "it does not read what it is asked") from None
+        except OSError:
+            raise self._ended() from None
+
+    def _received(self, most: int, kind: type[T]) -> tuple[T, bytearray]:
+        try:
+            frame = receive(self._own, most, time.monotonic() + _REST_S)
+            return msgspec.msgpack.decode(frame.header, type=kind), frame.payload
+        except Unavailable as error:
+            raise self._ended(error.message) from None
+        except msgspec.MsgspecError as error:
+            raise Unavailable("plugin_gone", f"what it sent is no answer: {error}") from None
+
+    def _ended(self, otherwise: str = "it does not read any more") -> Unavailable:
+        """How it has ended, where it has."""
+        with suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(_END_S)
+            return Unavailable("plugin_gone", f"its process {_described(status)}")
+        return Unavailable("plugin_gone", otherwise)
+
+
+def _described(status: int) -> str:
+    if status == -signal.SIGALRM:
+        return "did not come to an end in time and was ended"
+    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+
+
+def _end(process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    connection.close()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_S)

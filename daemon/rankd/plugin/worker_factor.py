@@ -1,0 +1,318 @@
+"""A factor of another package, in its worker: a factor like any other, which never keeps anybody waiting for long.
+
+A full pass asks all workers when it begins (:meth:`WorkerFactor.begin`) and waits until the deadline at most. What
+comes later counts from the next pass on, as the last good values. A worker that was late, or is new, is not waited
+for at all until it has answered in time. One that does not answer at all is ended and started again, with growing
+pauses. A delta waits a tenth of the deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from rankd.core.errors import FactorError, Unavailable
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.columns import FloatArray, IntArray
+from rankd.core.ranking.factor import FactorContext, Per
+from rankd.core.ranking.priority import FactorValues
+from rankd.plugin.block import JOB_BYTES, Block, Blocks, write_columns
+from rankd.plugin.briefing import Briefing
+from rankd.plugin.message import Hello, Start
+from rankd.plugin.process import WorkerProcess
+from rankd.plugin.tally import State, Tally
+
+log = logging.getLogger("rankd.plugin")
+
+START_S = 30.0
+"""For an interpreter and the plugin's imports, on a busy machine."""
+PATIENCE = 10
+"""After so many deadlines without an answer the worker is ended."""
+PART_OF_DELTA = 0.1
+"""Of the deadline: so long a delta waits, and a pass for a delta's answer."""
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 300.0
+FEW_JOBS = 4_096
+"""So many jobs at most travel on the socket, more in shared memory."""
+
+_BLOCKS = Blocks()
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What a worker is computing. ``context`` is None for a delta."""
+
+    number: int
+    at: float
+    per: Per
+    size: int
+    keys: IntArray
+    context: FactorContext | None
+    block: Block | None
+
+
+class WorkerFactor:
+    """A factor whose values are computed elsewhere.
+
+    ``entry``: ``module:Class``. Where ``is_live`` is false (a document is evaluated) every answer is waited for until
+    its deadline, and a worker that has ended is not started again.
+    """
+
+    def __init__(self, name: str, entry: str, settings: PrioritySettings, *, is_live: bool = True) -> None:
+        self.name = name
+        self.per = Per.JOB
+        self.lowest, self.highest = -np.inf, np.inf
+        self.is_given = False
+        self.tally = Tally()
+        self._start_message = Start(
+            name=name,
+            entry=entry,
+            argument=name.partition(".")[2],
+            settings=settings,
+            path=list(sys.path),
+            time_limit_s=START_S,
+        )
+        self._deadline_s = settings.plugins.deadline_s
+        self._is_live = is_live
+        self._guard = threading.Condition(threading.RLock())
+        """Held while something is sent or received, not while that is waited for; told when the worker is free."""
+        self._worker: WorkerProcess | None = None
+        self._hello: Hello | None = None
+        self._briefing = Briefing()
+        self._asked: _Asked | None = None
+        self._is_trusted = True
+        self._retry_at, self._pause_s = 0.0, FIRST_PAUSE_S
+        self._late: FactorValues | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of its worker."""
+        worker = self._worker
+        return None if worker is None else worker.pid
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its worker has said what it is."""
+        return self._hello is not None
+
+    def sql(self) -> str | None:
+        """As it said."""
+        return None if self._hello is None else self._hello.sql
+
+    def parameters(self) -> Mapping[str, float]:
+        """As it said."""
+        return {} if self._hello is None else self._hello.parameters
+
+    def start(self, until: float) -> None:
+        """Start the worker; wait until then at most for it to say what it is."""
+        self.refresh()
+        while (worker := self._worker) is not None and self._hello is None and worker.has_answered(until):
+            self.refresh()
+
+    def close(self) -> None:
+        """End the worker."""
+        with self._guard:
+            self._drop()
+
+    def refresh(self) -> FactorValues | None:
+        """Between two passes: take up what came late, end what hangs, start what is due; values that came late.
+
+        What it says of itself changes only here.
+        """
+        with self._guard:
+            now = time.monotonic()
+            try:
+                if self._worker is None:
+                    self._start_if_due(now)
+                elif self._hello is None:
+                    self._take_hello(self._worker, now)
+                elif self._asked is not None:
+                    self._take_late(self._worker, self._asked, now)
+            except Unavailable as error:
+                self._end(error.message)
+            late, self._late = self._late, None
+            return late
+
+    def _start_if_due(self, now: float) -> None:
+        if now >= self._retry_at:
+            self.tally.state, self._briefing = State.STARTING, Briefing()
+            self._worker = WorkerProcess(self._start_message)
+
+    def _take_hello(self, worker: WorkerProcess, now: float) -> None:
+        if worker.has_answered(now):
+            hello = worker.hello()
+            if hello.error:
+                raise Unavailable("plugin_refused", hello.error)
+            self._hello = hello
+            self.per, self.lowest, self.highest, self.is_given = hello.per, hello.lowest, hello.highest, hello.is_given
+        elif now > worker.started_at + START_S:
+            raise Unavailable("plugin_gone", f"it did not start within {START_S:g} s")
+
+    def _take_late(self, worker: WorkerProcess, asked: _Asked, now: float) -> None:
+        if worker.has_answered(now):
+            try:
+                values = self._received(worker, asked)
+            except FactorError:
+                return
+            if asked.context is not None:
+                self._late = FactorValues(name=self.name, weight=1.0, per=asked.per, values=values, keys=asked.keys)
+        elif now > asked.at + PATIENCE * self._deadline_s:
+            raise Unavailable("plugin_gone", f"it did not answer within {PATIENCE * self._deadline_s:g} s")
+
+    def begin(self, context: FactorContext) -> None:
+        """A full pass will want values for this context; the worker begins with them."""
+        with self._guard:
+            self._until_free(time.monotonic() + PART_OF_DELTA * self._deadline_s)
+            if self._worker is not None and self._hello is not None and self._asked is None:
+                keys = context.jobs.ids if self.per is Per.JOB else np.arange(context.groups.size(self.per, 0))
+                self._ask(self._worker, context, keys, is_pass=True)
+
+    def _until_free(self, until: float) -> None:
+        """What others have asked is answered, or it is that time; not waited for where it may never be."""
+        while self._asked is not None and self._is_trusted and (left := until - time.monotonic()) > 0:
+            self._guard.wait(left)
+
+    def _ask(self, worker: WorkerProcess, context: FactorContext, keys: IntArray, *, is_pass: bool) -> _Asked:
+        jobs, self.tally.asked = context.jobs, self.tally.asked + 1
+        block = _BLOCKS.take(jobs) if len(jobs) > FEW_JOBS else None
+        self._asked = asked = _Asked(
+            number=self.tally.asked,
+            at=time.monotonic(),
+            per=self.per,
+            size=context.groups.size(self.per, len(jobs)),
+            keys=keys,
+            context=context if is_pass else None,
+            block=block,
+        )
+        payload = bytearray(0 if block else JOB_BYTES * len(jobs))
+        if block is None:
+            write_columns(jobs, payload)
+        message = self._briefing.ask(asked.number, context, (PATIENCE + 1) * self._deadline_s)
+        try:
+            worker.ask(message, payload, None if block is None else block.descriptor)
+        except Unavailable as error:
+            self._end(error.message)
+        return asked
+
+    def values(self, context: FactorContext) -> FloatArray:
+        """The values, of the pass that has begun with this context, or for a delta.
+
+        Raises:
+            FactorError: there are none in time, or none at all.
+        """
+        asked = self._asked
+        if asked is None or asked.context is not context:
+            return self._values_of_delta(context)
+        is_waited_for = self._is_trusted or not self._is_live
+        return self._awaited(asked, asked.at + self._deadline_s if is_waited_for else 0.0)
+
+    def _values_of_delta(self, context: FactorContext) -> FloatArray:
+        until = time.monotonic() + PART_OF_DELTA * self._deadline_s
+        with self._guard:
+            self._until_free(until)
+            if self._worker is None or self._hello is None:
+                raise self._absent(self.tally.message or "its worker has not started yet")
+            if not self._is_trusted or self._asked is not None:
+                why = "its worker is busy" if self._is_trusted else self.tally.message
+                raise self._absent(why or "its worker has not answered yet")
+            asked = self._ask(self._worker, context, context.jobs.ids, is_pass=False)
+        return self._awaited(asked, until)
+
+    def _awaited(self, asked: _Asked, until: float) -> FloatArray:
+        worker = self._worker
+        is_there = worker is not None and worker.has_answered(until)
+        with self._guard:
+            if worker is None or self._asked is not asked:
+                raise self._failed(self.tally.message)
+            if not is_there:
+                raise self._missed()
+            try:
+                return self._received(worker, asked)
+            except Unavailable as error:
+                self._end(error.message)
+                raise self._failed(error.message) from None
+
+    def _missed(self) -> FactorError:
+        """It is too late for whom the answer was for."""
+        message = f"it does not answer within {self._deadline_s:g} s"
+        self.tally.late += self._is_trusted
+        self.tally.state, self._is_trusted = State.LATE, False
+        if not self._is_live:
+            self._end(message)
+        self._failed(message)
+        return self._absent(message)
+
+    def _received(self, worker: WorkerProcess, asked: _Asked) -> FloatArray:
+        """Its answer.
+
+        Raises:
+            FactorError: it is an error.
+            Unavailable: the worker has ended, or sent something else.
+        """
+        answer, values = worker.answer(asked.size)
+        self._release()
+        self.tally.last_s, self._is_trusted = answer.took_s, answer.took_s <= self._deadline_s
+        if answer.error:
+            self.tally.state = State.FAILING
+            raise self._failed(answer.error)
+        if answer.number != asked.number or len(values) != asked.size:
+            raise Unavailable("plugin_gone", f"it sent {len(values)} values for {asked.size}")
+        if self._is_trusted:
+            self.tally.state, self._pause_s = State.GOOD, FIRST_PAUSE_S
+        return values
+
+    def _end(self, message: str) -> None:
+        """The worker is of no more use; another one comes after a pause."""
+        self._drop()
+        self._is_trusted, self._retry_at = False, np.inf
+        self.tally.state, self.tally.message = State.ENDED, message
+        self.tally.ended += 1
+        if self._is_live:
+            self._retry_at = time.monotonic() + self._pause_s
+            log.warning("factor '%s': %s; its worker is started again in %g s", self.name, message, self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _drop(self) -> None:
+        worker, self._worker, self._hello = self._worker, None, None
+        self._release()
+        if worker is not None:
+            worker.end()
+
+    def _release(self) -> None:
+        asked, self._asked = self._asked, None
+        if asked is not None and asked.block is not None:
+            _BLOCKS.give_back(asked.block)
+        self._guard.notify_all()
+
+    def _failed(self, message: str) -> FactorError:
+        self.tally.failed += 1
+        self.tally.message = message
+        return FactorError(self.name, message)
+
+    def _absent(self, message: str) -> FactorError:
+        return FactorError(self.name, message, is_passing=True)
+
+
+def workers_among(factors: Iterable[object]) -> list[WorkerFactor]:
+    """Those that have a worker."""
+    return [factor for factor in factors if isinstance(factor, WorkerFactor)]
+
+
+def start_workers(factors: Iterable[object], patience_s: float) -> None:
+    """Start all; wait for so long at most until they say what they are."""
+    workers, until = workers_among(factors), time.monotonic() + patience_s
+    for worker in workers:
+        worker.refresh()
+    for worker in workers:
+        worker.start(until)
+
+
+def late_values(factors: Iterable[object]) -> dict[str, FactorValues]:
+    """Between two passes: see to all workers; by factor the values that came after their pass."""
+    found = {worker.name: worker.refresh() for worker in workers_among(factors)}
+    return {name: late for name, late in found.items() if late is not None}

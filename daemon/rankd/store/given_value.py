@@ -1,0 +1,42 @@
+"""A full generation's values of factors as they were used, job by job: for those that can't be computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rankd.core.ranking.factor import Per
+from rankd.store.look import Reader, Row, fetch
+
+_PER = "SELECT value FROM generation_numbers WHERE generation = ? AND name = ?"
+_VALUES = "SELECT key, value FROM generation_values WHERE generation = ? AND factor = ?"
+_COMPUTED = "SELECT job_id AS key, value FROM job_factor WHERE factor = ? AND value IS NOT NULL"
+_KEYS = {Per.JOB: "id", Per.ASSOCIATION: "association_id", Per.QOS: "qos_id", Per.QUEUE: "queue_id"}
+
+
+def given_values(connection: Reader, generation: int, factors: Iterable[str], jobs: Sequence[Row]) -> dict[int, Row]:
+    """By job ``{"factors": {name: value}}``.
+
+    Args:
+        connection: in a read transaction.
+        generation: a full one.
+        factors: which.
+        jobs: with their id and those of their association, queue and QoS. One that has changed since has no value of
+            a factor that is computed by a formula.
+    """
+    given: dict[int, Row] = {}
+    for name in factors:
+        per = fetch(connection, _PER, [generation, name_of_per(name)])
+        if per:
+            key = _KEYS[list(Per)[int(per[0]["value"])]]
+            values = {row["key"]: row["value"] for row in fetch(connection, _VALUES, [generation, name])}
+            found = {job["id"]: values.get(job[key], 0.0) for job in jobs}
+        else:
+            found = {row["key"]: row["value"] for row in fetch(connection, _COMPUTED, [name])}
+        for job, value in found.items():
+            given.setdefault(job, {"factors": {}})["factors"][name] = value
+    return given
+
+
+def name_of_per(factor: str) -> str:
+    """Under this name a generation says what a factor's stored values belong to."""
+    return f"per.{factor}"
