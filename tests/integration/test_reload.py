@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing
 import builder
 import msgspec
 import pytest
-from integration.stage import connected, ready, rows, running, write_config
+from integration.stage import PATIENCE_S, connected, ready, rows, running, write_config
 
 from rankd.bus.connection import Bus
 from rankd.bus.diag import ask_diag
@@ -18,7 +18,7 @@ from rankd.services import intake, prioritizer, scheduler
 from rankd.store.configuration import recorded
 from rankd.store.dump import dump
 from rankd.store.look import open_for_reading
-from rankd.wire.diag import SchedulerDiag
+from rankd.wire.diag import PrioritizerDiag, SchedulerDiag
 
 RELOAD = "rankd.v1.admin.root.config.reload"
 
@@ -88,6 +88,25 @@ class Site:
         while (await ask_diag(self.bus, "scheduler", SchedulerDiag)).configuration.number != number:
             pass
 
+    async def settled(self):
+        """Returns once a full generation was made of all that is known now."""
+        [(newest,)] = self.rows("SELECT coalesce(max(number), 0) FROM generation")
+        query = "SELECT 1 FROM generation WHERE kind = 'full' AND number > ?"
+        for _ in range(2):  # the first one may have begun before
+            await self.client.until(lambda: self.rows(query, newest))  # noqa: B023 - waited for here
+            [(newest,)] = self.rows("SELECT max(number) FROM generation")
+
+    def ranked(self):
+        return {job for (job,) in self.rows("SELECT job_id FROM ranking")}
+
+    def allocated(self):
+        return [job for (job,) in self.rows("SELECT job_id FROM allocation ORDER BY job_id")]
+
+    async def add_node(self, vcore):
+        registration = {"resources": {"vcore": vcore}, "agent": "a1"}
+        reply = await self.client.ask("rankd.v1.node.n1.register", registration)
+        assert reply.status is None, reply
+
     def dumped(self):
         """The live state's document, evaluated: ranking and priorities; and the live ones."""
         with closing(open_for_reading(self.path)) as connection:
@@ -155,3 +174,215 @@ async def test_changed_weights_count_from_the_next_full_pass_on(broker, tmp_path
             (1, "started", []),
             (2, "reloaded", [{"file": "rankd.toml", "key": "priority.weights.qos", "old": "100", "new": "7000"}]),
         ]
+
+
+async def test_shares_and_qos_count_at_once_for_those_who_submit_and_soon_for_those_who_wait(broker, tmp_path):
+    async with a_site(broker, tmp_path, "intake", "prioritizer", "scheduler") as site:
+        for user in ("alice", "bob"):
+            await site.client.submit(user)
+        site.edit("accounts.yaml", "{name: alice}", "{name: alice, shares: 3}, {name: carol}")
+        site.edit("rankd.toml", 'name = "high"', 'name = "low"\npriority = 1\n[[qos]]\nname = "high"')
+        reply = await site.reload()
+        assert reply["changes"] == [
+            "qos.low added: priority 1",
+            "accounts.physics.users.alice.shares added: 3",
+            "accounts.physics.users.carol added",
+        ]
+        low = await site.client.submit("carol", account="physics", qos="low")
+        await site.ranked_under(2)
+        await site.client.until(lambda: site.rows("SELECT 1 FROM ranking WHERE job_id = ?", low))
+        shares = dict(site.rows('SELECT "user", shares_norm FROM association_share WHERE "user" IS NOT NULL'))
+        assert shares["alice"] == 3 * shares["carol"] == 3 * shares["bob"]
+        await site.client.until(lambda: site.rows("SELECT 1 FROM job_priority WHERE id = ? AND qos = 'low'", low))
+        [(value,)] = site.rows("SELECT value FROM job_factor WHERE job_id = ? AND factor = 'qos'", low)
+        assert value in (0.0, 0.01)  # a delta on the pass before it knew nothing of this QoS
+        await site.client.until(
+            lambda: site.rows("SELECT 1 FROM job_factor WHERE job_id = ? AND factor = 'qos' AND value = 0.01", low)
+        )
+        await site.settled()
+        evaluated, live = site.dumped()
+        assert evaluated == live != []
+
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: default}
+          - {name: small, resources: {max: {vcore: "2"}}}
+          - {name: old}
+"""
+OTHER_QUEUES = """
+partitions:
+  - name: gpu
+    queues: [{name: root, queues: [{name: fast}]}]
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: default}
+          - {name: small, resources: {max: {vcore: "3"}}}
+          - {name: new, properties: {priority.offset: "5"}}
+"""
+
+
+async def test_queues_come_go_and_get_other_limits(broker, tmp_path):
+    async with a_site(broker, tmp_path, files={"queues.yaml": QUEUES}) as site:
+        await site.start("intake", "prioritizer", "scheduler")
+        await site.add_node(8)
+        small = [await site.client.submit(queue="root.small") for _ in range(4)]
+        gone = await site.client.submit(queue="root.old", resources={"vcore": 64})
+        await site.client.until(lambda: site.allocated() == small[:2])
+        (site.config / "queues.yaml").write_text(OTHER_QUEUES)
+        await site.reload()
+        new = await site.client.submit(queue="root.new", resources={"vcore": 64})
+        fast = await site.client.submit(queue="root.fast", partition="gpu")
+        refused = await site.client.do("job.submit", {"command": ["true"], "queue": "root.old"})
+        assert refused.body["code"] == "removed_queue"
+        await site.client.until(lambda: site.allocated() == small[:3])
+        await site.client.until(lambda: {new, fast} <= site.ranked())
+        await site.settled()
+        assert site.ranked() == {small[3], new, fast}
+        assert site.rows("SELECT state FROM job WHERE id = ?", gone) == [("pending",)]
+        queues = dict(site.rows("SELECT partition || ':' || path, offset FROM queue_priority"))
+        assert queues["default:root.new"] == 5
+        assert "default:root.old" not in queues
+        events = site.rows("SELECT path, event FROM queue_events WHERE partition = 'default' ORDER BY id DESC LIMIT 3")
+        assert set(events) == {("root.old", "removed"), ("root.new", "made"), ("root.small", "changed")}
+        (site.config / "queues.yaml").write_text(QUEUES)
+        await site.reload()
+        await site.client.until(lambda: gone in site.ranked())
+        await site.settled()
+        assert site.ranked() == {small[3], gone}
+
+
+async def test_a_configuration_with_problems_is_refused_with_all_of_them_and_changes_nothing(broker, tmp_path):
+    async with a_site(broker, tmp_path, "intake", "prioritizer") as site:
+        await site.client.submit()
+        await site.ranked_under(1)
+        site.edit("rankd.toml", "[admission]", "[priority.weights]\nagee = 1\n[admission]")
+        site.edit("accounts.yaml", "accounts", "acounts")
+        (site.config / "queues.yaml").write_text("partitions: 3\n")
+        reply = await site.client.ask(RELOAD, {})
+        assert (reply.status, reply.body["code"]) == (400, "bad_configuration")
+        wanted = ["unknown factor 'agee'", "acounts", "queues.yaml:1: partitions"]
+        lines = reply.body["message"].splitlines()
+        assert len(lines) == len(wanted)
+        assert all(any(part in line for line in lines) for part in wanted)
+        assert (await site.client.do("config.reload", {}, "alice")).body["code"] == "admins_only"
+        await site.client.submit()
+        assert [number for number, *_ in site.history()] == [1]
+        shown = (await site.client.do("diag.show")).body["configuration"]
+        assert (shown["number"], shown["failed"], shown["message"]) == (1, 1, reply.body["message"])
+
+
+async def test_a_service_that_can_not_take_it_keeps_the_last_one_and_says_so(broker, tmp_path):
+    async with a_site(broker, tmp_path) as site:
+        with_weights(site.config)
+        await site.start("intake")
+        await site.start("prioritizer", weights={"age": 0.0})
+        await site.client.submit(qos="high")
+        await site.ranked_under(1)
+        site.edit("rankd.toml", "qos = 100", "")
+        await site.reload()  # all weights are 0 for this prioritizer alone
+        while not (found := await ask_diag(site.bus, "prioritizer", PrioritizerDiag)).configuration.failed:
+            pass
+        assert found.configuration.number == 1
+        assert "all weights are 0" in found.configuration.message
+        assert site.full() == [(1, {"age": 0.0, "qos": 100.0})]
+        site.edit("rankd.toml", "age = 1000", "qos = 5")
+        assert (await site.reload())["number"] == 3
+        await site.ranked_under(3)
+        assert site.full() == [(3, {"qos": 5.0, "age": 0.0})]
+
+
+async def test_those_that_start_later_go_by_what_was_recorded_not_by_files_that_were_edited_since(broker, tmp_path):
+    async with a_site(broker, tmp_path) as site:
+        with_weights(site.config)
+        await site.start("intake", "prioritizer", "scheduler")
+        await site.client.submit(qos="high")
+        await site.ranked_under(1)
+        site.edit("rankd.toml", "qos = 100", "qos = ?")  # half written
+        await site.stop("prioritizer", "scheduler")
+        await site.start("prioritizer", "scheduler")
+        assert site.full() == [(1, {"age": 1000.0, "qos": 100.0})]
+        site.edit("rankd.toml", "qos = ?", "qos = 300")
+        await site.stop("intake")
+        await site.start("intake")
+        await site.ranked_under(2)
+        assert site.full() == [(2, {"age": 1000.0, "qos": 300.0})]
+        assert [event for _, event, _ in site.history()] == ["started", "started"]
+        await site.stop("intake")
+        await site.start("intake")
+        assert (await site.reload())["is_new"] is False
+        assert [number for number, *_ in site.history()] == [1, 2]
+
+
+ADAPTER = """
+[[adapters]]
+name = "{name}"
+input = "associations"
+adapter = "file"
+period_s = 1000
+options = {{ path = "{name}.csv" }}
+"""
+
+
+async def test_adapters_come_and_go(broker, tmp_path):
+    def shares():
+        query = 'SELECT account, shares FROM association_share WHERE "user" IS NULL AND generation IS NOT NULL'
+        return dict(site.rows(query))
+
+    async with a_site(broker, tmp_path) as site:
+        toml = (site.config / "rankd.toml").read_text()
+        for name, number in (("one", 7), ("two", 9)):
+            (site.config / f"{name}.csv").write_text(f"account,shares\nphysics,{number}\n")
+        (site.config / "rankd.toml").write_text(toml + ADAPTER.format(name="one"))
+        await site.start("intake", "prioritizer")
+        await site.client.until(lambda: shares().get("physics") == 7)
+        (site.config / "rankd.toml").write_text(toml + ADAPTER.format(name="two"))
+        await site.reload()
+        await site.client.until(lambda: shares().get("physics") == 9)
+        assert site.rows("SELECT name, state FROM adapter") == [("two", "ok")]
+        (site.config / "rankd.toml").write_text(toml)
+        await site.reload()
+        await site.ranked_under(3)
+        assert shares()["physics"] == 1
+        assert site.rows("SELECT name FROM adapter") == []
+
+
+async def test_users_whom_nobody_listed_may_have_no_shares_from_now_on_and_again(broker, tmp_path):
+    def fairshare(job):
+        return site.rows("SELECT value FROM job_factor WHERE job_id = ? AND factor = 'fairshare'", job)
+
+    async with a_site(broker, tmp_path, "intake", "prioritizer") as site:
+        mallory, alice = await site.client.submit("mallory"), await site.client.submit("alice")
+        await site.client.until(lambda: {mallory, alice} <= site.ranked())
+        await site.client.until(lambda: fairshare(mallory) > [(0.0,)])
+        site.edit("rankd.toml", '"default"', '"zero"')
+        await site.reload()
+        await site.ranked_under(2)
+        assert fairshare(mallory) == [(0.0,)]
+        assert fairshare(alice) > [(0.0,)]
+        site.edit("accounts.yaml", "{name: alice}", "{name: alice}, {name: mallory}")
+        site.edit("rankd.toml", '"zero"', '"default"')
+        await site.reload()
+        await site.ranked_under(3)
+        assert fairshare(mallory) > [(0.0,)]
+        await site.settled()
+        evaluated, live = site.dumped()
+        assert evaluated == live != []
+
+
+async def test_an_event_says_who_and_what(broker, tmp_path):
+    async with a_site(broker, tmp_path) as site:
+        events = await site.client.connection.subscribe("rankd.v1.event.configuration")
+        await site.start("intake")
+        [first] = json.loads((await events.next_msg(timeout=PATIENCE_S)).data)["events"]
+        assert (first["id"], first["event"], first["changes"]) == (1, "started", [])
+        site.edit("rankd.toml", "priority = 100", "priority = 50")
+        await site.reload()
+        [second] = json.loads((await events.next_msg(timeout=PATIENCE_S)).data)["events"]
+        assert (second["id"], second["actor"], second["changes"]) == (2, "root", ["qos.high.priority 100 -> 50"])

@@ -31,10 +31,11 @@ from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, compute_priorities
 from rankd.core.ranking.ranking import rank
 from rankd.services import ahead
 from rankd.services.leaf_orders import LeafOrders, newest_generation
-from rankd.services.prioritizer import Prioritizer
+from rankd.services.prioritizer import Prioritizer, _Next
 from rankd.services.ranking_source import RankingSource
 from rankd.services.scheduler import Scheduler
 from rankd.services.scheduling_source import SchedulingSource
+from rankd.services.stated import Stated
 from rankd.store.allocation import NewAllocation, commit_allocations
 from rankd.store.catalog import sync_catalog
 from rankd.store.database import Database
@@ -193,15 +194,24 @@ class Cluster:
         self.prioritizer._own_factors = self.prioritizer._factors = self.factors()
         self.prioritizer._writer._when_staged = self.go_ahead
 
-    async def reload(self, config):
-        """Another configuration, taken up as services do that start with it."""
+    async def reload(self, config, *, restarts):
+        """Another configuration, taken up as services do that start with it, or that go on."""
         self.config = config
         self.catalog = await self.database.write(lambda c: sync_catalog(c, config, NOW))
-        self.start_prioritizer()
+        if restarts:
+            self.start_prioritizer()
+            self.scheduler = self.new_scheduler()
+        else:
+            self.prioritizer._next = _Next(Stated(None, config), self.factors())
+            await self.scheduler._take_configuration(Stated(None, self.patient()))
+
+    def patient(self):
+        """The configuration for a scheduler that takes no generation for overdue."""
+        scheduling = replace(self.config.settings.scheduling, stale_after_s=1e12)
+        return replace(self.config, settings=replace(self.config.settings, scheduling=scheduling))
 
     def new_scheduler(self):
-        scheduling = replace(self.config.settings.scheduling, stale_after_s=1e12)
-        config = replace(self.config, settings=replace(self.config.settings, scheduling=scheduling))
+        config = self.patient()
         source = SchedulingSource(config, self.catalog)
         return Scheduler(config, source, self.database, Bus("nats://127.0.0.1:1", "test"))
 
@@ -273,6 +283,7 @@ class Cluster:
         """What the scheduler would decide: knowing what it has seen before, and from the beginning."""
         decided = []
         for scheduler in (self.scheduler, self.new_scheduler()):
+            await scheduler._adopt()
             source = scheduler._source
             if not source.is_loaded:
                 await self.database.read(source.load)
@@ -476,10 +487,10 @@ def test_the_views_show_what_the_ranking_used_bit_for_bit(config, nodes, first_i
     run(config, nodes, first_id, story)
 
 
-@given(configurations(), configurations(), NODES, submissions(), changes(), submissions(4), changes())
+@given(configurations(), configurations(), NODES, submissions(), changes(), submissions(4), changes(), st.booleans())
 @settings(max_examples=25)
 def test_the_views_show_what_a_reloaded_configuration_ranks_bit_for_bit(
-    config, other, nodes, jobs, todo, more_jobs, more_todo
+    config, other, nodes, jobs, todo, more_jobs, more_todo, restarts
 ):
     async def story(cluster):
         await cluster.submit(jobs)
@@ -487,10 +498,13 @@ def test_the_views_show_what_a_reloaded_configuration_ranks_bit_for_bit(
         check(cluster, *await cluster.rank(NOW))
         await cluster.submit(more_jobs)
         check(cluster, *await cluster.take_in(NOW + 5))
-        await cluster.reload(other)
+        await cluster.check_decisions(NOW + 5)
+        await cluster.reload(other, restarts=restarts)
         check(cluster, *await cluster.rank(NOW + 10))
+        await cluster.check_decisions(NOW + 10)
         await cluster.change(more_todo, NOW + 15)
         check(cluster, *await cluster.take_in(NOW + 20))
+        await cluster.check_decisions(NOW + 20)
         check(cluster, *await cluster.rank(NOW + 30))
 
     run(config, nodes, 1, story)

@@ -42,7 +42,7 @@ from rankd.services.eligibility import Eligibility
 from rankd.services.factor_watch import FactorWatch
 from rankd.services.generation_writer import FullPass, GenerationWriter
 from rankd.services.job_table import JobChanges, Snapshot, merged
-from rankd.services.live_order import Changes
+from rankd.services.live_order import Changes, gained_values
 from rankd.services.ranking_source import RankingSource
 from rankd.services.rest import rest
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
@@ -198,8 +198,11 @@ class Prioritizer:
         self._next = _Next(Stated(stated.number, configuration), factors)
         self._soon.set()
 
-    async def _adopt(self, new: _Next) -> None:
+    async def _adopt(self) -> None:
         """Between two passes. Deltas go on as the last pass saw things, where that can be."""
+        new, self._next = self._next, None
+        if new is None:
+            return
         number, configuration = new.stated
         catalog = await self._database.read(read_catalog)
         async with self._writer.lock:
@@ -241,9 +244,7 @@ class Prioritizer:
     async def run_once(self, now: float) -> Ranking:
         """A full pass: read what changed, rank, make one generation visible, say so."""
         clock = [time.perf_counter()]
-        new, self._next = self._next, None
-        if new is not None:
-            await self._adopt(new)
+        await self._adopt()
         await self._eligibility.age_applications(now)
         if not self._source.jobs.is_loaded:
             await asyncio.to_thread(self._source.load, str(self._database.path))
@@ -289,6 +290,7 @@ class Prioritizer:
         """The pass itself, in a thread."""
         state = msgspec.structs.replace(state, jobs=merged(snapshot))
         self._last_good |= self._watch.prepare(self._own_factors)
+        self._last_good |= gained_values(self._last_good, self._writer.live)
         self._factors = with_given(self._own_factors, self._given, state.tree, state.association_ids)
         ranking = rank(
             state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities, for_deltas=True

@@ -135,8 +135,11 @@ class Scheduler:
         self._next = _Next(stated, policies)
         self.wake.set()
 
-    async def _adopt(self, new: _Next) -> None:
-        """Between two cycles. Where queues, their limits or time limits are others, everything is read anew."""
+    async def _adopt(self) -> None:
+        """Between two cycles. Where queues, limits or the settings of cycles are others, everything is read anew."""
+        new, self._next = self._next, None
+        if new is None:
+            return
         number, configuration = new.stated
         catalog = await self._database.read(read_catalog)
         source = self._source
@@ -175,9 +178,7 @@ class Scheduler:
 
     async def run_once(self, now: float) -> bool:
         """Take in what changed and run a cycle if that is a trigger; whether it started anything."""
-        new, self._next = self._next, None
-        if new is not None:
-            await self._adopt(new)
+        await self._adopt()
         if now >= self._next_start_at:
             self._source.triggers.add(RESERVED)
             self._next_start_at = math.inf
