@@ -6,7 +6,7 @@ settings) is read once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -63,6 +63,7 @@ class Evaluator:
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = configuration
         self._own_queues = _default_queues() if configuration is None else _configured_queues(configuration)
+        self._worker = lru_cache(maxsize=WORKERS_KEPT)(_load_worker)
 
     def evaluate(self, data: bytes) -> Result:
         """What would be decided on the document that a JSON text holds.
@@ -78,7 +79,7 @@ class Evaluator:
             Surroundings(
                 forest=queues.forest,
                 warnings=queues.warnings,
-                factors=_factors(document, settings),
+                factors=_factors(document, settings, self._worker),
                 ranges=_ranges(document),
                 node_sorts=queues.node_sorts,
                 application_sorts=queues.application_sorts,
@@ -119,7 +120,9 @@ def _with_groups(job: JobEntry, groups: Mapping[str, tuple[str, ...]]) -> JobEnt
     return job if job.groups or not known else msgspec.structs.replace(job, groups=list(known))
 
 
-def _factors(document: Document, settings: PrioritySettings) -> Mapping[str, Factor]:
+def _factors(
+    document: Document, settings: PrioritySettings, load_worker: Callable[[str, bytes], Factor]
+) -> Mapping[str, Factor]:
     """The factors that plugins provide.
 
     One of another package, whose worker has to be started, only where a pending job does not give its value.
@@ -136,7 +139,7 @@ def _factors(document: Document, settings: PrioritySettings) -> Mapping[str, Fac
     for name in settings.weights:
         if name not in found and is_provided(name):
             is_given = all(name in job.factors for job in pending)
-            found[name] = Given(name) if is_given else _load_worker(name, encoded)
+            found[name] = Given(name) if is_given else load_worker(name, encoded)
     return found
 
 
@@ -147,7 +150,6 @@ def _load_factors(settings: bytes) -> Mapping[str, Factor]:
     return {name: load_factor(name, priority) for name in priority.weights if is_provided(name) and is_own(name)}
 
 
-@lru_cache(maxsize=WORKERS_KEPT)
 def _load_worker(name: str, settings: bytes) -> Factor:
     factor = load_factor(name, msgspec.json.decode(settings, type=PrioritySettings), is_live=False)
     start_workers([factor], START_S)

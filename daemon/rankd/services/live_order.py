@@ -18,10 +18,10 @@ from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.application_order import filter_policy, jobs_of
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray, JobColumns
 from rankd.core.ranking.delta import Delta
-from rankd.core.ranking.factor import Factor, FactorContext
+from rankd.core.ranking.factor import Factor, FactorContext, Per
 from rankd.core.ranking.of_pass import of_pass
 from rankd.core.ranking.order import NO_LEAF, Applications
-from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities
+from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities, with_values
 from rankd.core.ranking.ranking import Ranking, RankingState
 from rankd.core.ranking.tally import Tally
 from rankd.store.delta import DeltaRows
@@ -71,6 +71,8 @@ class LiveOrder:
         self.is_stale = False
         self.is_broken = False
         """Deltas would not show what they rank by; nothing can be added."""
+        self.gained: dict[str, dict[int, float]] = {}
+        """Values that jobs have got since the pass, by factor: those that are stored."""
         self._settings = settings
         self._factors = of_pass(factors, ranking.priorities.factors)
         self._stored = [column.name for column in columns if column.sql is None and column.per == "job"]
@@ -153,6 +155,11 @@ class LiveOrder:
 
     def _value_stage(self, jobs: JobColumns, computed: Priorities) -> Stage:
         """Values of factors that have no formula in SQL."""
+        failed = {error.factor for error in computed.failures}
+        for factor in computed.factors:
+            if factor.name in self._stored and factor.name not in failed:
+                found = zip(jobs.ids.tolist(), factor.values.tolist(), strict=True)
+                self.gained.setdefault(factor.name, {}).update(found)
         rows = [
             (self.number, factor.name, key, value)
             for factor in computed.factors
@@ -164,6 +171,16 @@ class LiveOrder:
             insert(connection, "generation_values", rows)
 
         return write
+
+
+def gained_values(last_good: Mapping[str, FactorValues], live: LiveOrder | None) -> dict[str, FactorValues]:
+    """Last good values with those that jobs have got since."""
+    gained = {} if live is None else {name: dict(found) for name, found in list(live.gained.items())}
+    return {
+        name: with_values(last_good[name], found)
+        for name, found in gained.items()
+        if name in last_good and last_good[name].per is Per.JOB
+    }
 
 
 def _filtering(state: RankingState) -> list[int]:

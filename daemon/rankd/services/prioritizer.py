@@ -36,6 +36,7 @@ from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.queue_priority import QueuePriorities
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
+from rankd.plugin.worker_factor import workers_among
 from rankd.services.adapter_reader import AdapterReader
 from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.eligibility import Eligibility
@@ -152,6 +153,8 @@ class Prioritizer:
         self._watch = FactorWatch(bus)
         self.adapters = AdapterReader(configuration, database, bus, ROLE, self._use_inputs)
         self._next: _Next | None = None
+        self._retired: list[Factor] = []
+        """Factors of an earlier configuration, which deltas use until there is a pass with others."""
         self.follow(None, {})
 
     def follow(self, number: int | None, weights: dict[str, float]) -> None:
@@ -206,8 +209,10 @@ class Prioritizer:
         number, configuration = new.stated
         catalog = await self._database.read(read_catalog)
         async with self._writer.lock:
-            self._settings = configuration.settings.priority
-            self._own_factors = self._factors = new.factors
+            if configuration.settings.priority != self._settings:
+                self._settings = configuration.settings.priority
+                self._retired += self._own_factors
+                self._own_factors = self._factors = new.factors
             self._writer.partitions = [partition.name for partition in configuration.partitions]
             if self._source.configure(configuration, catalog):
                 self._writer.live = None
@@ -266,6 +271,9 @@ class Prioritizer:
             configuration=self.follower.in_force,
         )
         made = await self._writer.save_full(found)
+        retired, self._retired = self._retired, []
+        for worker in workers_among(retired):
+            await asyncio.to_thread(worker.close)
         for header in made:
             await self._announce(header)
         return ranking

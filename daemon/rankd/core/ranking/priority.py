@@ -105,6 +105,16 @@ def replace_values(row: FactorValues, given: FloatArray, jobs: JobColumns) -> Fa
     return FactorValues(name=row.name, weight=row.weight, per=Per.JOB, values=values, keys=jobs.ids)
 
 
+def with_values(row: FactorValues, found: Mapping[int, float]) -> FactorValues:
+    """The factor with the values of some more keys, or other ones; ``keys`` stay ascending."""
+    keys = np.fromiter(found.keys(), dtype=np.int64, count=len(found))
+    values = np.fromiter(found.values(), dtype=np.float64, count=len(found))
+    stays = ~np.isin(row.keys, keys)
+    keys, values = np.concatenate([row.keys[stays], keys]), np.concatenate([row.values[stays], values])
+    order = np.argsort(keys, kind="stable")
+    return FactorValues(name=row.name, weight=row.weight, per=row.per, values=values[order], keys=keys[order])
+
+
 def weighted_sum(rows: Sequence[FactorValues], jobs: JobColumns) -> FloatArray:
     """Sum of weight times value, left to right."""
     total: FloatArray | None = None
