@@ -16,6 +16,7 @@ from rankd.store.catalog import sync_catalog
 from rankd.store.database import Database
 from rankd.store.migration import replace_views, upgrade
 from rankd.store.view import FactorColumn, factor_views
+from rankd.wire.job_update import REQUEST_FIELDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -125,6 +126,12 @@ async def test_every_verb_is_documented(database):
     intake = Intake(configuration, catalog, database, Bus("nats://nowhere", "docs"))
     requests = sections_until(read("bus.md"), "## Requests", "## Errors")
     assert set(first_cells(requests)) == {verb.name for verb in intake._verbs()}
+
+
+def test_every_field_that_an_update_takes_is_documented():
+    text = sections_until(read("bus.md"), "## Changing jobs", "A job's age stays")
+    fields = {*REQUEST_FIELDS, "fixed_priority"}
+    assert fields <= set(re.findall(r"`(\w+)`", text))
 
 
 def anchors(text):

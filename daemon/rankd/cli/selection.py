@@ -80,7 +80,9 @@ def _report(arguments: argparse.Namespace, outcome: Outcome) -> int:
         but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
         print(f"{len(outcome.done)} jobs would be changed{but}")
     for failed in outcome.failed:
-        print(f"rankd: {failed.message}", file=sys.stderr)
+        named = f"job {failed.id}"
+        message = failed.message if named in failed.message else f"{named}: {failed.message}"
+        print(f"rankd: {message}", file=sys.stderr)
     if outcome.untold:
         print(f"rankd: and {outcome.untold} more", file=sys.stderr)
     return 1 if outcome.n_failed else 0

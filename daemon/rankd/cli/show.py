@@ -111,13 +111,16 @@ def _changes(row: Row) -> str:
 
 
 def _side(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON
+    if name == "depends_on":
+        value = ",".join(f"{dependency['type']}:{dependency['job']}" for dependency in value)
     return "-" if value in (None, [], {}, "") else _shown(name, value)
 
 
 def _nodes(row: Row) -> str:
     from rankd.core.model.nodelist import fold
 
-    return fold((row["detail"] or {}).get("nodes", ()))
+    nodes = (row["detail"] or {}).get("nodes", ())
+    return fold(nodes) if isinstance(nodes, list) else ""  # of an update, it is their number before and after
 
 
 def run_history(arguments: argparse.Namespace) -> int:
