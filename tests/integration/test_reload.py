@@ -9,6 +9,7 @@ import builder
 import msgspec
 import pytest
 from integration.stage import PATIENCE_S, connected, ready, rows, running, write_config
+from watch import gone
 
 from rankd.bus.connection import Bus
 from rankd.bus.diag import ask_diag
@@ -87,6 +88,9 @@ class Site:
         """Returns once the scheduler goes by this configuration."""
         while (await ask_diag(self.bus, "scheduler", SchedulerDiag)).configuration.number != number:
             pass
+
+    async def prioritizer_diag(self):
+        return await ask_diag(self.bus, "prioritizer", PrioritizerDiag)
 
     async def settled(self):
         """Returns once a full generation was made of all that is known now."""
@@ -287,7 +291,7 @@ async def test_a_service_that_can_not_take_it_keeps_the_last_one_and_says_so(bro
         await site.ranked_under(1)
         site.edit("rankd.toml", "qos = 100", "")
         await site.reload()  # all weights are 0 for this prioritizer alone
-        while not (found := await ask_diag(site.bus, "prioritizer", PrioritizerDiag)).configuration.failed:
+        while not (found := await site.prioritizer_diag()).configuration.failed:
             pass
         assert found.configuration.number == 1
         assert "all weights are 0" in found.configuration.message
@@ -386,3 +390,59 @@ async def test_an_event_says_who_and_what(broker, tmp_path):
         await site.reload()
         [second] = json.loads((await events.next_msg(timeout=PATIENCE_S)).data)["events"]
         assert (second["id"], second["actor"], second["changes"]) == (2, "root", ["qos.high.priority 100 -> 50"])
+
+
+BROKEN = "[rankd.factors]\nbroken = no_such_module:Broken\n"
+WELL = """
+from rankd.core.ranking.factor import Per
+
+
+class Well:
+    name, per, lowest, highest = "well", Per.JOB, 0.0, 1.0
+
+    def __init__(self, settings):
+        pass
+
+    def values(self, context):
+        return context.jobs.ids / 1000.0
+
+    def sql(self):
+        return None
+
+    def parameters(self):
+        return {}
+"""
+
+
+async def test_a_factor_of_another_package_is_tried_before_it_counts_and_ended_once_it_does_not(
+    broker, tmp_path, install
+):
+    install("no_such_package", "", BROKEN)
+    install("well_factor", WELL, "[rankd.factors]\nwell = well_factor:Well\n")
+    async with a_site(broker, tmp_path) as site:
+        with_weights(site.config)
+        await site.start("intake", "prioritizer")
+        job = await site.client.submit()
+        await site.ranked_under(1)
+        site.edit("rankd.toml", "qos = 100", "broken = 1")
+        refused = (await site.client.ask(RELOAD, {})).body
+        assert refused["code"] == "bad_configuration"
+        assert "priority.weights.broken" in refused["message"]
+        site.edit("rankd.toml", "broken = 1", "well = 1000")
+        await site.reload()
+        await site.ranked_under(2)
+        query = "SELECT value FROM job_factor WHERE job_id = ? AND factor = 'well'"
+        await site.client.until(lambda: site.rows(query, job) == [(job / 1000.0,)])
+        [pid] = [plugin.pid for plugin in (await site.prioritizer_diag()).plugins.values()]
+        site.edit("accounts.yaml", "{name: bob}", "{name: bob, shares: 2}")
+        await site.reload()
+        await site.ranked_under(3)
+        assert [plugin.pid for plugin in (await site.prioritizer_diag()).plugins.values()] == [pid]
+        site.edit("rankd.toml", "well = 1000", "qos = 100")
+        await site.reload()
+        await site.ranked_under(4)
+        await gone(pid)
+        await site.stop("intake")
+        site.edit("rankd.toml", "qos = 100", "broken = 1")
+        await site.start("intake")  # it takes submissions whatever becomes of a stranger's factor
+        assert await site.client.submit() == job + 1

@@ -8,9 +8,12 @@ from pathlib import Path
 
 from rankd.config.adapter import load_adapter
 from rankd.config.configuration import Configuration, read_configuration, read_files
-from rankd.config.plugin import check_factor, load_application_sort, load_node_sort
+from rankd.config.plugin import check_factor, load_application_sort, load_factor, load_node_sort
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.queue import sort_policies
+from rankd.core.model.setting import PrioritySettings
+
+CheckFactor = Callable[[str, PrioritySettings], object]
 
 
 def load_checked(directory: Path) -> Configuration:
@@ -23,24 +26,27 @@ def load_checked(directory: Path) -> Configuration:
     return read_checked(str(directory), texts, unreadable)
 
 
-def read_checked(directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem] = ()) -> Configuration:
-    """The same of the files' texts.
+def read_checked(
+    directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem] = (), *, workers: bool = True
+) -> Configuration:
+    """The same of the files' texts. Without ``workers``, factors of other packages need not work.
 
     Raises:
         ConfigurationError: as :func:`load_checked`.
     """
     configuration = read_configuration(directory, texts, unreadable)
-    problems = [problem for load in _plugins(configuration) for problem in _problems(load)]
+    loads = _plugins(configuration, check_factor if workers else load_factor)
+    problems = [problem for load in loads for problem in _problems(load)]
     if problems:
         raise ConfigurationError(problems)
     return configuration
 
 
-def _plugins(configuration: Configuration) -> Iterator[Callable[[], object]]:
+def _plugins(configuration: Configuration, check: CheckFactor) -> Iterator[Callable[[], object]]:
     """What loads each of them."""
     priority, partitions = configuration.settings.priority, configuration.partitions
     for factor in priority.weights:
-        yield partial(check_factor, factor, priority)
+        yield partial(check, factor, priority)
     for node_sort in sorted({partition.nodesort.type for partition in partitions}):
         yield partial(load_node_sort, node_sort)
     for application_sort in sorted(sort_policies(partitions)):

@@ -57,14 +57,16 @@ class Taken(NamedTuple):
     catalog: Catalog
 
 
-def read_directory(directory: Path) -> Found:
+def read_directory(directory: Path, *, workers: bool = True) -> Found:
     """Read and check everything; other services read what is recorded, hence the absolute path.
+
+    ``workers``: as :func:`.read_checked` has it. A factor that hangs keeps no intake from starting.
 
     Raises:
         ConfigurationError: with every problem.
     """
     texts, unreadable = read_files(directory)
-    return Found(texts, read_checked(str(directory.absolute()), texts, unreadable))
+    return Found(texts, read_checked(str(directory.absolute()), texts, unreadable, workers=workers))
 
 
 async def start_with(database: Database, role: str, found: Found) -> Taken:

@@ -72,7 +72,7 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None) -> None:
     """Serve until ``stop``; read the configuration again at every ``hangup``."""
-    found = read_directory(options.config)
+    found = read_directory(options.config, workers=False)
     async with AsyncExitStack() as stack:
         intake = await unless(stop, _start(options, found, stack))
         if intake is not None:

@@ -25,10 +25,9 @@ from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration
-from rankd.config.plugin import factor_names, load_application_sorts, load_factors
-from rankd.config.settings import check_weights
+from rankd.config.plugin import load_application_sorts, load_factors
 from rankd.core.adapter.input import FactorRow
-from rankd.core.errors import ConfigurationError, Unavailable
+from rankd.core.errors import Unavailable
 from rankd.core.ranking.columns import NO_GROUP, JobColumns
 from rankd.core.ranking.factor import Factor
 from rankd.core.ranking.given import GivenValues, with_given
@@ -47,7 +46,7 @@ from rankd.services.live_order import Changes, gained_values
 from rankd.services.ranking_source import RankingSource
 from rankd.services.rest import rest
 from rankd.services.runtime import Wake, announce, probe, run_until, unless
-from rankd.services.stated import Stated, read_stated, settled
+from rankd.services.stated import Stated, read_stated, settled, with_weights
 from rankd.services.statistic import PrioritizerStatistic
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, read_catalog
@@ -106,21 +105,6 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioriti
     await answer_health(bus, ROLE, prioritizer.healthy)
     await answer_diag(bus, ROLE, prioritizer.diag)
     return prioritizer
-
-
-def with_weights(configuration: Configuration, weights: dict[str, float]) -> Configuration:
-    """The configuration with some weights replaced.
-
-    Raises:
-        ConfigurationError: an unknown factor, or a weight that is none.
-    """
-    if not weights:
-        return configuration
-    settings = configuration.settings
-    priority = msgspec.structs.replace(settings.priority, weights=settings.priority.weights | weights)
-    if problems := check_weights(priority, factor_names(), "--weight"):
-        raise ConfigurationError(problems)
-    return msgspec.structs.replace(configuration, settings=msgspec.structs.replace(settings, priority=priority))
 
 
 class _Next(NamedTuple):

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from rankd.config.configuration import Configuration, load_configuration, read_configuration
-from rankd.core.errors import Unavailable
+from rankd.config.plugin import factor_names
+from rankd.config.settings import check_weights
+from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.store.catalog import Catalog, read_catalog, sync_catalog
 from rankd.store.configuration import Recorded, newest_configuration, newest_recorded
 from rankd.store.database import Database
@@ -71,3 +75,18 @@ def _catalog(connection: Connection, stated: Stated, now: float) -> Catalog | No
     if stated.number is None:
         return sync_catalog(connection, stated.configuration, now)
     return read_catalog(connection)
+
+
+def with_weights(configuration: Configuration, weights: Mapping[str, float]) -> Configuration:
+    """The configuration with some weights replaced.
+
+    Raises:
+        ConfigurationError: an unknown factor, or a weight that is none.
+    """
+    if not weights:
+        return configuration
+    settings = configuration.settings
+    priority = msgspec.structs.replace(settings.priority, weights={**settings.priority.weights, **weights})
+    if problems := check_weights(priority, factor_names(), "--weight"):
+        raise ConfigurationError(problems)
+    return msgspec.structs.replace(configuration, settings=msgspec.structs.replace(settings, priority=priority))
