@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import select
 import signal
 from types import SimpleNamespace
 
@@ -14,6 +12,7 @@ import builder
 import msgspec
 import pytest
 from integration.stage import NOW, a_cluster, connected, process, write_config
+from watch import gone
 
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
@@ -326,19 +325,6 @@ def config(tmp_path, deadline_s=1.0):
     return directory
 
 
-def ended(pid):
-    """Whether the process is over, within half a minute."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    found = poll.poll(30_000)
-    os.close(descriptor)
-    return bool(found)
-
-
 @pytest.mark.parametrize("way", ["work", "hang", "hang_in_c"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 async def test_its_worker_ends_with_the_service(broker, tmp_path, stranger, monkeypatch, way, number):
@@ -355,7 +341,7 @@ async def test_its_worker_ends_with_the_service(broker, tmp_path, stranger, monk
         worker = int((stranger.package / "pid").read_text())
         service.send_signal(number)
         await service.wait()
-        assert ended(worker)
+        await gone(worker)
 
 
 def test_the_check_of_a_configuration_says_what_is_wrong_with_it(stranger, tmp_path, capsys):
