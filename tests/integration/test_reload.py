@@ -370,11 +370,16 @@ async def test_users_whom_nobody_listed_may_have_no_shares_from_now_on_and_again
         await site.ranked_under(2)
         assert fairshare(mallory) == [(0.0,)]
         assert fairshare(alice) > [(0.0,)]
+        trudy = await site.client.submit("trudy")
+        await site.client.until(lambda: trudy in site.ranked())
         site.edit("accounts.yaml", "{name: alice}", "{name: alice}, {name: mallory}")
         site.edit("rankd.toml", '"zero"', '"default"')
         await site.reload()
         await site.ranked_under(3)
         assert fairshare(mallory) > [(0.0,)]
+        again = await site.client.submit("mallory"), await site.client.submit("trudy")
+        await site.client.until(lambda: set(again) <= site.ranked())
+        assert fairshare(again[0]) == fairshare(mallory)
         await site.settled()
         evaluated, live = site.dumped()
         assert evaluated == live != []

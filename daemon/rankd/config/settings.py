@@ -34,7 +34,12 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
         document = _nested(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError([Problem(file=file, path="", message=str(error))]) from None
-    settings = convert(document, Settings, file)
+    try:
+        settings = convert(document, Settings, file)
+    except ConfigurationError as error:
+        named = {problem.path for problem in error.problems}
+        more = [problem for problem in _of_priority(document, factors, file) if problem.path not in named]
+        raise ConfigurationError([*error.problems, *more]) from None
     problems = [
         *check_weights(settings.priority, factors, file),
         *_check_qos(settings, file),
@@ -44,6 +49,15 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
     if problems:
         raise ConfigurationError(problems)
     return settings
+
+
+def _of_priority(document: dict[str, object], factors: Collection[str], file: str) -> list[Problem]:
+    """What can be said of it though something else in the file is wrong."""
+    try:
+        priority = msgspec.convert(document.get("priority", {}), PrioritySettings)
+    except msgspec.ValidationError:
+        return []
+    return [*check_weights(priority, factors, file), *_check_billing(priority, file)]
 
 
 def convert(document: object, kind: type[T], file: str) -> T:

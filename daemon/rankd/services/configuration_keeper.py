@@ -148,7 +148,7 @@ class ConfigurationKeeper:
     async def _take(self, found: Found, actor: str) -> Reloaded:
         before = await self._database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
         new = await asyncio.to_thread(_compared, before, found, actor, RELOADED)
-        warnings = [str(problem) for problem in found.configuration.warnings]
+        warnings = [str(problem) for problem in found.configuration.warnings[:MOST_LINES]]
         self._message = None
         if new is None and before is not None:
             return Reloaded(number=before.number, is_new=False, warnings=warnings)

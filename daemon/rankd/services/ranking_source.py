@@ -96,6 +96,7 @@ class RankingSource:
             self._queues = LiveQueues(configuration, catalog)
             self._sorts = load_application_sorts(configuration.partitions)
             self._associations_known = (0, 0)
+            self._outside, self._outside_ids = frozenset(), np.empty(0, dtype=np.int64)
             self._partition_of = self._places()
         if _has_zero_rule(before) or self._is_zero_rule:  # who is in the tree stands in the jobs' rows
             self.jobs.forget()

@@ -107,3 +107,9 @@ def test_an_adapter_that_can_not_work_is_refused_with_its_place(text, path):
     with pytest.raises(ConfigurationError) as caught:
         read_settings(text, [*PrioritySettings().weights, "site"])
     assert path in [problem.path for problem in caught.value.problems]
+
+
+def test_an_unknown_key_does_not_hide_what_is_wrong_with_the_weights():
+    text = "qoss = 1\n[priority.weights]\nagee = 1\nage = nan\n[priority.fairshare.billing]\nvcore = -1"
+    assert paths(text) == ["priority.weights.age", "qoss", "priority.weights.agee", "priority.fairshare.billing.vcore"]
+    assert paths("qoss = 1\n[priority]\nfavour = 'small'\nweights = {agee = 1}") == ["qoss", "priority.favour"]
