@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rankd.cli.option import Subparsers
-    from rankd.wire.diag import ConfigurationDiag, Diag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
+    from rankd.wire.diag import ConfigurationDiag, Diag, PluginDiag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
 
 Line = tuple[str, object]
 
@@ -87,6 +87,16 @@ def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
     yield "delta generations", of.deltas
     for factor, message in sorted(of.failing.items()):
         yield f"factor {factor}", f"fails: {message}"
+    for factor, plugin in sorted(of.plugins.items()):
+        yield f"worker {factor}", _plugin(plugin)
+
+
+def _plugin(of: PluginDiag) -> str:
+    took = "" if of.last_s is None else f", the last in {of.last_s * 1000:.1f} ms"
+    again = f", {of.ended} workers ended" if of.ended else ""
+    last = f"; last failure: {of.message}" if of.message else ""
+    pid = "" if of.pid is None else f" (pid {of.pid})"
+    return f"{of.state}{pid}, {of.asked} asks{took}, {of.failed} failed, {of.late} times late{again}{last}"
 
 
 def _configuration(of: ConfigurationDiag, failed: str) -> Iterator[Line]:
