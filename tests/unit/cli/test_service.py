@@ -24,6 +24,36 @@ async def run(stop):
 sys.exit(serve(run, "sample", parent_pid=int(sys.argv[1]) if len(sys.argv) > 1 else None))
 """
 
+HANGUP = """
+import asyncio, sys
+from rankd.cli.service import serve
+
+hangup = asyncio.Event()
+
+async def run(stop):
+    sys.stdout.write("ready\\n")
+    sys.stdout.flush()
+    stopping, hanging = asyncio.create_task(stop.wait()), asyncio.create_task(hangup.wait())
+    await asyncio.wait((stopping, hanging), return_when=asyncio.FIRST_COMPLETED)
+    asked = hanging.done()
+    hanging.cancel()
+    stopping.cancel()
+    sys.exit(5 if asked else 6)
+
+serve(run, "sample", hangup=hangup)
+"""
+
+ON_A_TERMINAL = """
+import os, pty, sys
+
+child, terminal = pty.fork()
+if not child:
+    os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+assert os.read(terminal, 7) == b"ready\\r\\n"
+os.close(terminal)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
 
 def start(*arguments):
     process = subprocess.Popen(
@@ -42,6 +72,23 @@ def test_a_signal_lets_the_service_drain_and_ends_with_0(number):
     lines = err.splitlines()
     assert re.fullmatch(r"[0-9-]{10}T[0-9:]{8}\.[0-9]{3}Z INFO rankd\.sample ready", lines[0])
     assert lines[1].endswith(f"INFO rankd.sample {signal.Signals(number).name}: stopping")
+
+
+def test_sighup_asks_a_service_that_reloads_and_is_nothing_to_others():
+    with subprocess.Popen([sys.executable, "-c", HANGUP], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(30) == 5
+    with start() as process:
+        process.send_signal(signal.SIGHUP)
+        assert "nothing to do here" in [process.stderr.readline() for _ in range(2)][1]
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=30)[0] == "drained\n"
+
+
+def test_sighup_ends_a_service_whose_terminal_has_gone():
+    done = subprocess.run([sys.executable, "-c", ON_A_TERMINAL, HANGUP], check=False, timeout=60)
+    assert done.returncode == 6
 
 
 def test_a_service_whose_parent_has_gone_stops_by_itself():
