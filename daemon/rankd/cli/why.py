@@ -90,9 +90,18 @@ def closing(gap: Gap) -> list[str]:
     """The ways in words: those that lead before the job above first, then how far the others fall short."""
     among = "only these two compared" if gap.jobs == 2 else f"all {gap.jobs} waiting jobs compared"
     close = [f"  {_way(way)}: its priority would be {way.priority}" for way in gap.ways if way.closes]
-    short = [f"  not {_way(way)}: {way.priority}, {way.short} short" for way in gap.ways if not way.closes]
+    short = [f"  not {_way(way)}: {way.priority}, {_behind(way)}" for way in gap.ways if not way.closes]
     found = "would" if close else "nothing that was tried would"
     return [f"What would put it before job {gap.other} ({among}): {'' if close else found}".rstrip(), *close, *short]
+
+
+def _behind(way: Way) -> str:
+    """Why that is not enough. Between queues, and between applications, own priorities don't decide alone."""
+    if way.short > 0:
+        return f"{way.short} short"
+    if way.short == 0:
+        return "equal, and still behind"
+    return "more than the other's, but its queue or application is behind"
 
 
 def _way(way: Way) -> str:
