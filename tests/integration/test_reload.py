@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 
 import builder
@@ -451,3 +452,56 @@ async def test_a_factor_of_another_package_is_tried_before_it_counts_and_ended_o
         site.edit("rankd.toml", "qos = 100", "broken = 1")
         await site.start("intake")  # it takes submissions whatever becomes of a stranger's factor
         assert await site.client.submit() == job + 1
+
+
+LIMITED = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: default, properties: {application.sort.policy: fair}}
+          - {name: small, resources: {max: {vcore: "1"}}}
+          - {name: many, maxapplications: 2, parent: true, childtemplate: {properties: {priority.offset: "7"}}}
+"""
+
+
+async def test_reloads_one_after_the_other_while_jobs_come_and_start(broker, tmp_path):
+    """Queues, partitions, rules, weights and QoS to and fro; nothing breaks, and in the end all adds up."""
+    chance = random.Random(11)
+    async with a_site(broker, tmp_path, files={"queues.yaml": QUEUES}) as site:
+        toml = (site.config / "rankd.toml").read_text()
+        more = '[[qos]]\nname = "night"\npriority = 7\n'
+        tomls = (toml, toml.replace('"default"', '"zero"'), toml + more, toml.replace("[node]", WEIGHTS + "[node]"))
+        await site.start("intake", "prioritizer", "scheduler")
+        await site.add_node(64)
+        accepted = 0
+        for turn in range(30):
+            (site.config / "queues.yaml").write_text(chance.choice((QUEUES, OTHER_QUEUES, LIMITED)))
+            (site.config / "rankd.toml").write_text(chance.choice(tomls))
+            await site.reload()
+            jobs = [
+                {
+                    "command": ["true"],
+                    "queue": queue,
+                    "qos": qos,
+                    "partition": "gpu" if queue == "root.fast" else "default",
+                }
+                for queue in ("root.default", "root.small", "root.old", "root.new", "root.fast", f"root.many.m{turn}")
+                for qos in ("normal", "high", "night")
+            ]
+            reply = await site.client.do("job.submit", {"jobs": jobs}, chance.choice(("alice", "bob", f"u{turn}")))
+            accepted += len(reply.body["accepted"])
+        [(last,)] = site.rows("SELECT max(number) FROM configuration")
+        await site.ranked_under(last)
+        await site.scheduled_under(last)
+        await site.settled()
+        evaluated, live = site.dumped()
+        assert evaluated == live != []
+        [(waiting, running)] = site.rows("SELECT sum(state = 'pending'), sum(state = 'allocated') FROM job")
+        assert waiting + running == accepted
+        assert running > 0
+        found = (await site.client.do("diag.show")).body
+        assert [part["configuration"]["failed"] for part in (found, found["prioritizer"], found["scheduler"])] == [
+            0
+        ] * 3
