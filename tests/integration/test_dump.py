@@ -28,13 +28,15 @@ from rankd.services.prioritizer import Prioritizer
 from rankd.services.ranking_source import RankingSource
 from rankd.store import look
 from rankd.store.allocation import NewAllocation, commit_allocations
-from rankd.store.catalog import sync_catalog
+from rankd.store.catalog import admission_tables, sync_catalog
 from rankd.store.database import Database
 from rankd.store.dump import dump
 from rankd.store.job import Change, NewJob, apply_changes, insert_jobs
 from rankd.store.job_action import act, cancel, hold, release
+from rankd.store.job_update import Task, update_jobs
 from rankd.store.node import register_node, set_state
 from rankd.store.report import take_reports
+from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobFilter, NodeRegistration, Report
 
 USERS = [("physics", "alice"), ("physics", "bob"), ("lab", "carol"), ("root", "dora")]
@@ -357,6 +359,29 @@ def test_jobs_that_were_updated_since_are_named(tmp_path):
 
     asyncio.run(Live(path, config, 0).play(story))
     assert evaluated(path, config)[0].updated == [2]
+
+
+def test_a_job_that_an_update_held_and_let_go_has_waited_since_then(tmp_path):
+    path, config = new_database(tmp_path), configured("classic")
+    before = {}
+
+    async def story(live):
+        new = [NewJob(accepted=accepted(queue="root.a"), actor="alice", at=NOW)] * 2
+        await live.database.write(lambda c: insert_jobs(c, new, live.catalog))
+        tables = admission_tables(config, live.catalog)
+        for job, urgency, at in ((1, 0, 100), (2, 0, 100), (2, 5, 90_000)):
+            task = Task(JobUpdate(urgency=urgency), ADMIN, tables, NOW + at)
+            await live.database.write(lambda c, job=job, task=task: update_jobs(c, [job], task, live.catalog))
+        live.now += 100_000
+        await live.rank()
+        before["shown"] = shown(path)[0]
+        await live.database.write(lambda c: act(c, [1, 2], ADMIN, live.now, cancel))
+
+    asyncio.run(Live(path, config, 0).play(story))
+    found, result = evaluated(path, config)
+    assert_same_jobs(result, before["shown"], whole=True)
+    jobs = {job["id"]: (job.get("held", False), job["eligible_at"]) for job in found.document["jobs"]}
+    assert jobs == {1: (True, None), 2: (False, NOW + 90_000)}
 
 
 def test_the_commands_pass_a_live_state_on(tmp_path):

@@ -18,6 +18,7 @@ import msgspec
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import is_own
 from rankd.core.errors import Unavailable
+from rankd.core.model.association import Association
 from rankd.core.model.job import URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
@@ -50,7 +51,8 @@ JOIN qos s ON s.id = j.qos_id LEFT JOIN applications p ON p.id = j.application_i
 WHERE j.state IN ('pending', 'allocated', 'running') OR j.revision > ? ORDER BY j.id"""
 
 _EVENTS = """
-SELECT e.id, e.job_id AS job, e.event, e.state, e.at, json_extract(e.detail, '$.allocation') AS allocation
+SELECT e.id, e.job_id AS job, e.event, e.state, e.at, json_extract(e.detail, '$.allocation') AS allocation,
+    json_extract(e.detail, '$.held.after') AS turned, json_extract(e.detail, '$.eligible_at.after') AS eligible
 FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e.id"""
 
 _RANKED = "SELECT i.value AS job FROM ranking_chunks c, json_each(c.ids) i WHERE c.generation = ?"
@@ -83,6 +85,8 @@ _PLAIN = (
 """Columns of a job that are its fields as they are; left out where they are null."""
 
 _MAKES_ELIGIBLE = (Event.SUBMIT, Event.RELEASE, Event.ELIGIBLE)
+_TURNS = {Event.HOLD: True, Event.RELEASE: False}
+"""Whether a job is held then. An update says both in its detail."""
 
 
 class Dump(msgspec.Struct, frozen=True):
@@ -127,7 +131,7 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
             for row in fetch(connection, "SELECT * FROM priority_class ORDER BY name")
         ],
         "qos": _qos(connection, configuration),
-        "associations": [_association(row, generation["at"]) for row in _associations(connection, generation)],
+        "associations": _associations(connection, generation, configuration),
         "unknown_association": configuration.settings.admission.unknown_association,
         "nodes": _nodes(connection),
         "applications": _applications(connection, jobs),
@@ -159,11 +163,16 @@ def _qos(connection: Reader, configuration: Configuration) -> list[object]:
     return [*configured, *gone]
 
 
-def _associations(connection: Reader, generation: Row) -> list[Row]:
-    return fetch(connection, _ASSOCIATIONS, [generation["number"]])
+def _associations(connection: Reader, generation: Row, configuration: Configuration) -> list[Row]:
+    """As the configuration states them: another one may be in the table already. Others as they are."""
+    stated = {(one.account, one.user): one for one in configuration.associations}
+    return [
+        _association(row, generation["at"], stated.get((row["account"], row["member"])))
+        for row in fetch(connection, _ASSOCIATIONS, [generation["number"]])
+    ]
 
 
-def _association(row: Row, now: float) -> Row:
+def _association(row: Row, now: float, stated: Association | None) -> Row:
     shown = {
         "account": row["account"],
         "user": row["member"],
@@ -172,6 +181,9 @@ def _association(row: Row, now: float) -> Row:
         "priority": row["priority"],
         "default": row["is_default"],
     }
+    if stated is not None:
+        names = ("shares", "priority", "default") if row["member"] else ("parent", "shares", "priority", "default")
+        shown |= {name: getattr(stated, name) for name in names}
     return shown | ({"usage": row["usage"], "usage_at": now} if row["member"] else {})
 
 
@@ -215,13 +227,17 @@ def _before(row: Row, events: Sequence[Row], revision: int, *, is_ranked: bool) 
     known = [event for event in events if event["id"] <= revision]
     if not known or known[-1]["state"] not in (State.PENDING, State.ALLOCATED, State.RUNNING):
         return None
-    turns = [event["event"] for event in known if event["event"] in (Event.HOLD, Event.RELEASE)]
-    began = [event["at"] for event in known if event["event"] in _MAKES_ELIGIBLE]
+    turns = [held for event in known if (held := _TURNS.get(event["event"], event["turned"])) is not None]
+    began = [
+        event["eligible"] or event["at"]
+        for event in known
+        if event["eligible"] is not None or event["event"] in _MAKES_ELIGIBLE
+    ]
     allocations = [event["allocation"] for event in known if event["event"] == Event.ALLOCATE]
     is_pending = known[-1]["state"] == State.PENDING
     return row | {
         "state": known[-1]["state"],
-        "held": is_pending and turns[-1:] == [Event.HOLD],
+        "held": is_pending and bool(turns and turns[-1]),
         "urgency": URGENCY_DEFAULT if is_ranked and not row["urgency"] else row["urgency"],
         "eligible_at": (began[-1] if is_ranked else None) if is_pending else row["eligible_at"],
         "allocation_id": None if is_pending or not allocations else allocations[-1],

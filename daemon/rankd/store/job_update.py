@@ -156,9 +156,16 @@ def _change(verdict: Verdict, task: Task, ids: Ids) -> Change:
         state=verdict.stored.state,
         event=Event.UPDATE,
         actor=task.asker.user,
-        detail={name: {"before": before, "after": after} for name, (before, after) in verdict.changes.items()},
+        detail=_told(verdict),
         columns=columns,
     )
+
+
+def _told(verdict: Verdict) -> dict[str, object]:
+    """The fields that change, and what that does to the job's being held and eligible."""
+    waiting = {name: (getattr(verdict.stored, name), after) for name, after in verdict.waiting.items()}
+    pairs = {**verdict.changes, **waiting}
+    return {name: {"before": before, "after": after} for name, (before, after) in pairs.items()}
 
 
 def _judged(job: int, stored: Stored | None, given: Mapping[str, object], task: Task, ahead: _Ahead) -> Verdict:
