@@ -212,6 +212,54 @@ async def test_a_new_job_has_its_value_at_once_and_keeps_it(broker, tmp_path, st
         assert values(cluster) == [*GOOD, (3, 0.25), (4, 1.0)]
 
 
+async def test_its_last_good_values_outlive_the_prioritizer(broker, tmp_path, stranger):
+    async with a_cluster(tmp_path, broker.url, configuration()) as cluster:
+        prioritizer = await first_pass(cluster)
+        await cluster.submit(builder.accepted())
+        while await prioritizer.insert_once(NOW):
+            pass
+        stranger.will("exit")
+        for later in (1, 2):
+            again = cluster.prioritizer()
+            await again.run_once(NOW + later)
+            assert failure(cluster)
+            assert values(cluster) == [*GOOD, (3, 0.25)]
+        assert cluster.ranking() == [2, 1, 3]
+
+
+GROUPED = """
+import threading
+from pathlib import Path
+import numpy as np
+from rankd.core.ranking.factor import Per
+if Path(__file__).with_name("hang").exists(): threading.Event().wait()
+class Grouped:
+    name, per, lowest, highest = "grouped", Per.ASSOCIATION, 0.0, 1.0
+    def __init__(self, settings): pass
+    def values(self, context):
+        return np.array([user == "bob" for account, user in context.groups.names.associations], dtype=float)
+    def sql(self): return None
+    def parameters(self): return {}
+"""
+
+
+async def test_values_of_users_outlive_it_though_its_plugin_is_not_even_imported_then(broker, tmp_path, install):
+    package = install("grouped", GROUPED, "[rankd.factors]\ngrouped = grouped:Grouped\n")
+    used = builder.configuration(priority=PrioritySettings(weights={"grouped": 100.0}))
+    async with a_cluster(tmp_path, broker.url, used) as cluster:
+        await cluster.submit(builder.accepted("alice"), builder.accepted("bob"))
+        await cluster.prioritizer().run_once(NOW)
+        shown = cluster.rows("SELECT id, grouped, rank FROM job_priority ORDER BY id")
+        assert shown == [(1, 0.0, 2), (2, 1.0, 1)]
+        (package / "hang").touch()
+        again = cluster.prioritizer()
+        await again.run_once(NOW + 1)
+        [(failures,)] = cluster.rows("SELECT failures FROM generations WHERE number = 2")
+        assert "has not started" in failures
+        assert cluster.rows("SELECT id, grouped, rank FROM job_priority ORDER BY id") == shown
+        assert again.diag().plugins["grouped"].state == "starting"
+
+
 async def test_that_it_fails_is_said_once_and_that_it_works_again(broker, tmp_path, stranger):
     async with a_cluster(tmp_path, broker.url, configuration()) as cluster, connected(broker.url) as client:
         events = await client.connection.subscribe("rankd.v1.event.factor.stranger")

@@ -100,6 +100,11 @@ class WorkerFactor:
         """Whether its worker has said what it is."""
         return self._hello is not None
 
+    def expect(self, per: Per) -> None:
+        """What its values belonged to before, until it says so itself."""
+        if self._hello is None:
+            self.per = per
+
     def sql(self) -> str | None:
         """As it said."""
         return None if self._hello is None else self._hello.sql

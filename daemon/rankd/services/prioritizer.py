@@ -39,7 +39,7 @@ from rankd.plugin.worker_factor import workers_among
 from rankd.services.adapter_reader import AdapterReader
 from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.eligibility import Eligibility
-from rankd.services.factor_watch import FactorWatch
+from rankd.services.factor_watch import FactorWatch, last_stored
 from rankd.services.generation_writer import FullPass, GenerationWriter
 from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes, gained_values
@@ -237,6 +237,7 @@ class Prioritizer:
         await self._eligibility.age_applications(now)
         if not self._source.jobs.is_loaded:
             await asyncio.to_thread(self._source.load, str(self._database.path))
+            self._last_good = await self._database.read_in_thread(lambda c: last_stored(c, self._own_factors))
         state, snapshot, revision = await self._gather(now)
         clock.append(time.perf_counter())
         ranking, state = await asyncio.to_thread(self._rank, state, snapshot, now)
