@@ -102,6 +102,10 @@ class LeafOrders:
         self.version = 0
         self._followed = 0
         """The newest generation whose delta has been read."""
+        self._changed: dict[int, int] = {}
+        """Leaves that are not as the base has them, or came later than it, by the version that made them so."""
+        self._based = 0
+        """The version in which the base came."""
         self._leaves: dict[int, BaseLeaf] = {}
         self._chunks: dict[int, _Entries] = {}
         self._entries = _NOTHING
@@ -118,21 +122,31 @@ class LeafOrders:
 
     def add(self, leaves: Mapping[int, BaseLeaf]) -> None:
         """More of its leaves."""
-        self._leaves.update(leaves)
         self.version += 1
+        self._leaves.update(leaves)
+        for queue in leaves:
+            self._merged.pop(queue, None)
+            self._changed[queue] = self.version
 
     def read(self, connection: Connection, newest: Newest) -> None:
         """Take in the newest generation."""
         if newest.base != self.base:
             self._stand_on(newest.base, read_leaves(connection, newest.base, 0, MAX_ID))
+        self.version += 1
         self._read_delta(connection, self._followed)
         self.generation = self._followed = newest.number
         self.revision = newest.revision
-        self.version += 1
 
     def _stand_on(self, base: int, leaves: dict[int, BaseLeaf]) -> None:
         self.base, self._leaves, self._chunks, self._merged, self._followed = base, leaves, {}, {}, 0
         self.version += 1
+        self._changed, self._based = {}, self.version
+
+    def changed_since(self, version: int) -> set[int] | None:
+        """The leaves that may be others than they were in that version; None: all."""
+        if version < self._based:
+            return None
+        return {queue for queue, at in self._changed.items() if at > version}
 
     def new_jobs(self, connection: Connection) -> int:
         """How many jobs are new in the generations since the one that was read last."""
@@ -151,6 +165,7 @@ class LeafOrders:
         for entries in before + after:
             for queue in np.unique(entries.queues).tolist():
                 self._merged.pop(queue, None)
+                self._changed[queue] = self.version
         parts = [self._chunks[chunk] for chunk in places]
         self._entries = _Entries(*map(np.concatenate, zip(*parts, strict=True))) if parts else _NOTHING
         self._index()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rankd.core.model.quantity import Resources, add_amounts
 from rankd.core.model.queue import Partition
+from rankd.core.placement.problem import WaitingJobs
 from rankd.core.ranking.application_order import usage_policy
 from rankd.core.ranking.queue_forest import QueueView
 
@@ -24,6 +25,13 @@ class PartitionQueues:
         self._partition = partition
         self._total = total
         self._parents = {view.id: view.parent for view in views}
+        self._ids = self._parents.keys()
+
+    def own(self, waiting: Mapping[int, WaitingJobs]) -> Mapping[int, WaitingJobs]:
+        """Those of the jobs, by leaf, that wait in these queues."""
+        if waiting.keys() <= self._ids:
+            return waiting
+        return {queue: jobs for queue, jobs in waiting.items() if queue in self._ids}
 
     def is_of(self, partition: Partition, total: Resources) -> bool:
         """Whether these are the queues of this very partition and sum."""

@@ -30,6 +30,7 @@ class ReasonRows:
         self._table = table
         self._kinds: object = None
         self._common: dict[int, _Known] = {}
+        self._plain: dict[Key, ReasonRow] = {}
         self._said: list[tuple[tuple[WaitReason, ...], tuple[WaitReason, ...]]] = []
         self._rows: frozenset[ReasonRow] = frozenset()
         self._is_plain = True
@@ -38,20 +39,33 @@ class ReasonRows:
     def of(self, outcomes: Sequence[CycleOutcome], forests: Sequence[Forest]) -> frozenset[ReasonRow]:
         """Of all partitions; the same set if they say the same as the last time."""
         if self._table.kind_table is not self._kinds:
-            self._kinds, self._common, self._said = self._table.kind_table, {}, []
+            self._kinds, self._common, self._plain, self._said = self._table.kind_table, {}, {}, []
         said = [(outcome.own, outcome.common) for outcome in outcomes]
         if self._is_plain and len(said) == len(self._said) and all(map(_is_same, said, self._said)):
             return self._rows
-        common = [reason for outcome in outcomes for reason in outcome.common]
-        self._common = {id(reason): self._common.get(id(reason)) or self._known(reason) for reason in common}
-        rows = {key: row for _, key, row in self._common.values() if row is not None}
-        self._is_plain = len(rows) == len(common)
+        rows = self._common_rows([reason for outcome in outcomes for reason in outcome.common])
         for outcome, forest in zip(outcomes, forests, strict=True):
             for row in (*self._by_leaf(outcome, forest), *(self._row(own, own.queue or 0) for own in outcome.own)):
                 rows[_key(row)] = row
         self._said = said
         self._rows = frozenset(rows.values())
         return self._rows
+
+    def _common_rows(self, reasons: Sequence[WaitReason]) -> dict[Key, ReasonRow]:
+        """The rows that are for all leaves, by what there is one for; only reasons that are new are looked at."""
+        by_id = {id(reason): reason for reason in reasons}
+        known = self._common
+        for gone in known.keys() - by_id.keys():
+            if (of := known.pop(gone)).row is not None:
+                self._plain.pop(of.key, None)
+        for new in by_id.keys() - known.keys():
+            of = known[new] = self._known(by_id[new])
+            if of.row is not None:
+                self._plain[of.key] = of.row
+        self._is_plain = len(self._plain) == len(reasons)
+        if not self._is_plain:  # one may have taken another's place
+            self._plain = {key: row for _, key, row in known.values() if row is not None}
+        return self._plain.copy()
 
     def _known(self, reason: WaitReason) -> _Known:
         row = self._row(reason, 0)

@@ -236,7 +236,7 @@ class SchedulingSource:
                 PartitionProblem(
                     now=now,
                     queues=queues.views,
-                    waiting={view.id: waiting[view.id] for view in queues.views if view.id in waiting},
+                    waiting=queues.own(waiting),
                     kinds=self.pending.kind_table,
                     used=queues.used(self._occupancy.by_queue),
                     nodes=self._nodes[partition.name],

@@ -41,6 +41,8 @@ class WaitingLeaves:
         self._seen: tuple[int, ...] = ()
         self._changes = 0
         """Those of the table that are known."""
+        self._version = -1
+        """That of the order which is known."""
         self._revision = 0
 
     def look(
@@ -62,22 +64,25 @@ class WaitingLeaves:
         before = by_leaf(self.unranked, table).keys() if len(self.unranked.rows) else set()
         self.unranked = unranked() if is_stale else NOTHING
         behind = by_leaf(self.unranked, table)
-        if order.revision < self._revision:
-            self._of = {}  # what it does not know any more may be any job's last event
-        self._revision = order.revision
         again = table.touched_since(self._changes) | self._unsettled | behind.keys() | before
-        self._changes = table.changes
-        self._waiting = self._put_together(again, behind, by_usage)
+        others = order.changed_since(self._version)
+        if order.revision < self._revision:
+            self._of, others = {}, None  # what it does not know any more may be any job's last event
+        if others is None or is_new:
+            others = order.queues() | self._waiting.keys()
+        self._waiting = self._put_together(others | again, again, behind, by_usage)
+        self._revision, self._version, self._changes = order.revision, order.version, table.changes
         self._basis, self._seen = basis, seen
         return self._waiting
 
     def _put_together(
-        self, again: Collection[int], behind: Mapping[int, Unranked], by_usage: Collection[int]
+        self, others: set[int], again: Collection[int], behind: Mapping[int, Unranked], by_usage: Collection[int]
     ) -> dict[int, WaitingJobs]:
-        waiting, order = {}, self._order
-        for queue in order.queues() | behind.keys():
+        """All leaves, of which ``others`` may be others than they were; ``again``: though their order is the same."""
+        waiting, order = self._waiting.copy(), self._order
+        for queue in others:
             leaf = order.leaf(queue)
-            own, known = self._waiting.get(queue), self._of.get(queue)
+            own, known = waiting.get(queue), self._of.get(queue)
             if own is None or known is None or queue in again:
                 own = self._still_waiting(queue, behind.get(queue, NOTHING), by_usage=queue in by_usage)
             elif known is not leaf:
@@ -85,6 +90,8 @@ class WaitingLeaves:
             self._of[queue] = leaf
             if len(own.jobs):
                 waiting[queue] = own
+            else:
+                waiting.pop(queue, None)
         return waiting
 
     def _reranked(self, queue: int, own: WaitingJobs, *, by_usage: bool) -> WaitingJobs:

@@ -34,7 +34,7 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
 
 
-class ReasonRow(msgspec.Struct, frozen=True, kw_only=True):
+class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """Why jobs of a queue (0: of any without a row of its own) wait that ask for the same.
 
     ``time_limit_s`` -1: none stated; ``user`` empty: any; ``application`` -1: a job that is its own, -2: any.

@@ -6,7 +6,9 @@ if it were built anew; a :class:`.Traversal` forks the tree and leaves it as it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain, compress
+from operator import is_not
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from rankd.core.model.quantity import Resources, add_amounts
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.leaf_content import LeafContent
 from rankd.core.placement.live_queue import LiveQueue
+from rankd.core.placement.presence import Presence
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.queue_index import QueueIndex
 from rankd.core.placement.queue_tree import QueueTree, path_of
@@ -21,6 +24,8 @@ from rankd.core.placement.stream import streams_of
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 _NOTHING: Resources = {}
+_FEW = 64
+"""So many leaves may have other kinds before those of all are put together again."""
 
 
 class Forest:
@@ -48,6 +53,11 @@ class Forest:
         self._heavier: set[int] = set()
         """Queues that use, or wait for, other amounts."""
         self._n_types = 0
+        self._given: tuple[list[int], list[WaitingJobs]] = ([], [])
+        """The leaves that the last problem had, and their jobs."""
+        self._using: set[int] = set()
+        """The queues of which it said what they use."""
+        self._presence: Presence | None = None
 
     def take(self, problem: PartitionProblem, total: Resources) -> None:
         """Bring it up to a problem of the partition; ``total`` is the sum of its nodes."""
@@ -76,6 +86,7 @@ class Forest:
         self.n_jobs = np.zeros(len(self.kinds), dtype=np.int64)
         lives: list[LiveQueue] = []
         self._n_children, self._named, self._heavier = [0] * len(problem.queues), set(), set()
+        self._given, self._using, self._presence = ([], []), set(), None
         for place, (view, above) in enumerate(zip(problem.queues, self.index.above.tolist(), strict=True)):
             lives.append(LiveQueue(view, None if above < 0 else lives[above], place))
             if above >= 0:
@@ -91,29 +102,41 @@ class Forest:
 
     def _take_used(self, used: Mapping[int, Resources]) -> set[int]:
         touched: set[int] = set()
-        for live in self.tree.lives:
-            own = used.get(live.view.id, _NOTHING)
-            if own != live.used:
-                live.used = dict(own)
-                touched.add(live.place)
+        lives, places = self.tree.lives, self.index.places
+        for queue in used.keys() | self._using:
+            if (place := places.get(queue)) is not None:
+                live, own = lives[place], used.get(queue, _NOTHING)
+                if own != live.used:
+                    live.used = dict(own)
+                    touched.add(place)
+        self._using = set(used)
         self._heavier |= touched
         return touched
 
     def _take_jobs(self, problem: PartitionProblem) -> set[int]:
-        touched, present = set(), set()
-        lives, places, contents = self.tree.lives, self.index.places, self.contents
-        for queue, jobs in problem.waiting.items():
-            if not len(jobs.jobs):
-                continue
-            place = places[queue]
-            present.add(place)
-            content = contents.get(place)
-            if content is None or content.waiting is not jobs or place in self._named:
-                self._fill(lives[place], jobs, problem)
+        """Leaves are compared by the identity of their jobs, all at once as far as they are the same leaves."""
+        queues, jobs = list(problem.waiting), list(problem.waiting.values())
+        known, before = self._given
+        goes_on = queues[: len(known)] == known
+        others: Iterable[int] = queues
+        if goes_on:
+            others = chain(compress(queues, map(is_not, jobs, before)), queues[len(known) :])
+        self._given = (queues, jobs)
+        index, touched = self.index, set()
+        for place in {*(index.places[queue] for queue in others), *self._named}:
+            own = problem.waiting.get(index.views[place].id)
+            content = self.contents.get(place)
+            if own is not None and len(own.jobs):
+                if content is None or content.waiting is not own or place in self._named:
+                    self._fill(self.tree.lives[place], own, problem)
+                    touched.add(place)
+            elif content is not None:
+                self._empty(self.tree.lives[place])
                 touched.add(place)
-        for place in contents.keys() - present:
-            self._empty(lives[place])
-            touched.add(place)
+        if not goes_on:
+            for place in self.contents.keys() - {index.places[queue] for queue in queues}:
+                self._empty(self.tree.lives[place])
+                touched.add(place)
         return touched
 
     def _fill(self, leaf: LiveQueue, jobs: WaitingJobs, problem: PartitionProblem) -> None:
@@ -129,6 +152,7 @@ class Forest:
             self._named.discard(leaf.place)
         self.contents[leaf.place] = content
         if content is not before:
+            self._look_again_at(leaf.place)
             self._count(before, -1)
             self._count(content, 1)
             if problem.pending is None:
@@ -142,6 +166,7 @@ class Forest:
 
     def _empty(self, leaf: LiveQueue) -> None:
         content = self.contents.pop(leaf.place)
+        self._look_again_at(leaf.place)
         self._known.pop(leaf.view.id, None)
         leaf.streams = []
         self._count(content, -1)
@@ -182,14 +207,16 @@ class Forest:
         """Whether there are jobs of any of these kinds; bool (n_kinds,)."""
         return bool((self.n_jobs[which] > 0).any())
 
-    def leaves_with(self, which: BoolArray) -> list[int]:
+    def leaves_with(self, which: BoolArray) -> set[int]:
         """The places of leaves that have jobs of any of these kinds, or can't be left out."""
-        stay = self.index.stay
-        return [
-            place
-            for place, content in self.contents.items()
-            if place in stay or np.count_nonzero(which[content.kinds])  # half the price of any()
-        ]
+        if self._presence is None or len(self._presence.others) > _FEW:
+            self._presence = Presence.of(self.contents)
+        found = self._presence.leaves_with(which, self.contents)
+        return found | (self.index.stay & self.contents.keys())
+
+    def _look_again_at(self, place: int) -> None:
+        if self._presence is not None:
+            self._presence.others.add(place)
 
     def leaves_by_kind(self, which: BoolArray) -> dict[int, list[int]]:
         """By each of these kinds, bool (n_kinds,), the leaves that have jobs of it, by id."""
