@@ -209,6 +209,25 @@ async def test_shares_and_qos_count_at_once_for_those_who_submit_and_soon_for_th
         assert evaluated == live != []
 
 
+async def test_a_dump_is_under_the_configuration_of_its_ranking_while_another_one_waits_for_a_pass(broker, tmp_path):
+    async with a_site(broker, tmp_path, "intake", "prioritizer") as site:
+        for user in ("alice", "bob", "first%2Elast"):
+            await site.client.submit(user, qos="high" if user == "bob" else "normal")
+        await site.settled()
+        await site.stop("prioritizer")
+        site.edit("accounts.yaml", "{name: alice}", "{name: alice, shares: 30}")
+        site.edit("rankd.toml", "priority = 100", "priority = 1")
+        site.edit("rankd.toml", "period_s = 0.3", 'period_s = 0.3\nfavor = "small"')
+        await site.reload()
+        evaluated, live = site.dumped()
+        assert evaluated == live != []
+        assert site.full()[0][0] == 1
+        await site.start("prioritizer")
+        await site.ranked_under(2)
+        evaluated, live = site.dumped()
+        assert evaluated == live != []
+
+
 QUEUES = """
 partitions:
   - name: default
