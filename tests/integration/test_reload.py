@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -16,6 +17,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.diag import ask_diag
 from rankd.config.configuration import read_configuration
 from rankd.config.evaluation import Evaluator, parsed_queues
+from rankd.core.errors import ConfigurationError
 from rankd.services import intake, prioritizer, scheduler
 from rankd.store.configuration import recorded
 from rankd.store.dump import dump
@@ -332,6 +334,11 @@ async def test_those_that_start_later_go_by_what_was_recorded_not_by_files_that_
         await site.stop("prioritizer", "scheduler")
         await site.start("prioritizer", "scheduler")
         assert site.full() == [(1, {"age": 1000.0, "qos": 100.0})]
+        await site.stop("intake")
+        await site.start("intake")
+        shown = (await site.client.do("diag.show")).body["configuration"]
+        assert (shown["number"], shown["failed"], "rankd.toml" in shown["message"]) == (1, 1, True)
+        await site.client.submit()
         site.edit("rankd.toml", "qos = ?", "qos = 300")
         await site.stop("intake")
         await site.start("intake")
@@ -342,6 +349,14 @@ async def test_those_that_start_later_go_by_what_was_recorded_not_by_files_that_
         await site.start("intake")
         assert (await site.reload())["is_new"] is False
         assert [number for number, *_ in site.history()] == [1, 2]
+
+
+async def test_an_intake_refuses_files_of_which_nothing_was_ever_recorded(broker, tmp_path):
+    async with a_site(broker, tmp_path) as site:
+        site.edit("rankd.toml", "period_s", "periods")
+        with pytest.raises(ConfigurationError, match="periods"):
+            await intake.run(site.options(intake.IntakeOptions), asyncio.Event())
+        assert site.history() == []
 
 
 ADAPTER = """

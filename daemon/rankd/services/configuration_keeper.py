@@ -26,6 +26,7 @@ from rankd.config.configuration import Configuration, read_files
 from rankd.config.difference import differences
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import ConfigurationError, RankdError, Refused
+from rankd.services.stated import last_recorded, parsed
 from rankd.store.catalog import Catalog, sync_catalog
 from rankd.store.configuration import Recorded, newest_recorded, record
 from rankd.store.database import Database
@@ -44,10 +45,11 @@ Use = Callable[[Configuration, Catalog], Awaitable[None]]
 
 
 class Found(NamedTuple):
-    """What stands in a directory: the texts of its files, and what they say."""
+    """The texts of a directory's files, and what they say; and why they are not what stands there now."""
 
     files: dict[str, str]
     configuration: Configuration
+    refused: ConfigurationError | None = None
 
 
 class Taken(NamedTuple):
@@ -66,7 +68,28 @@ def read_directory(directory: Path, *, workers: bool = True) -> Found:
         ConfigurationError: with every problem.
     """
     texts, unreadable = read_files(directory)
-    return Found(texts, read_checked(str(directory.absolute()), texts, unreadable, workers=workers))
+    return Found(texts, read_checked(_name(directory), texts, unreadable, workers=workers))
+
+
+def _name(directory: Path) -> str:
+    return str(directory.absolute())
+
+
+async def find(database: Database, directory: Path) -> Found:
+    """What to start with: the files; where these can't be used just now, what was recorded of them last.
+
+    Raises:
+        ConfigurationError: with every problem, where nothing was recorded of this directory.
+    """
+    try:
+        return await asyncio.to_thread(read_directory, directory, workers=False)
+    except ConfigurationError as error:
+        before = await last_recorded(database)
+        if before is None or before.directory != _name(directory):
+            raise
+        message = "configuration %d stays in force, since the files can't be used: %s"
+        log.error(message, before.number, error)  # noqa: TRY400 - it says what to do
+        return Found(before.files, await asyncio.to_thread(parsed, before), error)
 
 
 async def start_with(database: Database, role: str, found: Found) -> Taken:
@@ -139,8 +162,7 @@ class ConfigurationKeeper:
             try:
                 found = await asyncio.to_thread(read_directory, self._directory)
             except ConfigurationError as error:
-                self._refused += 1
-                self._message = _cut(error)
+                self.note(error)
                 log.warning("a reload by %s was refused: %d problems", actor, len(error.problems))
                 raise
             return await self._take(found, actor)
@@ -161,6 +183,11 @@ class ConfigurationKeeper:
         return Reloaded(
             number=taken.number, is_new=True, n_changes=len(lines), changes=lines[:MOST_LINES], warnings=warnings
         )
+
+    def note(self, error: ConfigurationError) -> None:
+        """The files were refused."""
+        self._refused += 1
+        self._message = _cut(error)
 
     def diag(self) -> ConfigurationDiag:
         """What is in force, and what was refused."""

@@ -29,7 +29,7 @@ from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.node import Node, NodeState
 from rankd.services.class_verbs import class_verbs
-from rankd.services.configuration_keeper import ConfigurationKeeper, Found, read_directory, start_with
+from rankd.services.configuration_keeper import ConfigurationKeeper, find, start_with
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.diag_verb import diag_verb
 from rankd.services.enqueued import EnqueuedSubmissions
@@ -72,15 +72,15 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None) -> None:
     """Serve until ``stop``; read the configuration again at every ``hangup``."""
-    found = read_directory(options.config, workers=False)
     async with AsyncExitStack() as stack:
-        intake = await unless(stop, _start(options, found, stack))
+        intake = await unless(stop, _start(options, stack))
         if intake is not None:
             await intake.serve(stop, hangup or asyncio.Event())
 
 
-async def _start(options: IntakeOptions, found: Found, stack: AsyncExitStack) -> Intake:
+async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
+    found = await find(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE))
     await database.take_role(ROLE, time.time())
     await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
@@ -88,6 +88,8 @@ async def _start(options: IntakeOptions, found: Found, stack: AsyncExitStack) ->
     await ensure_streams(bus)
     intake = Intake(found.configuration, taken.catalog, database, bus)
     intake.keeper.number = taken.number
+    if found.refused is not None:
+        intake.keeper.note(found.refused)
     await intake.inputs.run_once()
     return intake
 

@@ -39,14 +39,23 @@ async def read_stated(database: Database, directory: Path) -> Stated:
         ConfigurationError: the directory's files, or those recorded, can't be used.
         Unavailable: ``storage_failed``: the database has no such table.
     """
-    try:
-        found = await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
-    except OperationalError as error:
-        message = f"the database can't be read; `rankd db upgrade` makes it: {error}"
-        raise Unavailable("storage_failed", message) from error
+    found = await last_recorded(database)
     if found is None:
         return Stated(None, await asyncio.to_thread(load_configuration, directory))
     return Stated(found.number, await asyncio.to_thread(parsed, found))
+
+
+async def last_recorded(database: Database) -> Recorded | None:
+    """The newest one, when a service starts.
+
+    Raises:
+        Unavailable: as :func:`read_stated`.
+    """
+    try:
+        return await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
+    except OperationalError as error:
+        message = f"the database can't be read; `rankd db upgrade` makes it: {error}"
+        raise Unavailable("storage_failed", message) from error
 
 
 def parsed(found: Recorded) -> Configuration:
