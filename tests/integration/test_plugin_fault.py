@@ -17,6 +17,7 @@ from watch import gone
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.model.setting import PluginSettings, PrioritySettings
+from rankd.services.stated import Stated
 from rankd.store.dump import dump
 from rankd.store.look import open_for_reading
 from rankd.wire.message import FactorEvent
@@ -88,7 +89,8 @@ class Stranger:
 """
 
 GOOD = [(1, 0.25), (2, 1.0)]
-MEMORY = 2**28
+MEMORY = 2**27
+"""The least that may be configured."""
 
 
 @pytest.fixture(autouse=True)
@@ -302,6 +304,22 @@ def wait(now):
                 later += 1
                 await prioritizer.run_once(later)
         assert prioritizer.diag().plugins["slow"].state == "late"
+
+
+@pytest.mark.parametrize("way", ["work", "hang"])
+async def test_other_weights_are_served_by_another_worker_and_the_old_one_ends(broker, tmp_path, stranger, way):
+    used = configuration()
+    async with a_cluster(tmp_path, broker.url, used) as cluster:
+        prioritizer = await first_pass(cluster)
+        before = prioritizer.diag().plugins["stranger"].pid
+        stranger.will(way)
+        await prioritizer.run_once(NOW + 1)
+        priority = msgspec.structs.replace(used.settings.priority, weights={"user": 1.0, "stranger": 200.0})
+        settings = msgspec.structs.replace(used.settings, priority=priority)
+        await prioritizer._take_configuration(Stated(None, msgspec.structs.replace(used, settings=settings)))
+        await prioritizer.run_once(NOW + 2)
+        assert cluster.rows("SELECT id, stranger_points FROM job_priority ORDER BY id") == [(1, 50.0), (2, 200.0)]
+        await gone(before)
 
 
 @pytest.mark.parametrize("way", ["work", "raise", "exit", "hang"])

@@ -23,15 +23,18 @@ from rankd.plugin.message import Answer, Ask, Hello, Start
 
 T = TypeVar("T", Hello, Answer)
 
-_REST_S = 5.0
-"""The rest of a frame that has begun to come comes as fast as it can be copied."""
+_STATUS_S = 0.1
 _END_S = 1.0
 
 
 class WorkerProcess:
-    """A running worker. Every method raises Unavailable, saying how it ended, where it has."""
+    """A running worker. Every method raises Unavailable, saying how it ended, where it has.
 
-    def __init__(self, start: Start) -> None:
+    ``limit_s``: what is to be copied, to it and from it, takes no longer.
+    """
+
+    def __init__(self, start: Start, limit_s: float) -> None:
+        self._limit_s = limit_s
         self.started_at = time.monotonic()
         self._own, theirs = socket.socketpair()
         try:
@@ -73,7 +76,7 @@ class WorkerProcess:
         return answer, np.frombuffer(payload, dtype=np.float64)
 
     def _send(self, header: bytes, payload: bytes | bytearray, descriptor: int | None) -> None:
-        self._own.settimeout(_REST_S)
+        self._own.settimeout(self._limit_s)
         try:
             send(self._own, header, memoryview(payload), descriptor)
         except TimeoutError:
@@ -83,7 +86,7 @@ class WorkerProcess:
 
     def _received(self, most: int, kind: type[T]) -> tuple[T, bytearray]:
         try:
-            frame = receive(self._own, most, time.monotonic() + _REST_S)
+            frame = receive(self._own, most, time.monotonic() + self._limit_s)
             return msgspec.msgpack.decode(frame.header, type=kind), frame.payload
         except Unavailable as error:
             raise self._ended(error.message) from None
@@ -93,7 +96,7 @@ class WorkerProcess:
     def _ended(self, otherwise: str = "it does not read any more") -> Unavailable:
         """How it has ended, where it has."""
         with suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(_END_S)
+            status = self._process.wait(_STATUS_S)
             return Unavailable("plugin_gone", f"its process {_described(status)}")
         return Unavailable("plugin_gone", otherwise)
 

@@ -62,7 +62,8 @@ def main() -> None:
 def _confine(connection: socket.socket, start: Start) -> None:
     """Limits; and a child that the plugin forks takes no part in this, and ends with its parent."""
     _end_with_parent()
-    limit = start.settings.plugins.memory_bytes
+    limit, most = start.settings.plugins.memory_bytes, resource.getrlimit(resource.RLIMIT_DATA)[1]
+    limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.register_at_fork(after_in_child=connection.close)

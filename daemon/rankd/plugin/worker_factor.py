@@ -146,7 +146,7 @@ class WorkerFactor:
     def _start_if_due(self, now: float) -> None:
         if now >= self._retry_at:
             self.tally.state, self._briefing = State.STARTING, Briefing()
-            self._worker = WorkerProcess(self._start_message)
+            self._worker = WorkerProcess(self._start_message, self._deadline_s)
 
     def _take_hello(self, worker: WorkerProcess, now: float) -> None:
         if worker.has_answered(now):

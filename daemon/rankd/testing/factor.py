@@ -35,8 +35,8 @@ NAMES = Names(
 def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
     """Jobs and groups of all kinds, the same for the same seed: empty partitions, no limits, nothing set, and all that.
 
-    ``n_jobs`` jobs refer to 7 associations, QoS and queues and 3 partitions, the last of which has no nodes. Some are
-    in no association (index -1), as those of users who are unknown to the accounts.
+    ``n_jobs`` jobs refer to 7 associations, QoS and queues and 3 partitions, the last of which has no nodes. Some have
+    the index -1: an association, a QoS or a queue that the last full pass did not know.
     """
     numbers = np.random.default_rng(seed)
 
@@ -53,8 +53,8 @@ def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
     jobs = JobColumns(
         ids=np.sort(numbers.choice(2**40, n_jobs, replace=False)),
         associations=index(N_GROUPS + 1) - 1,
-        queues=index(N_GROUPS),
-        qos=index(N_GROUPS),
+        queues=index(N_GROUPS + 1) - 1,
+        qos=index(N_GROUPS + 1) - 1,
         partitions=index(3),
         applications=index(N_GROUPS) - 1,
         class_values=numbers.integers(-(2**31), 2**31, n_jobs),
