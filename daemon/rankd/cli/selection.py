@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rankd.bus.connection import Bus
 
 AT_ONCE = 10_000
-ANSWER_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 30.0
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +62,7 @@ def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> in
     except RankdError:
         if outcome.done or outcome.failed:
             _report(arguments, outcome)
+            print(f"rankd: {len(outcome.done)} jobs were changed, then:", file=sys.stderr)
         raise
     return _report(arguments, outcome)
 
