@@ -20,8 +20,9 @@ from measure import report
 from rankd.config.plugin import load_node_sort
 from rankd.core.model.node import Node
 from rankd.core.model.queue import NodeSort, QueueProperties
-from rankd.core.placement.cycle import CycleMemory, run_cycle
+from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import CycleOutcome, Hold, PartitionProblem, WaitingJobs

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from placement_problem import LIMITS, USERS, add, random_nodes, random_problem, random_shape, random_tenants
 
 from rankd.core.model.node import NodeState
-from rankd.core.placement.cycle import CycleMemory, run_cycle
+from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import WaitingJobs
 from rankd.core.placement.request import Kind

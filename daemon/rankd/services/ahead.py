@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection
 
-from rankd.core.placement.cycle import CycleMemory
+from rankd.core.placement.memory import CycleMemory
 from rankd.services.leaf_orders import LeafOrders, Newest, read_leaves
 from rankd.services.pending_table import PendingTable
 from rankd.services.waiting_leaves import WaitingLeaves
@@ -54,7 +54,7 @@ class Ahead:
         self.order = LeafOrders()
         self.waiting = WaitingLeaves(self.order, self._table)
         self.memories: dict[int, CycleMemory] = {}
-        self._parts: list[tuple[int, int]] = []
+        self._parts: list[tuple[int, int]] | None = None
 
     def look(self, connection: Connection, visible: int) -> None:
         """Begin with a generation that was staged behind the visible full one; forget one that is staged no more."""
@@ -66,17 +66,19 @@ class Ahead:
         self._forget()
         if staged is not None:
             self.order.begin(staged.number, staged.revision)
-            self._parts = _parts(connection, staged.number)
 
     @property
     def has_more(self) -> bool:
         """Whether there are leaves to be read."""
-        return bool(self._parts)
+        return self._staged is not None and self._parts != []
 
     def read(self, connection: Connection) -> None:
-        """The next leaves."""
-        assert self._staged is not None  # noqa: S101 - else there are no parts
-        self.order.add(read_leaves(connection, self._staged.number, *self._parts.pop()))
+        """The next leaves; at first which there are."""
+        assert self._staged is not None  # noqa: S101 - else there is nothing to be read
+        if self._parts is None:
+            self._parts = _parts(connection, self._staged.number)
+        else:
+            self.order.add(read_leaves(connection, self._staged.number, *self._parts.pop()))
 
     def is_of(self, newest: Newest) -> bool:
         """Whether the newest generation stands on the staged one."""

@@ -19,7 +19,7 @@ from rankd.core.model.job import State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.queue import Partition
 from rankd.core.model.setting import Qos, SchedulingSettings
-from rankd.core.placement.cycle import CycleMemory
+from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
 from rankd.core.placement.request import Shape
@@ -71,6 +71,8 @@ class SchedulingSource:
         self._waiting = WaitingLeaves(self.order, self.pending)
         self._memories: dict[int, CycleMemory] = {}
         self._ahead = Ahead(self.pending)
+        self._used_up: list[object] = []
+        """What another has taken the place of; to give it back takes milliseconds, for which no cycle waits."""
         self._known_queues: dict[str, PartitionQueues] = {}
         self.staleness = Staleness(configuration.settings.scheduling.stale_after_s)
 
@@ -197,24 +199,31 @@ class SchedulingSource:
         """Use what was taken in beforehand."""
         while self._ahead.has_more:
             self._ahead.read(connection)
-        for root, memory in self._ahead.memories.items():
-            if root in self._memories:
-                memory.passed = self._memories[root].passed
+        self._used_up += [self._waiting, self.order, self._memories]
         self.order, self._waiting, self._memories = self._ahead.order, self._ahead.waiting, self._ahead.memories
 
     @property
     def has_more_ahead(self) -> bool:
         """Whether there is something to be taken in of a generation that is not visible yet."""
-        return self._ahead.has_more
+        return self._ahead.has_more or bool(self._used_up)
 
     def take_ahead(self, connection: Connection, now: float) -> None:
         """A part of it, which takes some milliseconds."""
+        if self._used_up:
+            self._used_up.pop()
+            return
         self._ahead.look(connection, self.order.base)
         if self._ahead.has_more:
             self._ahead.read(connection)
             waiting = self._ahead.waiting.look(self._by_usage(), is_stale=False, unranked=lambda: NOTHING)
             for problem in self._problems(waiting, now):
-                self._ahead.memories.setdefault(problem.queues[0].id, CycleMemory()).take(problem)
+                self._memory_ahead(problem).take(problem)
+
+    def _memory_ahead(self, problem: PartitionProblem) -> CycleMemory:
+        root, known = problem.queues[0].id, self._ahead.memories
+        if root not in known:
+            known[root] = self.memory(problem).successor()
+        return known[root]
 
     def memory(self, problem: PartitionProblem) -> CycleMemory:
         """What the partition's last cycle has left."""

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from rankd.core.model.quantity import scaled
-from rankd.core.placement.forest import Forest
+from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.node_index import Finder, NodeIndex
-from rankd.core.placement.node_set import SLOTS, Demand, NodeSet, totals
+from rankd.core.placement.node_set import SLOTS, Demand
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
-from rankd.core.placement.passed import PassedReasons
 from rankd.core.placement.problem import (
     RESERVED,
     RESOURCES,
@@ -43,26 +42,9 @@ from rankd.core.placement.quota import (
 )
 from rankd.core.placement.reason import Reason, lacking, not_able, over_quota, over_whole, reserved
 from rankd.core.placement.request import Kind
-from rankd.core.placement.room_table import RoomTable
 from rankd.core.placement.timeline import Timeline
 from rankd.core.placement.traversal import Traversal, Turn
 from rankd.core.ranking.columns import BoolArray, IntArray
-
-
-class CycleMemory:
-    """What one cycle of a partition leaves to the next; it changes what a cycle costs, not what comes out."""
-
-    def __init__(self) -> None:
-        self.forest = Forest()
-        self.rooms = RoomTable()
-        self.passed = PassedReasons()
-
-    def take(self, problem: PartitionProblem) -> None:
-        """Bring it up to a problem, as each cycle does; done beforehand, the cycle finds it done."""
-        nodes = problem.nodes
-        self.forest.take(problem, nodes.totals if isinstance(nodes, NodeSet) else totals(nodes))
-        self.rooms.take(self.forest)
-
 
 _NODES_PER_LOOK = 64
 """Looking for the most that is free anywhere costs as much per so many nodes as looking at a job."""

@@ -22,8 +22,11 @@ from rankd.core.placement.queue_tree import path_of
 from rankd.core.ranking.columns import BoolArray
 
 _FEW_SKIPS = 2
-_PART_SKIPPED = 128
-"""After so many leaves with nothing but blocked jobs, and this part of all, the others are looked for all at once."""
+"""After so many leaves with nothing but blocked jobs, the others are looked for all at once."""
+_PART_KEPT = 8
+"""More than this part of them is not worth the trouble."""
+_AGAIN = 4
+"""Then they are looked for again after so many times as many."""
 
 
 class Turn(NamedTuple):
@@ -43,6 +46,7 @@ class Traversal:
         self._current: tuple[LiveQueue, int] | None = None
         self._always: BoolArray = np.zeros(len(forest.kinds), dtype=bool)
         self._skips = 0
+        self._enough_skips = _FEW_SKIPS
 
     @property
     def always(self) -> BoolArray:
@@ -76,9 +80,15 @@ class Traversal:
 
     def _leave_out(self, leaf: LiveQueue) -> None:
         """Count leaves that had nothing but blocked jobs; several: leave out all that have nothing else."""
-        self._skips += leaf.best is None
-        if self._skips == max(_FEW_SKIPS, len(self._forest.contents) // _PART_SKIPPED):
-            self._tree.keep_only(self._forest.leaves_with(~self._always))
+        if leaf.best is not None:
+            return
+        self._skips += 1
+        if self._skips == self._enough_skips:
+            left = self._forest.leaves_with(~self._always)
+            if len(left) * _PART_KEPT <= len(self._forest.contents):
+                self._tree.keep_only(left)
+            else:
+                self._enough_skips *= _AGAIN
 
     def _go_on(self) -> None:
         """New keys on the path of the job that was looked at last, as far up as anything changes."""
@@ -126,7 +136,7 @@ class Traversal:
     def pass_all(self, kinds: BoolArray) -> None:
         """Pass the rest of these kinds everywhere; bool (n_kinds,)."""
         self._always = self._always | kinds
-        self._skips = 0
+        self._skips, self._enough_skips = 0, _FEW_SKIPS
         for live in self._tree.changed():
             if live.blocked is not None:
                 live.blocked |= kinds
