@@ -229,6 +229,56 @@ async def test_its_last_good_values_outlive_the_prioritizer(broker, tmp_path, st
         assert cluster.ranking() == [2, 1, 3]
 
 
+@pytest.mark.usefixtures("stranger")
+async def test_values_are_right_though_jobs_come_while_passes_run(broker, tmp_path):
+    """Deltas and passes ask the same worker; what a busy one could not give comes with the next pass."""
+    used = configuration()
+    priority = msgspec.structs.replace(used.settings.priority, period_s=0.01)
+    used = msgspec.structs.replace(used, settings=msgspec.structs.replace(used.settings, priority=priority))
+    async with a_cluster(tmp_path, broker.url, used) as cluster, connected(broker.url) as client:
+        prioritizer = cluster.prioritizer()
+        await prioritizer.run_once(NOW)
+        async with asyncio.TaskGroup() as group:
+            ranking = group.create_task(prioritizer.run())
+            for _ in range(100):
+                await cluster.submit(builder.accepted(), builder.accepted())
+                prioritizer.wake.set()
+            newest = "SELECT jobs FROM generations ORDER BY number DESC LIMIT 1"
+            await client.until(lambda: cluster.rows(newest) == [(200,)])
+            ranking.cancel()
+        await until_well(cluster, prioritizer)
+        assert values(cluster) == [(job, 1.0 if job % 2 == 0 else 0.25) for job in range(1, 201)]
+        assert prioritizer.diag().plugins["stranger"].ended == 0
+
+
+FORMULA = STRANGER.replace("def sql(self): return None", "def sql(self): return '0.5 * ({urgency} >= 0)'").replace(
+    "np.where(context.jobs.ids % 2 == 0, 1.0, 0.25)", "np.full(len(context.jobs), 0.5)"
+)
+
+
+@pytest.mark.parametrize("way", ["raise", "hang"])
+async def test_a_formula_that_fails_in_a_delta_makes_a_full_pass_due(broker, tmp_path, stranger, way):
+    (stranger.package / "stranger.py").write_text(FORMULA)
+    async with a_cluster(tmp_path, broker.url, configuration()) as cluster:
+        prioritizer = cluster.prioritizer()
+        await cluster.submit(builder.accepted())
+        await prioritizer.run_once(NOW)
+        await cluster.submit(builder.accepted())
+        while await prioritizer.insert_once(NOW):
+            pass
+        assert values(cluster) == [(1, 0.5), (2, 0.5)]
+        stranger.will(way)
+        await cluster.submit(builder.accepted())
+        await prioritizer.insert_once(NOW)
+        assert prioritizer._soon.is_set()
+        await prioritizer.run_once(NOW + 1)
+        assert values(cluster) == [(1, 0.5), (2, 0.0), (3, 0.0)]
+        assert cluster.ranking() == [1, 2, 3]
+        stranger.will("work")
+        await until_well(cluster, prioritizer)
+        assert values(cluster) == [(1, 0.5), (2, 0.5), (3, 0.5)]
+
+
 GROUPED = """
 import threading
 from pathlib import Path

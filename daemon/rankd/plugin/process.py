@@ -52,13 +52,16 @@ class WorkerProcess:
         self.pid = self._process.pid
         self.end = weakref.finalize(self, _end, self._process, self._own)
         """Kill it and everything in its group; also when nobody needs it any more."""
-        self._poll = select.poll()
-        self._poll.register(self._own, select.POLLIN)
         self._send(msgspec.msgpack.encode(start), b"", None)
 
     def has_answered(self, until: float) -> bool:
         """Whether there is something to receive, its end too, at this time of the monotonic clock at the latest."""
-        return bool(self._poll.poll(max(until - time.monotonic(), 0.0) * 1000.0))
+        poll = select.poll()  # two threads may wait at the same time
+        try:
+            poll.register(self._own, select.POLLIN)
+        except ValueError:  # ended by another thread
+            return True
+        return bool(poll.poll(max(until - time.monotonic(), 0.0) * 1000.0))
 
     def hello(self) -> Hello:
         """What it says first."""

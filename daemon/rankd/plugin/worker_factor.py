@@ -44,8 +44,8 @@ FEW_JOBS = 4_096
 _BLOCKS = Blocks()
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """What a worker is computing. ``context`` is None for a delta."""
+class _Asked(msgspec.Struct):
+    """What a worker is computing. ``context`` is None for a delta. ``is_missed``: nobody waits for it any more."""
 
     number: int
     at: float
@@ -54,6 +54,7 @@ class _Asked(msgspec.Struct, frozen=True):
     keys: IntArray
     context: FactorContext | None
     block: Block | None
+    is_missed: bool = False
 
 
 class WorkerFactor:
@@ -159,7 +160,8 @@ class WorkerFactor:
             raise Unavailable("plugin_gone", f"it did not start within {START_S:g} s")
 
     def _take_late(self, worker: WorkerProcess, asked: _Asked, now: float) -> None:
-        if worker.has_answered(now):
+        is_over = asked.is_missed or asked.context is not None  # else a delta still waits for it
+        if is_over and worker.has_answered(now):
             try:
                 values = self._received(worker, asked)
             except FactorError:
@@ -235,15 +237,16 @@ class WorkerFactor:
             if worker is None or self._asked is not asked:
                 raise self._failed(self.tally.message)
             if not is_there:
-                raise self._missed()
+                raise self._missed(asked)
             try:
                 return self._received(worker, asked)
             except Unavailable as error:
                 self._end(error.message)
                 raise self._failed(error.message) from None
 
-    def _missed(self) -> FactorError:
+    def _missed(self, asked: _Asked) -> FactorError:
         """It is too late for whom the answer was for."""
+        asked.is_missed = True
         message = f"it does not answer within {self._deadline_s:g} s"
         self.tally.late += self._is_trusted
         self.tally.state, self._is_trusted = State.LATE, False
