@@ -163,7 +163,7 @@ class ConfigurationKeeper:
                 found = await asyncio.to_thread(read_directory, self._directory)
             except ConfigurationError as error:
                 self.note(error)
-                log.warning("a reload by %s was refused: %d problems", actor, len(error.problems))
+                log.warning("a reload by %s was refused, problems: %d", actor, len(error.problems))
                 raise
             return await self._take(found, actor)
 
@@ -173,6 +173,7 @@ class ConfigurationKeeper:
         warnings = [str(problem) for problem in found.configuration.warnings[:MOST_LINES]]
         self._message = None
         if new is None and before is not None:
+            log.info("a reload by %s: the files say what is in force", actor)
             return Reloaded(number=before.number, is_new=False, warnings=warnings)
         bring_in = partial(_bring_in, before=before, new=new, configuration=found.configuration)
         taken = await self._group.do(bring_in)
