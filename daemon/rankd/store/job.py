@@ -21,7 +21,7 @@ from rankd.core.model.job import AcceptedJob, Event, JobRequest, State, next_sta
 from rankd.store.application import application_of, applications_of, follow
 from rankd.store.catalog import Catalog, add_association
 from rankd.store.made_queue import queue_of
-from rankd.store.rows import insert_rows
+from rankd.store.rows import insert_rows, update_rows
 
 _encode = msgspec.json.Encoder().encode
 
@@ -268,8 +268,7 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
     left = applications_of(connection, [change.job for change in told]) if told else {}
     insert_rows(connection, _INTO_EVENTS, events)
     for names, rows in by_columns.items():
-        assignments = ", ".join(f'"{name}" = ?' for name in names)
-        connection.exec_driver_sql(f"UPDATE jobs SET {assignments} WHERE id = ?", rows)
+        update_rows(connection, "jobs", names, rows)
     _tell_applications(connection, told, left, now)
 
 

@@ -1,4 +1,4 @@
-"""Many rows into a table by few statements.
+"""Many rows into a table, or changed in one, by few statements.
 
 The driver's ``executemany`` gives the interpreter's lock away for every row, and gets it back only once another
 thread lets go of it: beside a busy event loop a row then takes 200 us, of which SQLite needs ten.
@@ -6,7 +6,7 @@ thread lets go of it: beside a busy event loop a row then takes 200 us, of which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -18,16 +18,38 @@ AT_ONCE = (250, 50, 10, 1)
 
 def insert_rows(connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
     """Insert rows one after the other. ``into`` is the statement up to its values: ``INSERT INTO t (a, b)``."""
+    for some in _some(rows):
+        statement = f"{into} {_values(len(some[0]), len(some))}"
+        connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
+
+
+def update_rows(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Set these columns; each row has their values and, behind them, the id of the record. No id comes twice."""
+    for some in _some(rows):
+        statement = _update(table, tuple(columns), len(some))
+        connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
+
+
+def _some(rows: Sequence[Sequence[object]]) -> Iterator[Sequence[Sequence[object]]]:
     first = 0
     for size in AT_ONCE:
         while len(rows) - first >= size:
-            statement = _statement(into, len(rows[first]), size)
-            values = tuple(chain.from_iterable(rows[first : first + size]))
-            connection.exec_driver_sql(statement, values)
+            yield rows[first : first + size]
             first += size
 
 
 @lru_cache(maxsize=128)
-def _statement(into: str, n_columns: int, n_rows: int) -> str:
+def _values(n_columns: int, n_rows: int) -> str:
     row = ", ".join("?" * n_columns)
-    return f"{into} VALUES {', '.join([f'({row})'] * n_rows)}"
+    return f"VALUES {', '.join([f'({row})'] * n_rows)}"
+
+
+@lru_cache(maxsize=128)
+def _update(table: str, columns: tuple[str, ...], n_rows: int) -> str:
+    """SQLite calls the columns of VALUES column1, column2 and so on."""
+    if n_rows == 1:
+        assignments = ", ".join(f'"{name}" = ?' for name in columns)
+        return f"UPDATE {table} SET {assignments} WHERE id = ?"
+    changes = ", ".join(f'"{name}" = v.column{place}' for place, name in enumerate(columns, start=1))
+    new = _values(len(columns) + 1, n_rows)
+    return f"UPDATE {table} SET {changes} FROM ({new}) AS v WHERE {table}.id = v.column{len(columns) + 1}"
