@@ -7,6 +7,7 @@ which pass they are: leaves that a prioritizer left behind when it was killed ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,8 +15,8 @@ import numpy as np
 from sqlalchemy import Connection
 
 from rankd.core.placement.memory import CycleMemory
+from rankd.core.placement.problem import WaitingJobs
 from rankd.services.leaf_orders import LeafOrders, Newest, read_leaves
-from rankd.services.pending_table import PendingTable
 from rankd.services.waiting_leaves import WaitingLeaves
 from rankd.store.generation import STAGED_AT, STAGED_REVISION
 
@@ -45,40 +46,43 @@ class _Staged(NamedTuple):
 class Ahead:
     """One staged generation at a time; ``order``, ``waiting`` and ``memories`` (by root queue) are as of it."""
 
-    def __init__(self, table: PendingTable) -> None:
-        self._table = table
-        self._staged: _Staged | None = None
-        self._forget()
-
-    def _forget(self) -> None:
+    def __init__(self) -> None:
         self.order = LeafOrders()
-        self.waiting = WaitingLeaves(self.order, self._table)
+        self.waiting: WaitingLeaves | None = None
         self.memories: dict[int, CycleMemory] = {}
+        self._staged: _Staged | None = None
         self._parts: list[tuple[int, int]] | None = None
+        self._read: list[int] = []
 
     def look(self, connection: Connection, visible: int) -> None:
         """Begin with a generation that was staged behind the visible full one; forget one that is staged no more."""
         row = connection.exec_driver_sql(_STAGED, (visible,)).first()
         staged = None if row is None else _Staged(*row)
-        if staged == self._staged:
-            return
-        self._staged = staged
-        self._forget()
-        if staged is not None:
-            self.order.begin(staged.number, staged.revision)
+        if staged != self._staged:
+            self.order = LeafOrders.begun(staged.number, staged.revision) if staged else LeafOrders()
+            self._staged, self._parts = staged, None
+            self.waiting, self.memories, self._read = None, {}, []
 
     @property
     def has_more(self) -> bool:
         """Whether there are leaves to be read."""
         return self._staged is not None and self._parts != []
 
-    def read(self, connection: Connection) -> None:
-        """The next leaves; at first which there are."""
+    def read(self, connection: Connection, in_use: WaitingLeaves) -> None:
+        """The next leaves; at first which there are. What is the same as ``in_use`` is taken from there."""
         assert self._staged is not None  # noqa: S101 - else there is nothing to be read
-        if self._parts is None:
-            self._parts = _parts(connection, self._staged.number)
+        if self._parts is None or self.waiting is None:
+            self._parts, self.waiting = _parts(connection, self._staged.number), in_use.successor(self.order)
         else:
-            self.order.add(read_leaves(connection, self._staged.number, *self._parts.pop()))
+            leaves = read_leaves(connection, self._staged.number, *self._parts.pop())
+            self.order.add(leaves)
+            self._read += leaves
+        if not self._parts:
+            self.order.drop(self.waiting.leaves() - self.order.queues())
+
+    def so_far(self, waiting: Mapping[int, WaitingJobs]) -> Mapping[int, WaitingJobs]:
+        """Of the jobs that wait by leaf, those of leaves that have been read."""
+        return {queue: waiting[queue] for queue in self._read if queue in waiting} if self._parts else waiting
 
     def is_of(self, newest: Newest) -> bool:
         """Whether the newest generation stands on the staged one."""

@@ -6,7 +6,7 @@ the chunks of entries are read that have changed, and only the leaves that they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -113,12 +113,12 @@ class LeafOrders:
         self._of_leaf: dict[int, IntArray] = {}
         self._inserted: dict[int, int] = {}
 
-    def begin(self, base: int, revision: int) -> None:
-        """A full generation whose leaves come by :meth:`add`, before it is visible."""
-        self._stand_on(base, {})
-        self.generation = self._followed = 0
-        self.revision = revision
-        self._entries, self._of_leaf, self._inserted = _NOTHING, {}, {}
+    @classmethod
+    def begun(cls, base: int, revision: int) -> LeafOrders:
+        """Of a full generation whose leaves come by :meth:`add`, before it is visible."""
+        order = cls()
+        order.base, order.revision = base, revision
+        return order
 
     def add(self, leaves: Mapping[int, BaseLeaf]) -> None:
         """More of its leaves."""
@@ -127,6 +127,11 @@ class LeafOrders:
         for queue in leaves:
             self._merged.pop(queue, None)
             self._changed[queue] = self.version
+
+    def drop(self, leaves: Collection[int]) -> None:
+        """These have no jobs in it; another order had them."""
+        self.version += 1
+        self._changed.update(dict.fromkeys(leaves, self.version))
 
     def read(self, connection: Connection, newest: Newest) -> None:
         """Take in the newest generation."""

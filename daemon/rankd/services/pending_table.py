@@ -140,6 +140,11 @@ class PendingTable:
         """The leaves that jobs came to, left, or changed in after so many ``changes``; not those of :meth:`load`."""
         return {queue for queue, at in self._touched.items() if at > changes}
 
+    def leaves_beyond(self, revision: int) -> set[int]:
+        """The leaves of jobs whose last event is a later one."""
+        queues = self._columns["queues"][self.is_pending & (self._columns["revisions"] > revision)]
+        return set(np.unique(queues).tolist())
+
     def _batch(self, rows: Sequence[Row], read_shape: ReadShape) -> _Batch:
         """Rows of :attr:`Rules.columns` as columns, with each job's kind."""
         ids, revisions, queues, qos, applications, submitted, eligible, *asked = zip(*rows, strict=True)

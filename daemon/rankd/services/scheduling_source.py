@@ -70,7 +70,7 @@ class SchedulingSource:
         self._applications: Applications = no_applications()
         self._waiting = WaitingLeaves(self.order, self.pending)
         self._memories: dict[int, CycleMemory] = {}
-        self._ahead = Ahead(self.pending)
+        self._ahead = Ahead()
         self._used_up: list[object] = []
         """What another has taken the place of; to give it back takes milliseconds, for which no cycle waits."""
         self._known_queues: dict[str, PartitionQueues] = {}
@@ -198,9 +198,10 @@ class SchedulingSource:
     def _go_over(self, connection: Connection) -> None:
         """Use what was taken in beforehand."""
         while self._ahead.has_more:
-            self._ahead.read(connection)
-        self._used_up += [self._waiting, self.order, self._memories]
-        self.order, self._waiting, self._memories = self._ahead.order, self._ahead.waiting, self._ahead.memories
+            self._ahead.read(connection, self._waiting)
+        if self._ahead.waiting is not None:
+            self._used_up += [self._waiting, self.order, self._memories]
+            self.order, self._waiting, self._memories = self._ahead.order, self._ahead.waiting, self._ahead.memories
 
     @property
     def has_more_ahead(self) -> bool:
@@ -214,9 +215,10 @@ class SchedulingSource:
             return
         self._ahead.look(connection, self.order.base)
         if self._ahead.has_more:
-            self._ahead.read(connection)
+            self._ahead.read(connection, self._waiting)
+        if self._ahead.waiting is not None:
             waiting = self._ahead.waiting.look(self._by_usage(), is_stale=False, unranked=lambda: NOTHING)
-            for problem in self._problems(waiting, now):
+            for problem in self._problems(self._ahead.so_far(waiting), now):
                 self._memory_ahead(problem).take(problem)
 
     def _memory_ahead(self, problem: PartitionProblem) -> CycleMemory:

@@ -5,7 +5,7 @@ A leaf keeps the same columns, the same objects, until its order is another one,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, KeysView, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -45,6 +45,19 @@ class WaitingLeaves:
         """That of the order which is known."""
         self._revision = 0
 
+    def successor(self, order: LeafOrders) -> WaitingLeaves:
+        """As it is now, to go over to another order leaf by leaf, as that says which have changed."""
+        other = WaitingLeaves(order, self._table)
+        other._rows, other._of, other._waiting = self._rows.copy(), self._of.copy(), self._waiting.copy()
+        other._unsettled, other.unranked = self._unsettled.copy(), self.unranked
+        other._basis, other._changes, other._revision = self._basis, self._changes, self._revision
+        other._version = order.version
+        return other
+
+    def leaves(self) -> KeysView[int]:
+        """Those that have jobs."""
+        return self._waiting.keys()
+
     def look(
         self, by_usage: frozenset[int], *, is_stale: bool, unranked: Callable[[], Unranked]
     ) -> Mapping[int, WaitingJobs]:
@@ -67,7 +80,7 @@ class WaitingLeaves:
         again = table.touched_since(self._changes) | self._unsettled | behind.keys() | before
         others = order.changed_since(self._version)
         if order.revision < self._revision:
-            self._of, others = {}, None  # what it does not know any more may be any job's last event
+            again |= table.leaves_beyond(order.revision)  # what it does not know any more is their jobs' last event
         if others is None or is_new:
             others = order.queues() | self._waiting.keys()
         self._waiting = self._put_together(others | again, again, behind, by_usage)

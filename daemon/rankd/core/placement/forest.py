@@ -46,6 +46,7 @@ class Forest:
         self.n_jobs: IntArray = np.zeros(0, dtype=np.int64)
         self.changed: set[int] | None = None
         self._total: Resources = {}
+        self._jobs: dict[int, WaitingJobs] = {}
         self._known: dict[int, LeafContent] = {}
         self._n_children: list[int] = []
         self._named: set[int] = set()
@@ -58,6 +59,17 @@ class Forest:
         self._using: set[int] = set()
         """The queues of which it said what they use."""
         self._presence: Presence | None = None
+
+    def successor(self) -> Forest:
+        """One without jobs, of the same queues, that knows what leaves with these jobs have."""
+        other = Forest()
+        other.index, other.kinds, other._n_types, other._known = (
+            self.index,
+            self.kinds,
+            self._n_types,
+            self._known.copy(),
+        )
+        return other
 
     def take(self, problem: PartitionProblem, total: Resources) -> None:
         """Bring it up to a problem of the partition; ``total`` is the sum of its nodes."""
@@ -80,7 +92,7 @@ class Forest:
         """All queues anew, without jobs."""
         if problem.queues is not self.index.views:
             self.index = QueueIndex(problem.queues)
-        self._total, self.contents = dict(total), {}
+        self._total, self.contents, self._jobs = dict(total), {}, {}
         self.totals = [(kind, total[kind]) for kind in sorted(total) if total[kind] > 0]
         self.n_leaves = np.zeros(len(self.kinds), dtype=np.int64)
         self.n_jobs = np.zeros(len(self.kinds), dtype=np.int64)
@@ -127,7 +139,7 @@ class Forest:
             own = problem.waiting.get(index.views[place].id)
             content = self.contents.get(place)
             if own is not None and len(own.jobs):
-                if content is None or content.waiting is not own or place in self._named:
+                if self._jobs.get(place) is not own or place in self._named:
                     self._fill(self.tree.lives[place], own, problem)
                     touched.add(place)
             elif content is not None:
@@ -150,7 +162,7 @@ class Forest:
             self._named.add(leaf.place)
         else:
             self._named.discard(leaf.place)
-        self.contents[leaf.place] = content
+        self.contents[leaf.place], self._jobs[leaf.place] = content, jobs
         if content is not before:
             self._look_again_at(leaf.place)
             self._count(before, -1)
@@ -160,12 +172,13 @@ class Forest:
 
     def _content(self, queue: int, jobs: WaitingJobs) -> LeafContent:
         known = self._known.get(queue)
-        if known is None or not known.is_of(jobs, self.kinds):
-            known = self._known[queue] = LeafContent(jobs, self.kinds)
+        if known is None or not known.is_of(jobs.kinds, self.kinds):
+            known = self._known[queue] = LeafContent(jobs.kinds, self.kinds)
         return known
 
     def _empty(self, leaf: LiveQueue) -> None:
         content = self.contents.pop(leaf.place)
+        del self._jobs[leaf.place]
         self._look_again_at(leaf.place)
         self._known.pop(leaf.view.id, None)
         leaf.streams = []

@@ -6,7 +6,6 @@ import numpy as np
 
 from rankd.core.model.quantity import Resources
 from rankd.core.placement.kind_table import KindTable
-from rankd.core.placement.problem import WaitingJobs
 from rankd.core.ranking.columns import IntArray
 
 _DENSE = 8
@@ -14,32 +13,34 @@ _DENSE = 8
 
 
 class LeafContent:
-    """Of the jobs ``waiting``: their kinds, int64 (n_own_kinds,), ascending, and the number of jobs of each.
+    """Of a leaf's jobs: their kinds, int64 (n_own_kinds,), ascending, and the number of jobs of each.
 
     ``most``: the most of each type that any of them takes with the fewest nodes, (n_types,), columns as the table
-    of kinds has them. ``asked``: what all of them ask for.
+    of kinds has them. ``asked``: what all of them ask for. Several forests may share one.
     """
 
-    __slots__ = ("asked", "counts", "has_exclusive", "kinds", "most", "waiting")
+    __slots__ = ("_of", "asked", "counts", "has_exclusive", "kinds", "most")
 
-    def __init__(self, waiting: WaitingJobs, table: KindTable) -> None:
-        self.waiting = waiting
-        self.kinds, self.counts = _counted(waiting.kinds, len(table))
+    def __init__(self, of: IntArray, table: KindTable) -> None:
+        """Of the kinds of each job, int64 (n_jobs,)."""
+        self._of = of
+        self.kinds, self.counts = _counted(of, len(table))
         self.asked: Resources = table.summed(self.kinds, self.counts)
         self.most: IntArray = table.most_of(self.kinds)
         self.has_exclusive = bool(table.exclusive[self.kinds].any())
 
-    def is_of(self, waiting: WaitingJobs, table: KindTable) -> bool:
-        """Whether these jobs are as many of each kind, in whatever order; then they are its jobs from now on."""
-        kinds, known = waiting.kinds, self.waiting.kinds
-        if kinds is not known:
-            if len(kinds) != len(known):
+    def is_of(self, kinds: IntArray, table: KindTable) -> bool:
+        """Whether these are as many of each kind, in whatever order."""
+        known = self._of
+        if kinds is known:
+            return True
+        if len(kinds) != len(known):
+            return False
+        if (kinds != known).any():
+            own_kinds, counts = _counted(kinds, len(table))
+            if not np.array_equal(own_kinds, self.kinds) or (counts != self.counts).any():
                 return False
-            if (kinds != known).any():
-                own_kinds, counts = _counted(kinds, len(table))
-                if not np.array_equal(own_kinds, self.kinds) or (counts != self.counts).any():
-                    return False
-        self.waiting = waiting
+        self._of = kinds
         return True
 
 

@@ -18,9 +18,9 @@ class CycleMemory:
         self.passed = PassedReasons()
 
     def successor(self) -> CycleMemory:
-        """An empty one for the same queues, nodes and kinds."""
+        """One without jobs for the same queues, nodes and kinds."""
         other = CycleMemory()
-        other.forest.index, other.passed = self.forest.index, self.passed
+        other.forest, other.passed = self.forest.successor(), self.passed
         return other
 
     def take(self, problem: PartitionProblem) -> None:
