@@ -19,7 +19,7 @@ from sqlalchemy.pool import StaticPool
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.model.application import COMPLETING_S, STARTING_S
-from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Event, State, next_state
+from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Dependency, Event, State, next_state
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
 from rankd.services.eligibility import _make_eligible
@@ -60,6 +60,18 @@ PLACES = st.integers(0, 30)
 QUEUES = ["root.default", "root.t.x", "root.T.X", "root.t.y"]
 """The last three are made on first use."""
 ROOT = parent("root", leaf("root.default"), parent("root.t", child_template=ChildTemplate(maxapplications=3)))
+
+
+CONDITIONS = st.sampled_from(
+    [
+        *[{}] * 4,
+        {"begin_at": NOW + 1e9},
+        {"begin_at": None},
+        {"depends_on": [Dependency(type="afterany", job=1)]},
+        {"depends_on": [Dependency(type="afterok", job=2), Dependency(type="after", job=3)]},
+        {"depends_on": [], "begin_at": None},
+    ]
+)
 
 
 class Life(RuleBasedStateMachine):
@@ -178,17 +190,39 @@ class Life(RuleBasedStateMachine):
 
     @rule(
         place=PLACES, asker=ASKERS, urgency=st.sampled_from([None, 0, 5, 16, 31]),
-        comment=st.sampled_from([None, "x"]), queue=st.sampled_from([None, None, *QUEUES]),
+        comment=st.sampled_from([None, "x"]), queue=st.sampled_from([None, None, *QUEUES]), conditions=CONDITIONS,
+        application=st.sampled_from([None, None, "one", "two"]),
     )  # fmt: skip
-    def update(self, place, asker, urgency, comment, queue):
-        fields = {"urgency": urgency, "comment": comment or "y", "queue": queue}
-        update = JobUpdate(**{name: value for name, value in fields.items() if value is not None})
+    def update(self, place, asker, urgency, comment, queue, conditions, application):
+        fields = {"urgency": urgency, "comment": comment or "y", "queue": queue, "application": application}
+        given = {name: value for name, value in fields.items() if value is not None} | conditions
+        update = JobUpdate(**given)
         job = self.a_job(place)
         task = Task(update, asker, self.tables, self.now)
         reply = self.write(lambda c: update_jobs(c, [job["id"]], task, self.catalog))
         if reply.done:
             wanted = job["urgency"] if urgency is None else urgency
-            assert self.rows("SELECT urgency FROM jobs WHERE id = ?", job["id"])[0][0] == wanted
+            after = dict(self.rows("SELECT * FROM jobs WHERE id = ?", job["id"])[0])
+            assert after["urgency"] == wanted
+            self.check_updated(dict(job), after, given)
+
+    def check_updated(self, before, after, given):
+        """The record says what was asked for, the event what differs; the request is what will be started."""
+        request = json.loads(after["request"])
+        assert {name: request[name] for name in ("comment", "begin_at")} == {
+            name: after[name] for name in ("comment", "begin_at")
+        }
+        assert all(after[name] == given[name] for name in ("comment", "begin_at") if name in given)
+        assert json.loads(after["depends_on"] or "[]") == request["depends_on"]
+        assert all(dependency["job"] != after["id"] for dependency in request["depends_on"])
+        same = after["revision"] == before["revision"]
+        assert same == (before == after)
+        if not same:
+            detail = self.rows("SELECT detail FROM job_events WHERE id = ?", after["revision"])[0][0]
+            pairs = json.loads(detail)
+            for name in ("urgency", "comment", "begin_at", "held", "blocked_by", "eligible_at"):
+                expected = {"before": before[name], "after": after[name]}
+                assert pairs.get(name) == (expected if before[name] != after[name] else None)
 
     # --- what the services do -------------------------------------------------------------------------------
 
