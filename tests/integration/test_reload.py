@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 
 import builder
 import msgspec
 import pytest
-from integration.stage import PATIENCE_S, connected, ready, rows, running, write_config
+from integration.stage import PATIENCE_S, a_cluster, connected, ready, rows, running, write_config
 from watch import gone
 
 from rankd.bus.connection import Bus
@@ -18,11 +19,19 @@ from rankd.bus.diag import ask_diag
 from rankd.config.configuration import read_configuration
 from rankd.config.evaluation import Evaluator, parsed_queues
 from rankd.core.errors import ConfigurationError
+from rankd.core.model.setting import NodeSettings
 from rankd.services import intake, prioritizer, scheduler
+from rankd.services.node_watch import NodeWatch
 from rankd.store.configuration import recorded
 from rankd.store.dump import dump
+from rankd.store.group_commit import GroupCommit
 from rankd.store.look import open_for_reading
 from rankd.wire.diag import PrioritizerDiag, SchedulerDiag
+
+
+async def nothing():
+    """Nobody wants to hear of it."""
+
 
 RELOAD = "rankd.v1.admin.root.config.reload"
 
@@ -357,6 +366,18 @@ async def test_an_intake_refuses_files_of_which_nothing_was_ever_recorded(broker
         with pytest.raises(ConfigurationError, match="periods"):
             await intake.run(site.options(intake.IntakeOptions), asyncio.Event())
         assert site.history() == []
+
+
+async def test_nodes_that_know_the_old_rhythm_are_not_lost_by_the_new_one(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
+        group = GroupCommit(cluster.database, "intake", nothing, nothing)
+        watch = NodeWatch(NodeSettings(heartbeat_s=30, lost_after_s=0.001), cluster.database, cluster.bus, group)
+        assert watch.has_listened(time.time() + 1)
+        watch.use(NodeSettings(heartbeat_s=30, lost_after_s=0.001))
+        assert watch.has_listened(time.time() + 1)
+        watch.use(NodeSettings(heartbeat_s=0.0001, lost_after_s=0.002))
+        assert not watch.has_listened(time.time() + 29)
+        assert watch.has_listened(time.time() + 31)
 
 
 ADAPTER = """

@@ -178,7 +178,7 @@ class Intake:
 
     async def _use_configuration(self, stated: Configuration, catalog: Catalog) -> None:
         """The files say something else: from the next request on."""
-        self.nodes.settings = stated.settings.node
+        self.nodes.use(stated.settings.node)
         self._nodes, self._node_event = None, -1
         self.catalog = catalog
         await self.inputs.restate(stated)

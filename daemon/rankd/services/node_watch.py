@@ -42,13 +42,21 @@ ABSENT_S = 3.0
 
 
 class NodeWatch:
-    """Registrations, signs of life, and their absence. ``settings`` may be replaced at any time."""
+    """Registrations, signs of life, and their absence."""
 
     def __init__(self, settings: NodeSettings, database: Database, bus: Bus, group: GroupCommit) -> None:
-        self.settings = settings
+        self._settings = settings
         self._database = database
         self._bus = bus
         self._group = group
+        self._since = time.time()
+        """Silence counts from here on."""
+
+    def use(self, settings: NodeSettings) -> None:
+        """Other settings. Agents hear of them with their next sign of life, which may take as long as it did before."""
+        if settings != self._settings:
+            self._since = max(self._since, time.time() + self._settings.heartbeat_s)
+            self._settings = settings
 
     def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
         """Where nodes ask, and who answers."""
@@ -64,7 +72,7 @@ class NodeWatch:
 
         def work(connection: Connection) -> list[int]:
             now = time.time()
-            check_agent(connection, node, registration.agent, now, self.settings.lost_after_s)
+            check_agent(connection, node, registration.agent, now, self._settings.lost_after_s)
             register_node(connection, node, registration, now)
             return sent_allocations_of(connection, node)
 
@@ -88,7 +96,7 @@ class NodeWatch:
 
     def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
         return NodeRegistered(
-            heartbeat_s=self.settings.heartbeat_s, grace_s=self.settings.grace_s, open=list(allocations)
+            heartbeat_s=self._settings.heartbeat_s, grace_s=self._settings.grace_s, open=list(allocations)
         )
 
     async def run(self) -> None:
@@ -97,17 +105,22 @@ class NodeWatch:
         Silence counts only while the broker could be heard and we were listening: not after this process was
         suspended, nor after the clock was set.
         """
-        looked = since = time.time()
+        looked = time.time()
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             now = time.time()
-            since = since if 0 <= now - looked < ABSENT_S else now
+            if not 0 <= now - looked < ABSENT_S:
+                self._since = now
             looked = now
-            if min(self._bus.connected_for_s(), now - since) >= self.settings.lost_after_s:
+            if self.has_listened(now):
                 await self._give_up(now)
 
+    def has_listened(self, now: float) -> bool:
+        """Whether it is for so long that silence would count."""
+        return min(self._bus.connected_for_s(), now - self._since) >= self._settings.lost_after_s
+
     async def _give_up(self, now: float) -> None:
-        limit_s, requeues = self.settings.lost_after_s, self.settings.max_requeues
+        limit_s, requeues = self._settings.lost_after_s, self._settings.max_requeues
         try:
             if await self._database.read(lambda connection: silent_nodes(connection, now, limit_s)):
                 await self._group.do(lambda connection: lose_nodes(connection, now, limit_s, requeues))
