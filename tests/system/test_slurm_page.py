@@ -24,7 +24,7 @@ def test_the_commands_on_the_page_do_what_it_says(machine):
     for name, text in FILES.findall(PAGE):
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text)
-    importing, checking, up, share = commands()
+    importing, checking, up, *looks = commands()
     for words, shown in (importing, checking):
         assert [line.rstrip() for line in machine.rankd(*words).splitlines()] == shown
     assert up[0][:1] == ["up"]
@@ -33,7 +33,9 @@ def test_the_commands_on_the_page_do_what_it_says(machine):
     while (found := fairshares(machine)) != slurms() and time.monotonic() < deadline:
         machine.rankd("db", "sql", "SELECT 1")  # takes its time, as a look does
     assert found == slurms()
-    assert [line.rstrip() for line in machine.rankd(*share[0]).splitlines()] == share[1]
+    assert [words[0] for words, _ in looks] == ["share", "prio"]
+    for words, shown in looks:
+        assert [line.rstrip() for line in machine.rankd(*words).splitlines()] == shown
 
 
 def slurms() -> dict[tuple[str, str], str]:
