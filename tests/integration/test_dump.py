@@ -320,6 +320,7 @@ def test_what_has_happened_since_the_generation_is_taken_back(tmp_path, seed):
 
     asyncio.run(Live(path, config, seed).play(story))
     found, result = evaluated(path, config)
+    assert found.newer == 4
     rows, shares, queues = before["shown"]
     assert_same_jobs(result, rows, whole=True)
     assert_same_groups(result, shares, queues)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rankd.core.evaluate.document import Document
     from rankd.core.evaluate.result import Result
     from rankd.core.evaluate.whatif import Landing, Owner
+    from rankd.store.dump import Dump
 
 SHOWN = 20
 
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     for one in landings:
         _print_landing(one)
     if not new or arguments.weights or arguments.config:
-        _print_moves(changed, by_owner(changed, varied), varied, found.generation, arguments.limit)
+        _print_moves(changed, by_owner(changed, varied), varied, found, arguments.limit)
     for line in _refused(before, after):
         print(f"refused then: {line}")
     return 0
@@ -138,12 +139,15 @@ def _print_landing(one: Landing) -> None:
         print(f"Just below it would be job {one.behind}.")
 
 
-def _print_moves(changed: list[Move], owners: list[Owner], document: Document, generation: int, limit: int) -> None:
+def _print_moves(changed: list[Move], owners: list[Owner], document: Document, found: Dump, limit: int) -> None:
     from rankd.cli.evaluate import print_moves
     from rankd.cli.table import Column, print_table
 
     pending = sum(job.state == "pending" for job in document.jobs)
-    print(f"{len(changed)} of {pending} pending jobs would change their rank (against generation {generation}).")
+    against = f"against generation {found.generation}"
+    if found.newer:
+        against += f"; {found.newer} that came since are not counted, ask again in some seconds"
+    print(f"{len(changed)} of {pending} pending jobs would change their rank ({against}).")
     if not changed:
         return
     numeric = [Column(name, numeric=True) for name in ("JOBS", "EARLIER", "LATER", "MEAN", "LARGEST")]

@@ -90,11 +90,15 @@ _TURNS = {Event.HOLD: True, Event.RELEASE: False}
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """The document, the generation whose numbers it gives, and the jobs that were updated since."""
+    """The document, the generation whose numbers it gives, the jobs that were updated since.
+
+    ``newer``: how many wait now that came after it, and are not in the document.
+    """
 
     document: Row
     generation: int
     updated: list[int]
+    newer: int
 
 
 def dump(connection: Reader, configuration: Configuration, queues: object) -> Dump:
@@ -113,7 +117,7 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
         raise Unavailable("no_generation", "there was no ranking yet; start a prioritizer, or wait a moment")
     generation = found[0]
     configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
-    jobs, updated = _jobs(connection, generation)
+    jobs, updated, newer = _jobs(connection, generation)
     weighted = _priority(connection, generation, configuration)
     foreign = _foreign(generation, configuration, weighted.weights)
     pending = [job for job in jobs if job["state"] == State.PENDING]
@@ -138,7 +142,7 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
         "jobs": sorted(shown, key=lambda job: int(job["id"])),
         "allocations": _allocations(connection, jobs),
     }
-    return Dump(document, generation["number"], updated)
+    return Dump(document, generation["number"], updated, newer)
 
 
 def _priority(connection: Reader, generation: Row, configuration: Configuration) -> PrioritySettings:
@@ -195,8 +199,8 @@ def _nodes(connection: Reader) -> list[Row]:
     ]
 
 
-def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int]]:
-    """Jobs that were pending, allocated or running when the generation was made, and those updated since."""
+def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int], int]:
+    """Jobs that were pending, allocated or running at that time; those updated since; how many are newer."""
     revision = generation["revision"]
     events = _by_job(fetch(connection, _EVENTS, [revision]))
     ranked = {row["job"] for row in fetch(connection, _RANKED, [generation["number"]])}
@@ -212,7 +216,8 @@ def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int]]:
         for job, own in events.items()
         if job in there and any(e["event"] == Event.UPDATE and e["id"] > revision for e in own)
     ]
-    return jobs, updated
+    newer = sum(own[0]["id"] > revision and own[-1]["state"] == State.PENDING for own in events.values())
+    return jobs, updated, newer
 
 
 def _by_job(events: Iterable[Row]) -> Mapping[int, list[Row]]:
