@@ -19,6 +19,7 @@ if __package__ in (None, ""):
 from soak import verdict
 from soak.cluster import NODES, Cluster
 from soak.fault import Faults
+from soak.reload import Reloads
 from soak.workload import Workload
 
 SETTLE_S = 60
@@ -30,7 +31,7 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
     """The report; ``wrong`` is empty if all held."""
     cluster = Cluster(directory)
     await cluster.start()
-    faults, workload = Faults(cluster, seed), Workload(cluster, seed)
+    faults, workload, reloads = Faults(cluster, seed), Workload(cluster, seed), Reloads(cluster, seed)
     begin = time.monotonic()
     try:
         async with asyncio.TaskGroup() as keeping:
@@ -38,8 +39,9 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
             async with asyncio.TaskGroup() as group:
                 group.create_task(workload.run(seconds))
                 group.create_task(faults.run(seconds))
+                group.create_task(reloads.run(seconds))
             quiet_at = time.monotonic()
-            unsettled = await settle(cluster)
+            unsettled = await settle(cluster) + await reloads.settle(SETTLE_S)
             settled_s = time.monotonic() - quiet_at
             keeper.cancel()
         wrong = unsettled + await judge(cluster, workload)
@@ -49,6 +51,7 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
     return report(
         cluster, workload, faults, {"ran_s": round(quiet_at - begin, 1), "settled_s": round(settled_s, 1)}
     ) | {
+        "reloads": reloads.count,
         "wrong": wrong,
         "tracebacks": collections.Counter(cluster.tracebacks()),
     }
