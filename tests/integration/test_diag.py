@@ -60,12 +60,22 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
         assert {"full.rank", "full.read", "full.visible"} <= set(said["prioritizer"]["durations"])
         assert said["prioritizer"]["failing"] == {}
         assert said["adapters"] == []
+        refused = await client.do("diag.show", {"reset": True})
+        assert (refused.status, refused.body["field"]) == (403, "reset")
+        shown = json.loads(await rankd("diag", "--reset", "--json", "--nats", broker.url))
+        assert shown["scheduler"]["started"] == 2
+        begun_again = (await client.do("diag.show")).body
+        assert begun_again["scheduler"]["started"] == 0
+        assert "nodes" not in begun_again["scheduler"]["triggers"]
+        assert begun_again["prioritizer"]["generation"] >= said["prioritizer"]["generation"]
+        for service in ("scheduler", "prioritizer"):
+            assert begun_again[service]["started_at"] > said[service]["started_at"]
         await alone.aclose()
         assert (await client.do("diag.show")).body["prioritizer"] is None
         printed = await rankd("diag", "--nats", broker.url)
         assert "Prioritizer: no answer" in printed
-        assert "jobs started       2, of these 0 backfilled" in printed
-        assert json.loads(await rankd("diag", "--json", "--nats", broker.url))["scheduler"]["started"] == 2
+        assert "jobs started       0, of these 0 backfilled" in printed
+        assert json.loads(await rankd("diag", "--json", "--nats", broker.url))["scheduler"]["started"] == 0
 
 
 async def test_what_is_not_published_yet_is_the_relays_lag(broker, tmp_path):

@@ -16,20 +16,23 @@ from rankd.wire.subject import diag_subject
 T = TypeVar("T")
 
 TIMEOUT_S = 2.0
+RESET = b"reset"
 
 
-async def answer_diag(bus: Bus, service: str, shown: Callable[[], msgspec.Struct]) -> None:
-    """Answer for as long as the connection lives."""
+async def answer_diag(bus: Bus, service: str, shown: Callable[[], msgspec.Struct], reset: Callable[[], None]) -> None:
+    """Answer for as long as the connection lives; ``reset`` what is counted after a question that says so."""
 
     async def answer(message: Msg) -> None:
         await message.respond(encode(shown()))
+        if message.data == RESET:
+            reset()
 
     await bus.client.subscribe(diag_subject(service), cb=answer)
 
 
-async def ask_diag(bus: Bus, service: str, kind: type[T]) -> T | None:
-    """What a service says of itself; None if it does not answer."""
+async def ask_diag(bus: Bus, service: str, kind: type[T], *, reset: bool = False) -> T | None:
+    """What a service says of itself; None if it does not answer. ``reset``: it begins to count anew."""
     try:
-        return await bus.request(diag_subject(service), b"", kind, timeout_s=TIMEOUT_S)
+        return await bus.request(diag_subject(service), RESET if reset else b"", kind, timeout_s=TIMEOUT_S)
     except Unavailable:
         return None

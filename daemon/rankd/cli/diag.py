@@ -24,6 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
     text = "How the services are doing since they started: cycles, passes, durations, what fails."
     parser = add_command(subparsers, "diag", run, text)
     parser.add_argument("--json", action="store_true", help="all of it, as the bus has it")
+    parser.add_argument("-r", "--reset", action="store_true", help="show it, then count anew (administrators)")
     add_place(parser)
     add_asker(parser)
 
@@ -31,10 +32,14 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask the intake, print its answer."""
     from rankd.cli.place import find
-    from rankd.wire.diag import Diag
+    from rankd.wire.codec import encode
+    from rankd.wire.diag import Diag, DiagRequest
 
+    if arguments.reset:
+        arguments.admin = True
     subject = asker(arguments).subject("diag.show")
-    found = with_bus(find(arguments), lambda bus: bus.request(subject, b"{}", Diag))
+    question = encode(DiagRequest(reset=arguments.reset))
+    found = with_bus(find(arguments), lambda bus: bus.request(subject, question, Diag))
     if arguments.json:
         print_json(found)
         return 0

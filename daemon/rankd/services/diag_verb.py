@@ -12,9 +12,11 @@ from rankd.bus.connection import Bus
 from rankd.bus.diag import ask_diag
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
+from rankd.core.errors import Refused
 from rankd.services.relay import MARK
 from rankd.store.database import Database
-from rankd.wire.diag import ConfigurationDiag, Diag, PrioritizerDiag, RelayDiag, SchedulerDiag
+from rankd.wire.codec import decode_strict
+from rankd.wire.diag import ConfigurationDiag, Diag, DiagRequest, PrioritizerDiag, RelayDiag, SchedulerDiag
 
 _WAITING = """
 SELECT count(*), min(e.at) FROM job_events e
@@ -26,9 +28,13 @@ _ADAPTERS = "SELECT name, input, plugin, state, rows, read_at, tried_at, failure
 def diag_verb(database: Database, bus: Bus, configuration: Callable[[], ConfigurationDiag]) -> Verb:
     """The verb; a service that is away is left out after two seconds. ``configuration``: the intake's own."""
 
-    async def show(_asker: Submitter, _payload: bytes) -> Reply:
+    async def show(asker: Submitter, payload: bytes) -> Reply:
+        reset = decode_strict(payload or b"{}", DiagRequest).reset
+        if reset and not asker.privileged:
+            raise Refused("admins_only", "only an administrator may reset what services count", "reset", status=403)
         scheduler, prioritizer = await asyncio.gather(
-            ask_diag(bus, "scheduler", SchedulerDiag), ask_diag(bus, "prioritizer", PrioritizerDiag)
+            ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
+            ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),
         )
         now = time.time()
         relay, adapters = await database.read(lambda connection: (_relay(connection, now), _adapters(connection)))

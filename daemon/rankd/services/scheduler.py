@@ -92,7 +92,7 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
     await scheduler.follower.listen(bus)
     await scheduler.wake.listen(bus, WAKE, EVENT_RANKING, besides=ROLE)
     await answer_health(bus, ROLE, lambda: probe(database, bus))
-    await answer_diag(bus, ROLE, lambda: scheduler.diag(time.time()))
+    await answer_diag(bus, ROLE, lambda: scheduler.diag(time.time()), scheduler.statistic.reset)
     return scheduler
 
 

@@ -48,6 +48,10 @@ class SchedulerStatistic:
     """What ``rankd diag`` says of the scheduler."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Count anew from now on."""
         self.durations = Durations()
         self.stale = 0
         self._started_at = time.time()
@@ -98,11 +102,15 @@ class PrioritizerStatistic:
     """What ``rankd diag`` says of the prioritizer."""
 
     def __init__(self) -> None:
+        self._newest: Header | None = None
+        self._pass_at: float | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Count anew from now on."""
         self._durations = Durations()
         self._started_at = time.time()
         self._made: Counter[str] = Counter()
-        self._newest: Header | None = None
-        self._pass_at: float | None = None
 
     def made(self, header: Header) -> None:
         """A generation is visible."""

@@ -10,6 +10,12 @@ from typing import Any
 import msgspec
 
 
+class DiagRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """``reset``: count anew from here on, durations too; for administrators."""
+
+    reset: bool = False
+
+
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of the last so many (``n``) of a kind."""
 
