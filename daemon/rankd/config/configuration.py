@@ -6,6 +6,7 @@ they were recorded when they came into force.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +28,9 @@ from rankd.core.model.queue import Partition, walk_queues
 from rankd.core.model.setting import Settings
 
 T = TypeVar("T")
+
+_ONE_AT_A_TIME = threading.Lock()
+"""msgspec crashes the process where two threads are the first to convert to the same struct (0.22)."""
 
 _DEFAULT_QUEUES = (
     "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: default\n"
@@ -82,6 +86,11 @@ def read_configuration(directory: str, texts: Mapping[str, str], unreadable: Seq
     Raises:
         ConfigurationError: with the problems of all files, also of those that are ``unreadable``.
     """
+    with _ONE_AT_A_TIME:
+        return _read_configuration(directory, texts, unreadable)
+
+
+def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem]) -> Configuration:
     problems = list(unreadable)
     left_out = {problem.file for problem in unreadable}
 

@@ -1,6 +1,8 @@
 """What the files of a configuration directory say about each other."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -43,3 +45,27 @@ def test_the_groups_of_a_configuration_are_those_of_a_documents_jobs_that_name_n
     document = {"now": 1.0, "jobs": jobs, "unknown_association": "zero"}
     rejected = Evaluator(load_configuration(directory)).evaluate(json.dumps(document).encode()).rejected
     assert [(found.job, found.code) for found in rejected] == [(2, "queue_access"), (3, "queue_access")]
+
+
+THREADS = """
+import sys, threading
+from pathlib import Path
+from rankd.config.configuration import load_configuration
+sys.setswitchinterval(1e-6)
+together = threading.Barrier(8)
+def load():
+    together.wait()
+    load_configuration(Path(sys.argv[1]))
+threads = [threading.Thread(target=load) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("all loaded")
+"""
+
+
+def test_threads_may_be_the_first_to_load_one_together(directory):
+    """In a process of its own: where two were the first to convert to a struct, the interpreter crashed."""
+    child = subprocess.run([sys.executable, "-c", THREADS, directory], capture_output=True, text=True)
+    assert (child.returncode, child.stdout) == (0, "all loaded\n"), child.stderr
