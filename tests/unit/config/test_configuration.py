@@ -67,5 +67,5 @@ print("all loaded")
 
 def test_threads_may_be_the_first_to_load_one_together(directory):
     """In a process of its own: where two were the first to convert to a struct, the interpreter crashed."""
-    child = subprocess.run([sys.executable, "-c", THREADS, directory], capture_output=True, text=True)
+    child = subprocess.run([sys.executable, "-c", THREADS, directory], check=False, capture_output=True, text=True)
     assert (child.returncode, child.stdout) == (0, "all loaded\n"), child.stderr
