@@ -180,7 +180,7 @@ class Finder:
         fits = rows_fitting(index.changed_free[:n_changed], demand)
         if not self._all_able:
             fits &= demand.able[index.changed_rows[:n_changed]]
-        slots = np.flatnonzero(fits)
+        slots = fits.nonzero()[0]
         if self._reservations is not None:
             slots = slots[self._allowed(index.changed_rows[slots])]
         if not len(slots):

@@ -11,6 +11,7 @@ the nodes of a reservation named and held.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -162,7 +163,7 @@ class Timeline:
 
         Limits between which no reservation begins are of one kind: free amounts only fall where one begins.
         """
-        n_begun = int(np.searchsorted(self._starts_at, self._now + limit_s, side="left"))
+        n_begun = bisect_left(self._starts_at, self._now + limit_s)
         if n_begun == 0:
             return None
         until = self._starts_at[n_begun - 1]
