@@ -92,11 +92,16 @@ class Site:
         sql = "SELECT made_at - ranked_at FROM generation WHERE kind = 'full' AND ranked_at > ?"
         return [seconds for (seconds,) in self.reader.execute(sql, (since,))]
 
-    async def cycle_durations(self) -> dict[str, float]:
-        """Of the scheduler's latest cycles, in milliseconds."""
+    async def count_anew(self) -> None:
+        """The services forget what they have counted."""
+        await self.client.request("rankd.v1.admin.root.diag.show", b'{"reset": true}', timeout=PATIENCE_S)
+
+    async def cycle_row(self, what: str, target: str) -> Row:
+        """The scheduler's cycles since it counts, a thousand at most."""
         reply = await self.client.request("rankd.v1.user.root.diag.show", b"{}", timeout=PATIENCE_S)
-        found = json.loads(reply.data)["scheduler"]["durations"]["cycle"]
-        return {key: value if key == "n" else value * 1000 for key, value in found.items()}
+        took = json.loads(reply.data)["scheduler"]["durations"]["cycle"]
+        shown = {key: took[key] if key == "n" else took[key] * 1000 for key in ("median", "p99", "worst", "n")}
+        return {"what": what, **shown, "unit": "ms", "target": target}
 
     def processor_ms(self, name: str) -> float:
         """What one of the services has had of the processor since it began, all its threads together."""
