@@ -12,6 +12,8 @@ import pytest
 from integration.stage import NOW, a_cluster
 
 from rankd.config.configuration import load_configuration
+from rankd.core.adapter.input import AssociationRow, Input
+from rankd.store.adapter import StoredInput, register_adapters, save_input
 from rankd.store.catalog import sync_catalog
 
 RANKD = Path(sys.executable).with_name("rankd")
@@ -27,6 +29,7 @@ algorithm = "classic"
 unknown_association = "refuse"
 [[qos]]
 name = "normal"
+priority = 10
 [[qos]]
 name = "high"
 priority = 100
@@ -109,6 +112,74 @@ async def test_another_configuration_keeps_the_usage(broker, tmp_path, live):
     assert said["jobs"]
     assert all(after[move["job"]] == move["rank_after"] for move in said["jobs"])
     assert said["refused"] == []
+
+
+ADAPTER = """
+[[adapters]]
+name = "shares"
+input = "associations"
+adapter = "file"
+options = { path = "shares.csv" }
+"""
+
+
+async def test_another_configuration_is_that_which_its_inputs_from_outside_make_of_it(broker, tmp_path, live):
+    """Accounts that adapters bring, and those and QoS that it has no more, stay as in a reload."""
+    other = write(tmp_path / "other", physics=0.1)
+    for directory in (tmp_path / "live", other):
+        with (directory / "rankd.toml").open("a") as file:
+            file.write(ADAPTER)
+    (other / "accounts.yaml").write_text("accounts: [{name: physics, shares: 0.2, users: [{name: alice, shares: 5}]}]")
+    toml = (other / "rankd.toml").read_text().replace('[[qos]]\nname = "high"\npriority = 100\n', "")
+    (other / "rankd.toml").write_text(toml)
+    live, reloaded = load_configuration(tmp_path / "live"), load_configuration(other)
+    rows = (AssociationRow(account="biology", shares=40), AssociationRow(account="optics", shares=2))
+    given = Input(kind="associations", associations=rows)
+
+    def store(connection):
+        register_adapters(connection, live.settings.adapters)
+        save_input(connection, StoredInput(name="shares", input=given, read_at=NOW))
+
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await cluster.database.write(store)
+        cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, live, NOW))
+        await ranked(cluster)
+        said = asked(tmp_path, "--config", other)
+        before = dict(ranking(cluster))
+        cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, reloaded, NOW))
+        await cluster.prioritizer(reloaded).run_once(NOW)
+        after = ranking(cluster)
+    places = {job: place for place, job in enumerate(before, start=1)}
+    happened = {job: (place, priority) for place, (job, priority) in enumerate(after, start=1) if place != places[job]}
+    assert {move["job"]: (move["rank_after"], move["priority_after"]) for move in said["jobs"]} == happened != {}
+    assert said["refused"] == []
+
+
+async def test_what_a_reload_would_refuse_is_refused(broker, tmp_path, live):
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await ranked(cluster)
+    other = write(tmp_path / "other")
+    with (other / "rankd.toml").open("a") as file:
+        file.write(ADAPTER.replace('"file"', '"fiel"'))
+    assert "the adapter 'fiel'" in rankd(tmp_path, "--config", other, status=2).stderr
+
+
+async def test_a_job_that_names_no_qos_would_get_the_default_one(broker, tmp_path, live):
+    job = {"command": ["true"], "account": "biology", "resources": {"vcore": 1}}
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await ranked(cluster)
+        jobs = json.dumps([job, job | {"qos": ""}, job | {"qos": "normal"}, job | {"urgency": 31}])
+        said = asked(tmp_path, "--submit", "-", "--as", "carol", stdin=jobs)["submitted"]
+        [admin] = asked(tmp_path, "--submit", "-", "--as", "carol", "--admin", stdin=json.dumps(job | {"urgency": 31}))[
+            "submitted"
+        ]
+        lacking = rankd(tmp_path, "--submit", "-", status=2, stdin='{"jobs": 5}').stderr
+    factors = [{row["name"]: row["value"] for row in one["factors"]} for one in said[:3]]
+    assert factors[0] == factors[1] == factors[2]
+    assert factors[0]["qos"] > 0
+    assert said[3]["error"] is not None
+    assert (admin["error"], admin["rank"]) == (None, 1)
+    assert "write a job as an object, a list of jobs" in lacking
 
 
 async def test_a_job_lands_where_it_was_said_to_and_passes_those(broker, tmp_path, live):

@@ -51,15 +51,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
-    """The state of the newest full generation, and its configuration; says which jobs have changed since."""
+    """The state of the newest full generation, and its configuration as the inputs from outside change it.
+
+    Says which jobs have changed since.
+    """
+    from rankd.store.adapter import in_force
     from rankd.store.dump import dump
-    from rankd.store.look import open_for_reading
+    from rankd.store.look import open_for_reading, tuples
 
     place = find(arguments)
     connection = open_for_reading(place.need_database())
     try:
         configuration, queues = _configuration(connection, arguments.live_config, place.directory)
         found = dump(connection, configuration, queues)
+        configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
     finally:
         connection.close()
     if found.updated:
@@ -67,6 +72,18 @@ def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
         message = f"updated after generation {found.generation}, and dumped as they are now: jobs {jobs}"
         print(f"rankd: {message}", file=sys.stderr)
     return found, configuration
+
+
+def with_live_inputs(arguments: argparse.Namespace, configuration: Configuration) -> Configuration:
+    """Another configuration, as what its adapters have in force would change it."""
+    from rankd.store.adapter import in_force
+    from rankd.store.look import open_for_reading, tuples
+
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        return in_force(lambda sql: tuples(connection, sql), configuration).configuration
+    finally:
+        connection.close()
 
 
 def _configuration(connection: Reader, named: Path | None, place: Path) -> tuple[Configuration, object]:

@@ -76,14 +76,14 @@ def _dry_run(arguments: argparse.Namespace) -> int:
     from rankd.config.difference import differences
 
     directory, files = _in_force(arguments)
-    load_checked(directory)
+    checked = load_checked(directory)
     if not arguments.json and files is not None:
         lines = [str(change) for change in differences(files, read_files(directory)[0])]
         print("a reload would change:" if lines else "a reload would change nothing")
         _print_changes(lines, len(lines))
     arguments.config, arguments.live_config = directory, None
     arguments.weights, arguments.submit = [], None
-    return whatif.run(arguments)
+    return whatif.report(arguments, checked)
 
 
 def _in_force(arguments: argparse.Namespace) -> tuple[Path, dict[str, str] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rankd.cli.document import print_answer, read_bytes
 from rankd.cli.dump import add_source, live_state
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.option import Subparsers
+    from rankd.config.configuration import Configuration
     from rankd.core.evaluate.diff import Move
-    from rankd.core.evaluate.document import Document
+    from rankd.core.evaluate.document import Document, JobEntry
     from rankd.core.evaluate.result import Result
     from rankd.core.evaluate.whatif import Landing, Owner
     from rankd.store.dump import Dump
@@ -39,19 +40,33 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decide the live state with and without the change, and print what differs."""
+    """Decide the live state with and without the change, and print what differs.
+
+    Raises:
+        ConfigurationError: a reload would refuse the other configuration, for these reasons.
+    """
+    from rankd.config.checked import load_checked
+
+    if not (arguments.weights or arguments.config or arguments.submit):
+        raise Refused("usage", "say what: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
+    return report(arguments, load_checked(arguments.config) if arguments.config else None)
+
+
+def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
+    """The same with the configuration of ``--config`` at hand."""
     import msgspec
 
+    from rankd.cli.dump import with_live_inputs
     from rankd.config.evaluation import Evaluator
     from rankd.core.evaluate.diff import moves
     from rankd.core.evaluate.document import decode
     from rankd.core.evaluate.whatif import by_owner, landing, with_jobs
 
-    if not (arguments.weights or arguments.config or arguments.submit):
-        raise Refused("usage", "say what: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
     found, configuration = live_state(arguments)
     live = decode(msgspec.json.encode(found.document))
-    varied = _varied(live, arguments)
+    if other is not None:
+        configuration = with_live_inputs(arguments, other)
+    varied = _varied(live, configuration, arguments)
     new = _new_jobs(arguments, configuration, live.now)
     before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
     landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]
@@ -75,12 +90,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _varied(live: Document, arguments: argparse.Namespace) -> Document:
+def _varied(live: Document, configuration: Configuration, arguments: argparse.Namespace) -> Document:
+    from rankd.config.evaluation import queues_document
     from rankd.config.plugin import is_provided
     from rankd.config.whatif import with_configuration
     from rankd.core.evaluate.whatif import with_weights
 
-    varied = with_configuration(live, arguments.config) if arguments.config else live
+    varied = live
+    if arguments.config:
+        varied = with_configuration(live, configuration, queues_document(arguments.config))
     for name, _ in arguments.weights:
         if not is_provided(name) and name not in (varied.priority.weights if varied.priority else {}):
             known = ", ".join(sorted(varied.priority.weights)) if varied.priority else "none"
@@ -88,7 +106,7 @@ def _varied(live: Document, arguments: argparse.Namespace) -> Document:
     return with_weights(varied, dict(arguments.weights))
 
 
-def _new_jobs(arguments: argparse.Namespace, configuration: Any, at: float) -> list[Any]:  # noqa: ANN401 - imported late
+def _new_jobs(arguments: argparse.Namespace, configuration: Configuration, at: float) -> list[JobEntry]:
     import msgspec
 
     from rankd.cli.session import asker
@@ -97,8 +115,9 @@ def _new_jobs(arguments: argparse.Namespace, configuration: Any, at: float) -> l
     if arguments.submit is None:
         return []
     try:
-        return job_entries(read_bytes(arguments.submit), asker(arguments).user, configuration, at)
-    except (msgspec.MsgspecError, TypeError) as error:
+        who = asker(arguments)
+        return job_entries(read_bytes(arguments.submit), who.user, configuration, at, privileged=arguments.admin)
+    except msgspec.MsgspecError as error:
         raise Refused("bad_request", f"{arguments.submit}: {error}", "submit") from None
 
 

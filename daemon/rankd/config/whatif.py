@@ -1,48 +1,84 @@
-"""A live document under another configuration: what a reload would make of it."""
+"""A live document under another configuration, or with more jobs: what a reload or a submission would make of it."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
-from rankd.config.configuration import Configuration, load_configuration
-from rankd.config.evaluation import queues_document
+from rankd.config.configuration import Configuration
 from rankd.core.evaluate.document import Document, JobEntry
 from rankd.core.evaluate.whatif import stated_over
+from rankd.core.model.priority_class import PriorityClass
+from rankd.core.model.setting import Qos
 
 
-def with_configuration(document: Document, directory: Path) -> Document:
-    """The document with the settings, queues, QoS and shares of a directory; usage, jobs and nodes stay.
+def with_configuration(document: Document, stated: Configuration, queues: object) -> Document:
+    """The document with the settings, queues, QoS and shares of a configuration; usage, jobs, classes and nodes stay.
 
-    Raises:
-        ConfigurationError: the directory's files can't be used.
+    Args:
+        document: the live state.
+        stated: the configuration as the inputs from outside change it.
+        queues: the document of its queues.yaml; None if there is none.
     """
-    stated = load_configuration(directory)
-    queues = queues_document(directory)
+    rule = stated.settings.admission.unknown_association
     return msgspec.structs.replace(
         document,
         priority=stated.settings.priority,
         scheduling=stated.settings.scheduling,
         queues=UNSET if queues is None else Raw(msgspec.json.encode(queues)),
-        qos=list(stated.settings.qos),
-        associations=stated_over(document.associations or (), stated.associations),
-        unknown_association=stated.settings.admission.unknown_association,
+        qos=_with_gone(stated.settings.qos, document.qos or ()),
+        associations=stated_over(document.associations or (), stated.associations, drops_users=rule == "zero"),
+        unknown_association=rule,
+        priority_classes=_with_missing(document.priority_classes or [], stated.classes),
     )
 
 
-def job_entries(requests: bytes, user: str, configuration: Configuration, at: float) -> list[JobEntry]:
-    """Jobs as ``job.submit`` takes them, one or ``{"jobs": […]}``, as entries ``new-1``, ``new-2``, … of a document.
+def _with_gone(stated: Sequence[Qos], live: Sequence[Qos]) -> list[Qos]:
+    """Jobs keep a QoS that is configured no more; it counts nothing."""
+    names = {qos.name for qos in stated}
+    gone = [qos for qos in live if qos.name not in names]
+    return [*stated, *(Qos(name=qos.name, usage_factor=qos.usage_factor) for qos in gone)]
+
+
+def _with_missing(live: list[Raw], stated: Sequence[PriorityClass]) -> list[Raw]:
+    """A configuration creates classes that are missing, and changes none."""
+    names = {msgspec.json.decode(row)["name"] for row in live}
+    return [*live, *(Raw(msgspec.json.encode(one)) for one in stated if one.name not in names)]
+
+
+def job_entries(
+    requests: bytes, user: str, configuration: Configuration, at: float, *, privileged: bool = False
+) -> list[JobEntry]:
+    """Jobs as ``job.submit`` takes them, one, a list, or ``{"jobs": […]}``, as entries ``new-1``, ``new-2``, ….
 
     Raises:
         msgspec.MsgspecError: they are none.
     """
-    given = msgspec.json.decode(requests)
-    jobs = given["jobs"] if isinstance(given, dict) and "jobs" in given else [given]
     rows = [
-        {"user": user, "submitted_at": at, **job, "id": f"new-{number}"} for number, job in enumerate(jobs, start=1)
+        {
+            "user": user,
+            "submitted_at": at,
+            "privileged": privileged,
+            **job,
+            "id": f"new-{number}",
+        }
+        for number, job in enumerate(_jobs(msgspec.json.decode(requests)), start=1)
     ]
     entries = msgspec.convert(rows, list[JobEntry])
-    groups = configuration.groups
-    return [msgspec.structs.replace(entry, groups=list(groups.get(entry.user or "", ()))) for entry in entries]
+    groups, default_qos = configuration.groups, configuration.settings.default_qos
+    return [
+        msgspec.structs.replace(entry, qos=entry.qos or default_qos, groups=list(groups.get(entry.user or "", ())))
+        for entry in entries
+    ]
+
+
+def _jobs(given: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever a JSON text holds
+    jobs = given.get("jobs", given) if isinstance(given, dict) else given
+    found = [jobs] if isinstance(jobs, dict) else jobs
+    if not isinstance(found, list) or not found or not all(isinstance(job, dict) for job in found):
+        message = 'write a job as an object, a list of jobs, or {"jobs": [...]}'
+        raise msgspec.ValidationError(message)
+    return found

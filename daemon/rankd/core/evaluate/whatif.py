@@ -63,8 +63,13 @@ def with_jobs(document: Document, jobs: Sequence[JobEntry]) -> Document:
     return msgspec.structs.replace(document, jobs=[*document.jobs, *jobs])
 
 
-def stated_over(live: Iterable[Association], stated: Iterable[Association]) -> list[Association]:
-    """Associations as stated, with the live ones' usage; then users whom nobody stated, where their account remains."""
+def stated_over(
+    live: Iterable[Association], stated: Iterable[Association], *, drops_users: bool = False
+) -> list[Association]:
+    """Associations as stated, with the live ones' usage; then those that nobody states (any more), which stay.
+
+    ``drops_users``: users whom nobody states don't (the rule ``zero``).
+    """
     usage = {(row.account, row.user): row for row in live}
     found = []
     for row in stated:
@@ -72,8 +77,8 @@ def stated_over(live: Iterable[Association], stated: Iterable[Association]) -> l
         if present is not None:
             row = msgspec.structs.replace(row, usage=present.usage, usage_at=present.usage_at)  # noqa: PLW2901
         found.append(row)
-    accounts = {row.account for row in found if row.user is None}
-    return found + [row for row in usage.values() if row.user is not None and row.account in accounts]
+    left = [row for row in usage.values() if row.user is None or not drops_users]
+    return found + [msgspec.structs.replace(row, default=False) for row in left]
 
 
 def by_owner(found: Iterable[Move], document: Document) -> list[Owner]:
