@@ -293,6 +293,32 @@ async def test_queues_come_go_and_get_other_limits(broker, tmp_path):
         assert site.ranked() == {small[3], gone}
 
 
+async def test_jobs_in_a_queue_that_becomes_a_parent_wait_for_being_moved_and_lift_nothing(broker, tmp_path):
+    below = QUEUES.replace("{name: old}", "{name: old, queues: [{name: below}]}")
+    async with a_site(broker, tmp_path, "intake", "prioritizer", files={"queues.yaml": QUEUES}) as site:
+        waits = [await site.client.submit(queue="root.old", resources={"vcore": 64}) for _ in range(2)]
+        await site.client.until(lambda: site.ranked() == set(waits))
+        (site.config / "queues.yaml").write_text(below)
+        await site.reload()
+        await site.ranked_under(2)
+        shown = "SELECT priority, pending_jobs FROM queue_priority WHERE path = ?"
+        assert site.ranked() == set()
+        assert site.rows(shown, "root.old") == [(None, 0)]
+        [(reason, fact)] = site.rows("SELECT reason, reason_fact FROM job WHERE id = ?", waits[0])
+        assert (reason, fact) == (
+            "not eligible",
+            "the queue root.old has become a parent queue: move the job below it",
+        )
+        assert (await site.client.do("job.cancel", {"ids": waits[:1]})).status is None
+        moved = await site.client.do("job.update", {"ids": waits[1:], "queue": "root.old.below"})
+        assert moved.status is None, moved
+        await site.client.until(lambda: site.ranked() == {waits[1]})
+        assert site.rows("SELECT pending_jobs FROM queue_priority WHERE path = 'root.old'") == [(1,)]
+        await site.settled()
+        evaluated, live = site.dumped()
+        assert evaluated == live != []
+
+
 async def test_a_configuration_with_problems_is_refused_with_all_of_them_and_changes_nothing(broker, tmp_path):
     async with a_site(broker, tmp_path, "intake", "prioritizer") as site:
         await site.client.submit()

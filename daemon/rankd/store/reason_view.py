@@ -30,7 +30,7 @@ REASON = f"""CASE
         WHEN j.state <> 'pending' THEN NULL
         WHEN j.held OR j.urgency = 0 THEN 'held'
         WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
-        WHEN NOT q.configured THEN 'not eligible'
+        WHEN NOT (q.configured AND q.is_leaf) THEN 'not eligible'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN 'application waiting'
         ELSE coalesce(w.reason, e.reason) END"""
 
@@ -40,6 +40,7 @@ REASON_FACT = f"""CASE
         WHEN j.blocked_by = '{DEPENDENCY}' THEN {_UNMET}
         WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.begin_at, 'unixepoch')
         WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
+        WHEN NOT q.is_leaf THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy
             WHEN 'stateaware' THEN 'one new application at a time is let into ' || q.path
             ELSE q.path || ' lets other applications in first (' || q.sort_policy || ')' END

@@ -122,7 +122,7 @@ _QUEUE_PRIORITY = f"""CREATE VIEW queue_priority AS
 WITH running AS MATERIALIZED (
     SELECT l.partition, l.path, count(DISTINCT coalesce(-j.application_id, j.id)) AS applications
     FROM allocations a JOIN jobs j ON j.id = a.job_id JOIN queues l ON l.id = j.queue_id
-    WHERE a.ended_at IS NULL GROUP BY l.id)
+    WHERE a.ended_at IS NULL AND l.configured GROUP BY l.id)
 SELECT q.path, q.partition, q.policy, q.offset,
     CASE WHEN q.sort_priority THEN 'enabled' ELSE 'disabled' END AS sort_priority, q.sort_policy,
     v.priority, coalesce(v.share, 0.0) AS share, coalesce(v.pending_jobs, 0) AS pending_jobs,

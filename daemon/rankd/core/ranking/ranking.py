@@ -203,8 +203,13 @@ def _n_queues(state: RankingState) -> int:
 def _queue_rows(
     state: RankingState, priorities: IntArray, given_pending: Mapping[int, Resources], shown: QueuePriorities
 ) -> dict[int, QueueRow]:
-    """Every queue's priority, share and pending, children before parents."""
+    """Every queue's priority, share and pending, children before parents.
+
+    Jobs in a queue that has become a parent are not ranked, and count nothing.
+    """
     best, counts, summed = _leaf_sums(state, priorities)
+    for parent in {view.parent for views in state.queues for view in views if view.parent in best}:
+        del best[parent], counts[parent], summed[parent]
     pending = summed | dict(given_pending)
     priorities_shown = shown.update([view for views in state.queues for view in views], best)
     rows: dict[int, QueueRow] = {}

@@ -68,7 +68,7 @@ class Tally:
         changes.subtract((counted.queue, counted.shape) for counted in before)
         touched: dict[int, None] = {}
         for (leaf, shape), more in changes.items():
-            if leaf in self._views:
+            if leaf in self._views and leaf not in self._children:
                 self._count(leaf, shape, more, touched)
         for queue in sorted(touched, key=self._depth, reverse=True):
             self._show(queue)
