@@ -323,12 +323,14 @@ async def test_a_configuration_with_problems_is_refused_with_all_of_them_and_cha
     async with a_site(broker, tmp_path, "intake", "prioritizer") as site:
         await site.client.submit()
         await site.ranked_under(1)
-        site.edit("rankd.toml", "[admission]", "[priority.weights]\nagee = 1\n[admission]")
+        more = "[priority.weights]\nagee = 1\n" + ADAPTER.format(name="one").replace('"file"', '"fiel"')
+        site.edit("rankd.toml", "[admission]", f"{more}[admission]")
         site.edit("accounts.yaml", "accounts", "acounts")
         (site.config / "queues.yaml").write_text("partitions: 3\n")
         reply = await site.client.ask(RELOAD, {})
         assert (reply.status, reply.body["code"]) == (400, "bad_configuration")
-        wanted = ["unknown factor 'agee'", "acounts", "queues.yaml:1: partitions"]
+        adapter = "rankd.toml: adapters 'one': no installed package provides the adapter 'fiel'"
+        wanted = ["unknown factor 'agee'", adapter, "acounts", "queues.yaml:1: partitions"]
         lines = reply.body["message"].splitlines()
         assert len(lines) == len(wanted)
         assert all(any(part in line for line in lines) for part in wanted)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.config.settings import FILE
 from rankd.core.adapter.input import Input
 from rankd.core.adapter.overlay import overlay_associations, overlay_groups, overlay_qos
 from rankd.core.adapter.source import Adapter, ReadRequest
@@ -78,4 +79,4 @@ def _entry_point(settings: AdapterSettings) -> EntryPoint:
 
 
 def _refusal(settings: AdapterSettings, message: str) -> ConfigurationError:
-    return ConfigurationError([Problem(path=f"adapters '{settings.name}'", message=message)])
+    return ConfigurationError([Problem(file=FILE, path=f"adapters '{settings.name}'", message=message)])

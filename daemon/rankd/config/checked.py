@@ -9,6 +9,8 @@ from pathlib import Path
 from rankd.config.adapter import load_adapter
 from rankd.config.configuration import Configuration, read_configuration, read_files
 from rankd.config.plugin import check_factor, load_application_sort, load_factor, load_node_sort
+from rankd.config.settings import FILE as SETTINGS
+from rankd.config.settings import readable_adapters
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.queue import sort_policies
 from rankd.core.model.setting import PrioritySettings
@@ -20,7 +22,7 @@ def load_checked(directory: Path) -> Configuration:
     """Read and check a directory.
 
     Raises:
-        ConfigurationError: with the problems of all files, else with those of all plugins.
+        ConfigurationError: with the problems of all files and adapters; else with those of all plugins.
     """
     texts, unreadable = read_files(directory)
     return read_checked(str(directory), texts, unreadable)
@@ -34,7 +36,12 @@ def read_checked(
     Raises:
         ConfigurationError: as :func:`load_checked`.
     """
-    configuration = read_configuration(directory, texts, unreadable)
+    try:
+        configuration = read_configuration(directory, texts, unreadable)
+    except ConfigurationError as error:
+        adapters = readable_adapters(texts.get(SETTINGS, ""))
+        more = [problem for one in adapters for problem in _problems(partial(load_adapter, one, directory))]
+        raise ConfigurationError([*error.problems, *more]) from None
     loads = _plugins(configuration, check_factor if workers else load_factor)
     problems = [problem for load in loads for problem in _problems(load)]
     if problems:

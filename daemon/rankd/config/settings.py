@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.mismatch import mismatches, not_finite
-from rankd.core.model.setting import PrioritySettings, Settings
+from rankd.core.model.setting import AdapterSettings, PrioritySettings, Settings
 
 FILE = "rankd.toml"
 
@@ -38,26 +38,72 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
         settings = convert(document, Settings, file)
     except ConfigurationError as error:
         named = {problem.path for problem in error.problems}
-        more = [problem for problem in _of_priority(document, factors, file) if problem.path not in named]
+        more = [problem for problem in _of_the_rest(document, factors, file) if problem.path not in named]
         raise ConfigurationError([*error.problems, *more]) from None
     problems = [
         *check_weights(settings.priority, factors, file),
         *_check_qos(settings, file),
         *_check_billing(settings.priority, file),
-        *_check_adapters(settings, file),
+        *_check_adapters(settings, file, range(len(settings.adapters))),
     ]
     if problems:
         raise ConfigurationError(problems)
     return settings
 
 
-def _of_priority(document: dict[str, object], factors: Collection[str], file: str) -> list[Problem]:
-    """What can be said of it though something else in the file is wrong."""
+def readable_adapters(text: str) -> list[AdapterSettings]:
+    """The adapters of a file that can be read, whatever else is wrong in it."""
     try:
-        priority = msgspec.convert(document.get("priority", {}), PrioritySettings)
-    except msgspec.ValidationError:
+        return _readable(tomllib.loads(text)).adapters
+    except tomllib.TOMLDecodeError:
         return []
-    return [*check_weights(priority, factors, file), *_check_billing(priority, file)]
+
+
+def _of_the_rest(document: dict[str, object], factors: Collection[str], file: str) -> list[Problem]:
+    """What can be said of it though something else in the file is wrong; nothing that follows from that alone."""
+    readable = _readable(document)
+    priority = document.get("priority", {})
+    has_weights = isinstance(priority, dict) and _takes({"priority": {"weights": priority.get("weights", {})}})
+    problems = []
+    if has_weights:
+        problems += check_weights(readable.priority, factors, file)
+    problems += _check_billing(readable.priority, file)
+    if len(_kept(document, "qos")) == len(_items(document, "qos")):
+        problems += _check_qos(readable, file)
+    if has_weights:
+        problems += _check_adapters(readable, file, _kept(document, "adapters"))
+    return problems
+
+
+def _readable(document: dict[str, object]) -> Settings:
+    """The settings without what is wrong by itself: values of a table, items of a list."""
+    kept: dict[str, object] = {}
+    for name, value in document.items():
+        if isinstance(value, dict):
+            kept[name] = {key: one for key, one in value.items() if _takes({name: {key: one}})}
+        elif isinstance(value, list):
+            kept[name] = [value[place] for place in _kept(document, name)]
+        elif _takes({name: value}):
+            kept[name] = value
+    return msgspec.convert({name: value for name, value in kept.items() if _takes({name: value})}, Settings)
+
+
+def _items(document: dict[str, object], name: str) -> list[object]:
+    items = document.get(name)
+    return items if isinstance(items, list) else []
+
+
+def _kept(document: dict[str, object], name: str) -> list[int]:
+    """The places of a list's items that can be read."""
+    return [place for place, one in enumerate(_items(document, name)) if _takes({name: [one]})]
+
+
+def _takes(document: object) -> bool:
+    try:
+        msgspec.convert(document, Settings)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def convert(document: object, kind: type[T], file: str) -> T:
@@ -121,13 +167,16 @@ def _check_qos(settings: Settings, file: str) -> list[Problem]:
     return problems
 
 
-def _check_adapters(settings: Settings, file: str) -> list[Problem]:
-    """Names are unique; a factor is named where, and only where, it is the input, and it has a weight."""
+def _check_adapters(settings: Settings, file: str, places: Sequence[int]) -> list[Problem]:
+    """Names are unique; a factor is named where, and only where, it is the input, and it has a weight.
+
+    ``places``: where each is in the file.
+    """
     problems = []
     names = [adapter.name for adapter in settings.adapters]
-    for place, adapter in enumerate(settings.adapters):
+    for number, (place, adapter) in enumerate(zip(places, settings.adapters, strict=True)):
         path = f"adapters[{place}]"
-        if adapter.name in names[:place]:
+        if adapter.name in names[:number]:
             problems.append(Problem(file=file, path=f"{path}.name", message=f"'{adapter.name}' is there twice"))
         if (adapter.factor is None) == (adapter.input == "factor"):
             message = 'goes with input = "factor" and nothing else: name the factor whose values it gives'

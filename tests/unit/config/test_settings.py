@@ -112,4 +112,32 @@ def test_an_adapter_that_can_not_work_is_refused_with_its_place(text, path):
 def test_an_unknown_key_does_not_hide_what_is_wrong_with_the_weights():
     text = "qoss = 1\n[priority.weights]\nagee = 1\nage = nan\n[priority.fairshare.billing]\nvcore = -1"
     assert paths(text) == ["priority.weights.age", "qoss", "priority.weights.agee", "priority.fairshare.billing.vcore"]
-    assert paths("qoss = 1\n[priority]\nfavour = 'small'\nweights = {agee = 1}") == ["qoss", "priority.favour"]
+    assert paths("qoss = 1\n[priority]\nfavour = 'small'\nweights = {agee = 1}") == [
+        "qoss",
+        "priority.favour",
+        "priority.weights.agee",
+    ]
+
+
+def test_what_is_wrong_in_one_place_hides_nothing_that_is_wrong_elsewhere_and_nothing_follows_from_it_alone():
+    text = """
+default_qos = "nix"
+[priority]
+period_s = 0
+[priority.weights]
+agee = 1
+[[qos]]
+name = "normal"
+[[adapters]]
+name = "a"
+input = "usages"
+adapter = "file"
+[[adapters]]
+name = "b"
+input = "factor"
+adapter = "file"
+"""
+    found = ["priority.period_s", "adapters[0].input", "priority.weights.agee", "default_qos", "adapters[1].factor"]
+    assert paths(text) == found
+    follows = '[priority.weights]\nage = "x"\n[[qos]]\nname = "normal"\npriority = "y"\n'
+    assert paths(follows) == ["priority.weights.age", "qos[0].priority"]
