@@ -16,23 +16,19 @@ from sqlalchemy import Connection
 
 from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.problem import WaitingJobs
-from rankd.services.leaf_orders import LeafOrders, Newest, read_leaves
+from rankd.services.leaf_orders import MAX_ID, LeafOrders, Newest, read_leaves
 from rankd.services.waiting_leaves import WaitingLeaves
 from rankd.store.generation import STAGED_AT, STAGED_REVISION
 
-JOBS = 20_000
-LEAVES = 50
-"""A step takes so much at most, or one leaf: a few milliseconds, for which a trigger may have to wait."""
+JOBS = 40_000
+LEAVES = 100
+"""A step takes so many jobs, or leaves with a few, or one leaf: some milliseconds for which a trigger may wait."""
 
 _STAGED = f"""
 SELECT at.generation, at.value, cast(revision.value AS INTEGER)
 FROM generation_numbers at JOIN generation_numbers revision
 ON revision.generation = at.generation AND revision.name = '{STAGED_REVISION}'
 WHERE at.generation > ? AND at.name = '{STAGED_AT}' ORDER BY at.generation DESC LIMIT 1"""
-
-_SIZES = """
-SELECT queue_id, sum(length(priorities)) / 4 FROM ranking_leaves WHERE generation = ?
-GROUP BY queue_id ORDER BY queue_id"""
 
 
 class _Staged(NamedTuple):
@@ -68,11 +64,16 @@ class Ahead:
         """Whether there are leaves to be read."""
         return self._staged is not None and self._parts != []
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any have been."""
+        return bool(self._read)
+
     def read(self, connection: Connection, in_use: WaitingLeaves) -> None:
         """The next leaves; at first which there are. What is the same as ``in_use`` is taken from there."""
         assert self._staged is not None  # noqa: S101 - else there is nothing to be read
         if self._parts is None or self.waiting is None:
-            self._parts, self.waiting = _parts(connection, self._staged.number), in_use.successor(self.order)
+            self._parts, self.waiting = _parts(in_use.sizes()), in_use.successor(self.order)
         else:
             leaves = read_leaves(connection, self._staged.number, *self._parts.pop())
             self.order.add(leaves)
@@ -90,13 +91,10 @@ class Ahead:
         return staged is not None and (staged.number, staged.ranked_at) == (newest.base, newest.ranked_at)
 
 
-def _parts(connection: Connection, generation: int) -> list[tuple[int, int]]:
-    """Ranges of ids of queues, of about as many jobs."""
-    rows = connection.exec_driver_sql(_SIZES, (generation,)).all()
-    if not rows:
-        return []
-    by_jobs = (np.cumsum([jobs for _, jobs in rows]) - 1) // JOBS
-    by_leaves = np.arange(len(rows)) // LEAVES
-    is_first = (np.diff(by_jobs, prepend=-1) != 0) | (np.diff(by_leaves, prepend=-1) != 0)
-    firsts = np.flatnonzero(is_first)
-    return [(rows[start][0], rows[end - 1][0]) for start, end in pairwise([*firsts.tolist(), len(rows)])]
+def _parts(sizes: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Ranges of ids of queues, all there are, of about as many jobs, by how many leaves have now."""
+    queues = sorted(sizes)
+    costs = np.cumsum([sizes[queue] / JOBS + 1 / LEAVES for queue in queues])
+    firsts = np.flatnonzero(np.diff(costs.astype(np.int64), prepend=0))
+    bounds = [0, *(queues[first] for first in firsts.tolist()), MAX_ID]
+    return [(first, after - 1) for first, after in pairwise(bounds) if first < after]

@@ -63,7 +63,7 @@ def newest_generation(connection: Connection) -> Newest | None:
 
 
 class BaseLeaf(NamedTuple):
-    """A leaf in the full generation: ids, priorities and ranks, int64 (n_jobs,)."""
+    """A leaf in the full generation: ids and priorities, int64 (n_jobs,), and ranks, int32 (n_jobs,)."""
 
     ids: IntArray
     priorities: IntArray
@@ -76,11 +76,13 @@ _NO_LEAF = BaseLeaf(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 def read_leaves(connection: Connection, generation: int, first: int, last: int) -> dict[int, BaseLeaf]:
     """Leaves of a full generation, visible or staged, whose ids are in this range."""
     parts: dict[int, list[BaseLeaf]] = {}
-    for queue, ids, priorities, ranks in connection.exec_driver_sql(_LEAVES, (generation, first, last)):
+    raw = connection.connection.cursor()  # the driver's: rows of SQLAlchemy take as long again
+    raw.execute(_LEAVES, (generation, first, last))
+    for queue, ids, priorities, ranks in raw.fetchall():
         leaf = BaseLeaf(
             np.frombuffer(ids, dtype="<i8"),
             np.frombuffer(priorities, dtype="<i4").astype(np.int64),
-            np.frombuffer(ranks, dtype="<i4").astype(np.int64),
+            np.frombuffer(ranks, dtype="<i4"),
         )
         parts.setdefault(queue, []).append(leaf)
     return {

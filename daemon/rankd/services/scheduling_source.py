@@ -216,7 +216,7 @@ class SchedulingSource:
         self._ahead.look(connection, self.order.base)
         if self._ahead.has_more:
             self._ahead.read(connection, self._waiting)
-        if self._ahead.waiting is not None:
+        if self._ahead.has_any and self._ahead.waiting is not None:
             waiting = self._ahead.waiting.look(self._by_usage(), is_stale=False, unranked=lambda: NOTHING)
             for problem in self._problems(self._ahead.so_far(waiting), now):
                 self._memory_ahead(problem).take(problem)

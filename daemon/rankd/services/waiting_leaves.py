@@ -54,6 +54,10 @@ class WaitingLeaves:
         other._version = order.version
         return other
 
+    def sizes(self) -> dict[int, int]:
+        """How many jobs each of them has."""
+        return {queue: len(own.jobs) for queue, own in self._waiting.items()}
+
     def leaves(self) -> KeysView[int]:
         """Those that have jobs."""
         return self._waiting.keys()
