@@ -12,7 +12,7 @@ import pytest
 from integration.stage import NOW, a_cluster
 
 from rankd.config.configuration import load_configuration
-from rankd.core.adapter.input import AssociationRow, Input
+from rankd.core.adapter.input import AssociationRow, FactorRow, Input, UsageRow
 from rankd.store.adapter import StoredInput, register_adapters, save_input
 from rankd.store.catalog import sync_catalog
 
@@ -146,6 +146,47 @@ async def test_another_configuration_is_that_which_its_inputs_from_outside_make_
         await ranked(cluster)
         said = asked(tmp_path, "--config", other)
         before = dict(ranking(cluster))
+        cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, reloaded, NOW))
+        await cluster.prioritizer(reloaded).run_once(NOW)
+        after = ranking(cluster)
+    places = {job: place for place, job in enumerate(before, start=1)}
+    happened = {job: (place, priority) for place, (job, priority) in enumerate(after, start=1) if place != places[job]}
+    assert {move["job"]: (move["rank_after"], move["priority_after"]) for move in said["jobs"]} == happened != {}
+    assert said["refused"] == []
+
+
+GIVEN = """
+[[adapters]]
+name = "used"
+input = "usage"
+adapter = "file"
+options = { path = "used.csv" }
+[[adapters]]
+name = "values"
+input = "factor"
+factor = "qos"
+adapter = "file"
+options = { path = "values.csv" }
+"""
+
+
+async def test_what_adapters_gave_that_another_configuration_lacks_counts_no_more_in_it(broker, tmp_path, live):
+    other = write(tmp_path / "other")
+    with (tmp_path / "live" / "rankd.toml").open("a") as file:
+        file.write(GIVEN)
+    live, reloaded = load_configuration(tmp_path / "live"), load_configuration(other)
+    used = Input(kind="usage", usage=(UsageRow(account="biology", user="carol", usage=3e9, usage_at=NOW - 1e5),))
+    values = Input(kind="factor", factor="qos", values=(FactorRow(user="alice", value=1.0),))
+
+    def store(connection):
+        register_adapters(connection, live.settings.adapters)
+        save_input(connection, StoredInput(name="used", input=used, read_at=NOW))
+        save_input(connection, StoredInput(name="values", input=values, read_at=NOW))
+
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await cluster.database.write(store)
+        await ranked(cluster)
+        before, said = dict(ranking(cluster)), asked(tmp_path, "--config", other)
         cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, reloaded, NOW))
         await cluster.prioritizer(reloaded).run_once(NOW)
         after = ranking(cluster)

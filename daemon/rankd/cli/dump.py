@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rankd.cli.option import Subparsers
     from rankd.config.configuration import Configuration
+    from rankd.core.adapter.input import Input
     from rankd.store.dump import Dump
     from rankd.store.look import Reader
 
@@ -84,6 +85,24 @@ def with_live_inputs(arguments: argparse.Namespace, configuration: Configuration
         return in_force(lambda sql: tuples(connection, sql), configuration).configuration
     finally:
         connection.close()
+
+
+def dropped_inputs(
+    arguments: argparse.Namespace, live: Configuration, other: Configuration
+) -> list[tuple[Input, float]]:
+    """What those adapters of the live configuration have in force that the other one lacks, and when they said so."""
+    from rankd.store.adapter import stored_inputs
+    from rankd.store.look import open_for_reading, tuples
+
+    kept = {(adapter.name, adapter.input, adapter.factor) for adapter in other.settings.adapters}
+    given = {adapter.factor for adapter in other.settings.adapters if adapter.factor is not None}
+    dropped = [one for one in live.settings.adapters if (one.name, one.input, one.factor) not in kept]
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        stored = stored_inputs(lambda sql: tuples(connection, sql), dropped)
+    finally:
+        connection.close()
+    return [(one.input, one.read_at) for one in stored if one.input.factor not in given]
 
 
 def _configuration(connection: Reader, named: Path | None, place: Path) -> tuple[Configuration, object]:

@@ -56,17 +56,19 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
     """The same with the configuration of ``--config`` at hand."""
     import msgspec
 
-    from rankd.cli.dump import with_live_inputs
+    from rankd.cli.dump import dropped_inputs, with_live_inputs
     from rankd.config.evaluation import Evaluator
     from rankd.core.evaluate.diff import moves
     from rankd.core.evaluate.document import decode
-    from rankd.core.evaluate.whatif import by_owner, landing, with_jobs
+    from rankd.core.evaluate.whatif import by_owner, landing, with_jobs, without_inputs
 
     found, configuration = live_state(arguments)
     live = decode(msgspec.json.encode(found.document))
+    present = live
     if other is not None:
+        present = without_inputs(live, dropped_inputs(arguments, configuration, other))
         configuration = with_live_inputs(arguments, other)
-    varied = _varied(live, configuration, arguments)
+    varied = _varied(present, configuration, arguments)
     new = _new_jobs(arguments, configuration, live.now)
     before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
     landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]

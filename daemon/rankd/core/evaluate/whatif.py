@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
+import numpy as np
 
+from rankd.core.adapter.input import Input
 from rankd.core.evaluate.diff import Move
 from rankd.core.evaluate.document import Document, Id, JobEntry
 from rankd.core.evaluate.result import FactorRow, Result
+from rankd.core.fairshare.decay import decay
 from rankd.core.model.association import Association
 from rankd.core.model.setting import PrioritySettings
+
+_ROUNDING = 1e-12
+"""This part of a sum can be what rounding leaves."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +86,38 @@ def stated_over(
         found.append(row)
     left = [row for row in usage.values() if row.user is None or not drops_users]
     return found + [msgspec.structs.replace(row, default=False) for row in left]
+
+
+def without_inputs(document: Document, dropped: Sequence[tuple[Input, float]]) -> Document:
+    """The live document without values and usage that adapters gave: what is dropped, and when it was read (UTC s)."""
+    priority = document.priority or PrioritySettings()
+    factors = {given.factor for given, _ in dropped if given.factor is not None}
+    stated: dict[tuple[str, str | None], float] = {}
+    for given, read_at in dropped:
+        for row in given.usage:
+            elapsed_s = document.now - (read_at if row.usage_at is None else row.usage_at)
+            faded = float(decay(np.array([row.usage]), elapsed_s, priority.fairshare.half_life_s)[0])
+            stated[row.account, row.user] = stated.get((row.account, row.user), 0.0) + faded
+    return msgspec.structs.replace(
+        document,
+        jobs=[_without(job, factors) for job in document.jobs] if factors else document.jobs,
+        associations=[_less(row, stated.get((row.account, row.user), 0.0)) for row in document.associations or ()],
+    )
+
+
+def _without(job: JobEntry, factors: AbstractSet[str]) -> JobEntry:
+    if factors.isdisjoint(job.factors):
+        return job
+    left = {name: value for name, value in job.factors.items() if name not in factors}
+    return msgspec.structs.replace(job, factors=left)
+
+
+def _less(row: Association, stated: float) -> Association:
+    """With so much less usage; what rounding leaves of it is none."""
+    if not stated:
+        return row
+    left = row.usage - stated
+    return msgspec.structs.replace(row, usage=left if left > _ROUNDING * row.usage else 0.0)
 
 
 def by_owner(found: Iterable[Move], document: Document) -> list[Owner]:
