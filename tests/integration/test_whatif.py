@@ -186,6 +186,9 @@ async def test_what_adapters_gave_that_another_configuration_lacks_counts_no_mor
     async with a_cluster(tmp_path, broker.url, live) as cluster:
         await cluster.database.write(store)
         await ranked(cluster)
+        prioritizer = cluster.prioritizer()
+        await prioritizer.adapters.start()
+        await prioritizer.run_once(NOW)
         before, said = dict(ranking(cluster)), asked(tmp_path, "--config", other)
         cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, reloaded, NOW))
         await cluster.prioritizer(reloaded).run_once(NOW)
