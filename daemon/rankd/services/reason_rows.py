@@ -53,7 +53,7 @@ class ReasonRows:
 
     def _common_rows(self, reasons: Sequence[WaitReason]) -> dict[Key, ReasonRow]:
         """The rows that are for all leaves, by what there is one for; only reasons that are new are looked at."""
-        by_id = {id(reason): reason for reason in reasons}
+        by_id = dict(zip(map(id, reasons), reasons, strict=True))
         known = self._common
         for gone in known.keys() - by_id.keys():
             if (of := known.pop(gone)).row is not None:

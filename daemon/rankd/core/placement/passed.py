@@ -5,6 +5,8 @@ What nodes lack for a kind is remembered from cycle to cycle; kinds for which th
 
 from __future__ import annotations
 
+from itertools import compress
+
 import numpy as np
 
 from rankd.core.placement.forest import Forest
@@ -41,11 +43,11 @@ class PassedReasons:
         self._lacks = lacks
         if len(told) == len(self._told) and not (told != self._told).any() and not (changed & told).any():
             return self._answer
-        for kind in np.flatnonzero(told).tolist():
-            if self._reasons[kind] is None:
-                self._reasons[kind] = _why(kind, forest, table, largest, backfill)
+        has_reason = np.array([reason is not None for reason in self._reasons], dtype=bool)
+        for kind in np.flatnonzero(told & ~has_reason).tolist():
+            self._reasons[kind] = _why(kind, forest, table, largest, backfill)
         self._told = told
-        self._answer = tuple(reason for kind in np.flatnonzero(told).tolist() if (reason := self._reasons[kind]))
+        self._answer = tuple(reason for reason in compress(self._reasons, told.tolist()) if reason is not None)
         return self._answer
 
     def unable(self, forest: Forest, table: NodeTable, backfill: str) -> BoolArray:
