@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import bench_submission
-from large_site import make_database, write_config
+from large_site import SHAPES, make_database, request_like, write_config
 from measure import report
 from scale_site import NODE, PATIENCE_S, QUEUE, QUEUE_OF_FEW, Row, Site, row, with_site
 
@@ -95,21 +95,26 @@ async def cycles(site: Site, what: str, target: str) -> list[Row]:
 async def blocked(site: Site, what: str) -> list[Row]:
     """Jobs that can't start on a full cluster: their cycles, from the trigger received until committed.
 
-    Each job asks for something else, so that each has a reason to be committed. The scheduler's processor time is
-    that of all it does meanwhile, by the number of jobs.
+    First jobs that ask for what others wait for (2,000 shapes, of which those are taken that no single free core
+    holds), then such that each ask for something else, so that each has a reason to be committed. The scheduler's
+    processor time is that of all it does meanwhile, by the number of jobs.
     """
     await site.fill()
-    await site.count_anew()
-    used = site.processor_ms("scheduler")
-    for place in range(BLOCKED):
-        job = await site.submit({"resources": {"vcore": 1 + place % 8, "memory": 2**30 + place}})
-        await site.until("SELECT nullif(reason, '') FROM job_priority WHERE id = ?", job)
-        await asyncio.sleep(0.02)
-    each = (site.processor_ms("scheduler") - used) / BLOCKED
-    return [
-        await site.cycle_row(what, "p99 <= 25"),
-        row(f"{what}: the scheduler's processor time by job", [each], "ms", ""),
-    ]
+    wide = [number for number in range(SHAPES) if number % 64 > 0]
+    alike = [request_like(wide[place * 7 % len(wide)]) for place in range(BLOCKED)]
+    others = [{"resources": {"vcore": 1 + place % 8, "memory": 2**30 + place}} for place in range(BLOCKED)]
+    rows = []
+    for jobs, of in ((alike, what), (others, f"{what}, each job of a shape of its own")):
+        await site.count_anew()
+        used = site.processor_ms("scheduler")
+        for one in jobs:
+            job = await site.submit(one)
+            await site.until("SELECT nullif(reason, '') FROM job_priority WHERE id = ?", job)
+            await asyncio.sleep(0.02)
+        each = (site.processor_ms("scheduler") - used) / BLOCKED
+        rows.append(await site.cycle_row(of, "p99 <= 25" if of == what else ""))
+        rows.append(row(f"{of}: the scheduler's processor time by job", [each], "ms", ""))
+    return rows
 
 
 def lock_waits(database: Path) -> list[float]:

@@ -140,6 +140,13 @@ def _shape(number: int) -> tuple[Shape, str, int]:
     return shape, json.dumps(resources), shape.key()
 
 
+def request_like(number: int) -> dict[str, object]:
+    """A submission that asks for the same as those of a shape, below 2,000."""
+    shape, *_ = _shape(number)
+    resources = {"vcore": shape.resources["vcore"] // 1000, "memory": shape.resources["memory"]}
+    return {"nodes": shape.nodes, "resources": resources, "time_limit_s": 3600.0}
+
+
 def _zipf(rng: np.random.Generator, size: int, n: int) -> np.ndarray:
     """Indices below ``size``, a few of them frequent."""
     weights = 1.0 / np.arange(1, size + 1) ** 0.8
