@@ -44,19 +44,26 @@ class Occupancy:
         self._default = math.inf if default_limit_s is None else default_limit_s
         self._sets: Mapping[str, NodeSet] = {}
         self._open: dict[int, _Open] = {}
+        self._listed: list[tuple[int, float]] = []
         self._begun: dict[int, float] = {}
+        self._held: dict[str, Held] = {}
         self.by_queue: dict[int, Resources] = {}
         self.by_application: dict[int, Resources] = {}
 
     def refresh(self, connection: Connection, sets: Mapping[str, NodeSet]) -> None:
         """Take in what began and ended. Other nodes than last time: everything is read again."""
+        raw = connection.connection.cursor()  # the driver's: they are asked for at every cycle
+        raw.execute(_OPEN)
+        listed = list(raw.fetchall())
+        if sets is self._sets and listed == self._listed:
+            return
+        self._listed, self._held = listed, {}
         if sets is not self._sets:
             self._sets = sets
             self._open.clear()
             self.by_queue.clear()
             self.by_application.clear()
-        rows = connection.exec_driver_sql(_OPEN).all()
-        self._begun = {row[0]: row[1] for row in rows}
+        self._begun = dict(listed)
         for gone in self._open.keys() - self._begun.keys():
             self._count(self._open.pop(gone).tenant, -1)
         new = [id_ for id_ in self._begun if id_ not in self._open]
@@ -99,7 +106,12 @@ class Occupancy:
             add_amounts(self.by_application.setdefault(tenant.application, {}), amount)
 
     def held(self, partition: str) -> Held:
-        """What is held of a partition's nodes."""
+        """What is held of a partition's nodes; the same as long as the same runs there."""
+        if partition not in self._held:
+            self._held[partition] = self._held_of(partition)
+        return self._held[partition]
+
+    def _held_of(self, partition: str) -> Held:
         width = len(self._sets[partition].types) + 1
         own = [(self._begun[id_], opened) for id_, opened in self._open.items() if opened.partition == partition]
         ends_at = [begun + opened.limit_s for begun, opened in own]
