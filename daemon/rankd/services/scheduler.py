@@ -173,7 +173,7 @@ class Scheduler:
         """Take in parts of a generation that is not visible yet, at least one, until there is something else to do."""
         while self._source.has_more_ahead:
             await self._database.read_at_once(lambda c: self._source.take_ahead(c, time.time()))
-            if self.wake.take():
+            if self.wake.take() or self._source.triggers or time.time() >= self._next_start_at:
                 return
 
     async def run_once(self, now: float) -> bool:
