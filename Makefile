@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench bench-scale soak lock clean
+.PHONY: help install demo test lint format bench bench-scale soak soak-load lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -49,6 +49,13 @@ SEED    ?= 1
 soak: install ## a workload under faults: make soak SECONDS=1200 SEED=7
 	@echo "== soak: $(SECONDS) s of kills, pauses, restarts and cut connections (seed $(SEED)), then every record is checked"
 	@$(BIN)/python tests/soak/run.py $(SECONDS) $(SEED)
+
+RUNS ?= 20
+BUSY ?= 4
+
+soak-load: install ## many soaks beside busy loops: make soak-load RUNS=20 SECONDS=60 SEED=1 BUSY=4
+	@echo "== soak-load: $(RUNS) soaks of $(SECONDS) s from seed $(SEED), beside $(BUSY) busy loops"
+	@$(BIN)/python tests/soak/series.py $(RUNS) $(SECONDS) $(SEED) $(BUSY)
 
 bench-scale: install ## a million pending jobs on real processes: ten minutes; a table, JSON in benchmarks/results
 	@$(BIN)/python benchmarks/bench_scale.py
