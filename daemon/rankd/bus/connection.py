@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -25,7 +26,7 @@ from nats.js import JetStreamContext
 from rankd.bus.address import user_in, without_secret
 from rankd.bus.client import PatientClient
 from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.wire.codec import encode
+from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.message import ErrorBody
 from rankd.wire.subject import inbox_prefix
 
@@ -58,6 +59,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self._forbidden: dict[str, set[asyncio.Timeout]] = {}
         self.client = PatientClient()
         self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
+        self.unreadable = Counter[str]()
+        """How many messages could not be decoded, by stream or kind; ``rankd diag`` shows it."""
         self.connected_at = 0.0
         self._connect_timeout_s = connect_timeout_s
 
@@ -177,8 +180,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """Ask and decode the answer.
 
         Raises:
-            Refused, Unavailable: what the other side answered; ``no_answer`` if nobody did; ``not_permitted`` if the
-                broker does not let this connection publish there.
+            Refused, Unavailable: what the other side answered; ``no_answer`` if nobody did; ``unreadable_answer`` if
+                the answer can't be decoded; ``not_permitted`` if the broker does not let this connection publish there.
         """
         asking = self.client.request(subject, payload, timeout=timeout_s)
         try:
@@ -186,8 +189,13 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         except LOST as error:
             message = f"no answer on {subject} ({type(error).__name__}); is rankd running on {self.url}?"
             raise Unavailable("no_answer", message) from error
-        raise_if_refused(reply)
-        return msgspec.json.decode(reply.data, type=kind)
+        try:
+            raise_if_refused(reply)
+            return msgspec.json.decode(reply.data, type=kind)
+        except UNREADABLE as error:
+            self.unreadable["answer"] += 1
+            message = f"the answer on {subject} can't be read: {error}"
+            raise Unavailable("unreadable_answer", message) from error
 
     async def _unless_forbidden(self, subject: str, asking: Coroutine[Any, Any, Msg]) -> Msg:
         """The broker tells the connection, not the request, that it may not publish: nats-py waits on."""
@@ -209,7 +217,11 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
 
 def raise_if_refused(reply: Msg) -> None:
-    """Turn an error reply into the error that it tells of."""
+    """Turn an error reply into the error that it tells of.
+
+    Raises:
+        ValueError, RecursionError: it can't be decoded.
+    """
     status = (reply.headers or {}).get(STATUS_HEADER)
     if status is None:
         return

@@ -11,6 +11,7 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import Bus
 from rankd.core.errors import Unavailable
 from rankd.wire.codec import encode
+from rankd.wire.diag import PrioritizerDiag, SchedulerDiag
 from rankd.wire.subject import diag_subject
 
 T = TypeVar("T")
@@ -19,11 +20,16 @@ TIMEOUT_S = 2.0
 RESET = b"reset"
 
 
-async def answer_diag(bus: Bus, service: str, shown: Callable[[], msgspec.Struct], reset: Callable[[], None]) -> None:
+Shown = TypeVar("Shown", SchedulerDiag, PrioritizerDiag)
+
+
+async def answer_diag(bus: Bus, service: str, shown: Callable[[], Shown], reset: Callable[[], None]) -> None:
     """Answer for as long as the connection lives; ``reset`` what is counted after a question that says so."""
 
     async def answer(message: Msg) -> None:
-        await message.respond(encode(shown()))
+        if not message.reply:
+            return
+        await message.respond(encode(msgspec.structs.replace(shown(), unreadable=dict(bus.unreadable))))
         if message.data == RESET:
             reset()
 

@@ -181,7 +181,10 @@ class Endpoints:
     def _may_answer(self, request: Request) -> bool:
         reply = request._msg.reply  # noqa: SLF001 - nats-py has no public way to the reply subject
         if self._bus.knows_users and not request.subject.startswith(f"{PREFIX}.node."):
-            return inbox_allowed(reply, inbox_prefix(asker_of(request.subject).user))
+            try:
+                return inbox_allowed(reply, inbox_prefix(asker_of(request.subject).user))
+            except ValueError:  # the name in the subject is not UTF-8
+                return False
         return inbox_allowed(reply)
 
     def _overload(self, of_asker: _Load, n_bytes: int) -> Unavailable | None:

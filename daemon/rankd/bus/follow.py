@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from secrets import token_hex
@@ -19,7 +19,9 @@ from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.stream import is_stored
 from rankd.core.errors import Unavailable
+from rankd.wire.codec import UNREADABLE
 from rankd.wire.subject import STREAM_EVENTS
 
 T = TypeVar("T")
@@ -34,10 +36,21 @@ FORGOTTEN_AFTER_S = 30.0
 """Consumers that nobody listens to any more are dropped by the broker after this."""
 
 
+def _ignore(_message: Msg, _error: Exception) -> None:
+    """The default for messages that can't be decoded: they are counted, and nobody is told."""
+
+
 async def follow(
-    bus: Bus, subjects: Sequence[str], kind: type[T], since: float | None = None
+    bus: Bus,
+    subjects: Sequence[str],
+    kind: type[T],
+    since: float | None = None,
+    *,
+    passed: Callable[[Msg, Exception], None] = _ignore,
 ) -> AsyncGenerator[T, None]:
     """Messages on these subjects of the stream of events, for ever; from ``since`` (UTC seconds), or from now on.
+
+    A message that can't be decoded is handed to ``passed`` and left out.
 
     Raises:
         Unavailable: ``no_events``: there is no stream to follow.
@@ -52,7 +65,13 @@ async def follow(
             async with aclosing(_run(bus, _config(subjects, last, since))) as messages:
                 async for came in messages:
                     last = came.metadata.sequence.stream
-                    yield msgspec.json.decode(came.data, type=kind)
+                    try:
+                        decoded = msgspec.json.decode(came.data, type=kind)
+                    except UNREADABLE as error:
+                        bus.unreadable[STREAM_EVENTS] += 1
+                        passed(came, error)
+                        continue
+                    yield decoded
         except LOST as error:
             log.info("bus: the events can't be followed for now: %s: %s", type(error).__name__, error)
             await asyncio.sleep(RETRY_PAUSE_S)
@@ -87,7 +106,7 @@ async def _run(bus: Bus, config: ConsumerConfig) -> AsyncGenerator[Msg, None]:
         expected = 1
         while True:
             message = await subscription.next_msg(timeout=2 * HEARTBEAT_S)
-            if not message.data:  # a heartbeat
+            if not is_stored(message):  # a heartbeat
                 continue
             if message.metadata.sequence.consumer != expected:
                 return

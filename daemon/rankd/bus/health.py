@@ -21,6 +21,8 @@ async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[st
     """Answer health requests for as long as the connection lives; ``probe`` raises where something is wrong."""
 
     async def answer(message: Msg) -> None:
+        if not message.reply:  # nobody waits for the answer
+            return
         try:
             health = Health(service=service, ready=True, pid=os.getpid(), detail=await probe())
         except RankdError as error:

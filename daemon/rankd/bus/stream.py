@@ -239,4 +239,12 @@ async def _drain(subscription: Subscription, timeout_s: float) -> tuple[list[Msg
 
 
 def _is_status(message: Msg) -> bool:
-    return not message.data and "Status" in (message.headers or {})
+    return not is_stored(message)
+
+
+def is_stored(message: Msg) -> bool:
+    """Whether it comes from a stream; else it is the broker's word about the request or the consumer.
+
+    Its reply subject says so. Its headers and an empty payload do not: whoever published it chose those.
+    """
+    return message.reply.startswith("$JS.ACK.")

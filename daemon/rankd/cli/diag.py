@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 def lines(found: Diag) -> Iterator[str]:
     """Everything but durations."""
     parts = (
-        ("Intake", _configuration(found.configuration, "refused")),
+        ("Intake", [*_configuration(found.configuration, "refused"), *_unreadable(found.unreadable)]),
         ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
         ("Relay", _relay(found.relay)),
@@ -82,6 +82,7 @@ def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
     yield "jobs started", f"{of.started}, of these {of.backfilled} backfilled"
     yield "reservations", of.reserved
     yield "jobs looked at", f"{of.looked_at} in the last cycle, at most {of.deepest}"
+    yield from _unreadable(of.unreadable)
 
 
 def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
@@ -94,6 +95,7 @@ def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
         yield f"factor {factor}", f"fails: {message}"
     for factor, plugin in sorted(of.plugins.items()):
         yield f"worker {factor}", _plugin(plugin)
+    yield from _unreadable(of.unreadable)
 
 
 def _plugin(of: PluginDiag) -> str:
@@ -109,6 +111,12 @@ def _configuration(of: ConfigurationDiag, failed: str) -> Iterator[Line]:
     yield "configuration", f"{'files that nobody recorded' if of.number is None else of.number}{bad}"
     for line in (of.message or "").splitlines():
         yield "", line
+
+
+def _unreadable(of: Mapping[str, int]) -> Iterator[Line]:
+    """A line only where there were such messages."""
+    if of:
+        yield "unreadable", ", ".join(f"{n} of {kind}" for kind, n in sorted(of.items()))
 
 
 def _relay(of: RelayDiag) -> Iterator[Line]:

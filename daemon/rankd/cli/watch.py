@@ -16,6 +16,8 @@ from rankd.wire.message import JobEvents
 if TYPE_CHECKING:
     import argparse
 
+    from nats.aio.msg import Msg
+
     from rankd.bus.connection import Bus
     from rankd.cli.option import Subparsers
     from rankd.wire.message import DeadLetter, Transition
@@ -48,7 +50,7 @@ async def _follow(bus: Bus, arguments: argparse.Namespace) -> None:
 
     jobs = frozenset(number for group in arguments.job for number in group)
     since = None if arguments.since is None else parse_time(arguments.since, time.time())
-    async for message in follow(bus, _subjects(arguments), JobEvents, since):
+    async for message in follow(bus, _subjects(arguments), JobEvents, since, passed=_passed):
         for letter in message.refused:
             if not jobs:
                 _print(letter, _refused(letter), as_json=arguments.json)
@@ -56,6 +58,11 @@ async def _follow(bus: Bus, arguments: argparse.Namespace) -> None:
             if not jobs or event.job in jobs:
                 _print(event, _line(event), as_json=arguments.json)
         sys.stdout.flush()
+
+
+def _passed(message: Msg, error: Exception) -> None:
+    place = f"message {message.metadata.sequence.stream} of {len(message.data)} bytes on {message.subject}"
+    print(f"rankd: skipped {place}: it can't be read: {error}", file=sys.stderr)
 
 
 def _subjects(arguments: argparse.Namespace) -> list[str]:

@@ -35,6 +35,7 @@ from rankd.services.agent_runner import Order, Runner
 from rankd.services.agent_simulated import SimulatedNodes
 from rankd.services.agent_state import AgentState
 from rankd.services.runtime import end_tasks
+from rankd.wire.codec import UNREADABLE
 from rankd.wire.message import AllocationMessage, NodeRegistered, NodeRegistration
 from rankd.wire.subject import STREAM_ALLOCATIONS, encode_name, node_of, node_subject
 
@@ -229,7 +230,7 @@ async def _read(message: Msg) -> Order | None:
     """What a message orders; one that can't be read never comes again."""
     try:
         order = _ORDER.decode(message.data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         log.error("dropped an unreadable order on %s: %s", message.subject, error)  # noqa: TRY400
         await message.term()
         return None

@@ -45,6 +45,7 @@ def diag_verb(database: Database, bus: Bus, configuration: Callable[[], Configur
             relay=relay,
             adapters=adapters,
             configuration=configuration(),
+            unreadable=dict(bus.unreadable),
         )
 
     return Verb("diag.show", show)

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+from nats.aio.msg import Msg
 from sqlalchemy import Connection
 
 import rankd
@@ -41,6 +42,7 @@ from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
 from rankd.services.submission import Submission, read_submission, reply_of
+from rankd.services.unreadable import keep_aside, unreadable
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
@@ -48,6 +50,8 @@ from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs, last_id
 from rankd.store.node import read_nodes
 from rankd.store.report import take_reports
+from rankd.store.unreadable import UnreadableMessage
+from rankd.wire.codec import UNREADABLE
 from rankd.wire.message import Report, ReportMessage
 from rankd.wire.subject import STREAM_REPORTS, node_of, node_pattern
 
@@ -247,8 +251,9 @@ class Intake:
     async def _take_reports(self, consumer: PullConsumer) -> None:
         async with aclosing(consumer.batches()) as batches:
             async for messages in batches:
-                reports = [report for message in messages for report in _reports_of(message.subject, message.data)]
+                reports, bad = _read_reports(messages)
                 try:
+                    await keep_aside(self.database, self.bus, ROLE, bad)
                     await self._take(reports)
                 except Unavailable as error:  # not acknowledged: they come again
                     log.warning("reports wait: %s", error.message)
@@ -285,11 +290,14 @@ def _size(catalog: Catalog) -> tuple[int, int]:
     return len(catalog.associations), len(catalog.made)
 
 
-def _reports_of(subject: str, payload: bytes) -> list[tuple[str, Report]]:
-    """(node, report); none where the message can't be read, which must not hold up those behind it."""
-    try:
-        node = node_of(subject)
-        return [(node, report) for report in msgspec.json.decode(payload, type=ReportMessage).reports]
-    except (ValueError, RecursionError) as error:
-        log.error("a report on %s can't be read and is dropped: %s", subject, error)  # noqa: TRY400
-        return []
+def _read_reports(messages: Sequence[Msg]) -> tuple[list[tuple[str, Report]], list[UnreadableMessage]]:
+    """(node, report) in their order, and the messages that can't be decoded: they must not hold up those behind."""
+    reports, bad = list[tuple[str, Report]](), list[UnreadableMessage]()
+    for message in messages:
+        try:
+            node = node_of(message.subject)
+            reports += [(node, report) for report in msgspec.json.decode(message.data, type=ReportMessage).reports]
+        except UNREADABLE as error:
+            place = (STREAM_REPORTS, message.subject, message.metadata.sequence.stream)
+            bad.append(unreadable(*place, message.data, error))
+    return reports, bad

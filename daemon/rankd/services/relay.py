@@ -13,20 +13,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from nats.js.errors import NotFoundError
 from sqlalchemy import Connection
 
-from rankd.bus.connection import LOST, Bus
+from rankd.bus.connection import Bus
 from rankd.config.change import Change as Difference
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
+from rankd.services.stream_end import last_event
+from rankd.services.unreadable import keep_aside
 from rankd.store.database import Database
 from rankd.store.dead_letter import mark_published, unpublished
+from rankd.store.unreadable import UnreadableMessage
 from rankd.wire.configuration import ConfigurationChange, ConfigurationEvents
 from rankd.wire.message import DeadLetter, JobEvents, NodeChange, NodeEvents, QueueChange, QueueEvents, Transition
 from rankd.wire.subject import (
     EVENT_CONFIGURATION,
-    STREAM_EVENTS,
     WAKE,
     dead_letter_subject,
     job_event,
@@ -134,13 +135,22 @@ class _Outbox:
                 self._left.append((self.feed.subject(name), changes[start : start + PER_MESSAGE]))
         self._last = rows[-1].id
 
+    async def look(self, bus: Bus) -> Sequence[UnreadableMessage]:
+        """Once, with the first events: drop what a predecessor has published. What in the stream can't be read."""
+        passed: list[UnreadableMessage] = []
+        if self._last is None or self._looked:
+            return passed
+        left = deque[tuple[str, Sequence[Change]]]()
+        for subject, changes in self._left:
+            end = await last_event(bus, subject, self.feed.message)
+            passed += end.passed
+            if behind := _behind(changes, end.event):
+                left.append((subject, behind))
+        self._left, self._looked = left, True
+        return passed
+
     async def publish(self, bus: Bus) -> int | None:
         """Publish all that is left; the id up to which everything is published, None if there is nothing new."""
-        if self._last is not None and not self._looked:
-            kind = self.feed.message
-            parts = [(subject, await _not_in_stream(bus, subject, changes, kind)) for subject, changes in self._left]
-            self._left = deque((subject, changes) for subject, changes in parts if changes)
-            self._looked = True
         while self._left:
             subject, changes = self._left[0]
             message_id = f"{self.feed.mark.replace('_', '-')}-{changes[0].id}-{changes[-1].id}"
@@ -154,20 +164,9 @@ class _Outbox:
         self._last = None
 
 
-async def _not_in_stream(bus: Bus, subject: str, changes: Sequence[Change], kind: type[Events]) -> Sequence[Change]:
-    """Those behind the one that is last in the stream: events of a subject are published in the order of their ids.
-
-    Raises:
-        Unavailable: ``bus_unavailable``: the stream can't be read.
-    """
-    try:
-        stored = await bus.jetstream.get_last_msg(STREAM_EVENTS, subject)
-    except NotFoundError:
-        return changes
-    except LOST as error:
-        raise Unavailable("bus_unavailable", f"the last message on {subject} can't be read: {error!r}") from error
-    events = msgspec.json.decode(stored.data or b"", type=kind).events
-    places = [place for place, change in enumerate(changes) if events and change == events[-1]]
+def _behind(changes: Sequence[Change], last: object | None) -> Sequence[Change]:
+    """Those behind the last one in the stream: events of a subject are published in the order of their ids."""
+    places = [place for place, change in enumerate(changes) if change == last]
     return changes[places[0] + 1 :] if places else changes
 
 
@@ -218,6 +217,7 @@ class Relay:
         return any(some) or bool(new.letters)
 
     async def _publish_events(self, outbox: _Outbox) -> bool:
+        await keep_aside(self._database, self._bus, self._role, await outbox.look(self._bus))
         last = await outbox.publish(self._bus)
         if last is None:
             return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +13,7 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import Unavailable
 from rankd.store.database import Database
+from rankd.wire.codec import UNREADABLE
 from rankd.wire.message import Committed
 from rankd.wire.subject import WAKE
 
@@ -79,7 +79,7 @@ class Wake:
         """Set it at every message on these subjects, but for commits of ``besides``: a service knows of its own."""
 
         async def on_message(message: Msg) -> None:
-            if besides is None or message.subject != WAKE or _service_of(message) != besides:
+            if besides is None or message.subject != WAKE or _service_of(bus, message) != besides:
                 self._event.set()
 
         for subject in subjects:
@@ -95,11 +95,13 @@ class Wake:
         self._event.clear()
 
 
-def _service_of(message: Msg) -> str | None:
-    """Who has committed something; None if that can't be read."""
-    with suppress(msgspec.MsgspecError):
+def _service_of(bus: Bus, message: Msg) -> str | None:
+    """Who has committed something; None if that can't be read, which is counted."""
+    try:
         return msgspec.json.decode(message.data, type=Committed).service
-    return None
+    except UNREADABLE:
+        bus.unreadable["wake-up"] += 1
+        return None
 
 
 async def announce(bus: Bus, service: str) -> None:

@@ -321,6 +321,21 @@ configurations = Table(
     sqlite_autoincrement=True,
 )
 
+unreadable_messages = Table(
+    "unreadable_messages",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("sequence", Integer, nullable=False),
+    Column("bytes", Integer, nullable=False, comment="of the whole message"),
+    Column("first_bytes", LargeBinary, nullable=False),
+    Column("reason", Text, nullable=False),
+    UniqueConstraint("stream", "sequence"),
+    sqlite_autoincrement=True,
+)
+
 dead_letters = Table(
     "dead_letters",
     metadata,

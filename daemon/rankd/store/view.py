@@ -105,6 +105,10 @@ SELECT id, "user", at, message_id, code, message, field, CAST(payload AS TEXT) A
     jobs, decided_by, decided_at
 FROM dead_letters"""
 
+_UNREADABLE_MESSAGE = """CREATE VIEW unreadable_message AS
+SELECT id, at, stream, subject, sequence, bytes, hex(first_bytes) AS first_bytes, reason
+FROM unreadable_messages"""
+
 _ADAPTER = """CREATE VIEW adapter AS
 SELECT name, input, plugin, state, row_count AS rows, read_at, changed_at, tried_at, failures, message
 FROM adapters"""
@@ -157,6 +161,7 @@ def fixed_views() -> dict[str, str]:
         "node_event": _NODE_EVENT,
         "priority_class": _PRIORITY_CLASS,
         "dead_letter": _DEAD_LETTER,
+        "unreadable_message": _UNREADABLE_MESSAGE,
         "adapter": _ADAPTER,
         "generation": _GENERATION,
         "configuration": _CONFIGURATION,

@@ -13,6 +13,9 @@ from rankd.wire.message import MAX_JOBS_PER_MESSAGE, JobBatch
 
 T = TypeVar("T")
 
+UNREADABLE = (ValueError, RecursionError)
+"""What decoding raises for bytes that are not the expected message: wrong types, invalid UTF-8, too deep nesting."""
+
 encode = msgspec.json.Encoder(enc_hook=None).encode
 
 _PLACE = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")

@@ -61,6 +61,7 @@ class SchedulerDiag(msgspec.Struct, frozen=True, kw_only=True):
     is_stale: bool
     stale: int
     configuration: ConfigurationDiag = ConfigurationDiag()
+    unreadable: dict[str, int] = {}
 
 
 class PluginDiag(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +96,7 @@ class PrioritizerDiag(msgspec.Struct, frozen=True, kw_only=True):
     failing: dict[str, str]
     plugins: dict[str, PluginDiag] = {}
     configuration: ConfigurationDiag = ConfigurationDiag()
+    unreadable: dict[str, int] = {}
 
 
 class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +109,8 @@ class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
 class Diag(msgspec.Struct, frozen=True, kw_only=True):
     """All of it at ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
 
-    ``configuration`` is the intake's.
+    ``configuration`` is the intake's. ``unreadable``, of each service: how many messages it could not decode since
+    it started, by stream (``RANKD_REPORTS``) or kind (``wake-up``, ``answer``).
     """
 
     at: float
@@ -116,3 +119,4 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     relay: RelayDiag
     adapters: list[dict[str, Any]]
     configuration: ConfigurationDiag = ConfigurationDiag()
+    unreadable: dict[str, int] = {}

@@ -1,0 +1,258 @@
+"""Whatever a stream or a subject holds, rankd counts it, keeps its first bytes and goes on, also after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from urllib.parse import urlsplit
+
+import builder
+import pytest
+from integration.stage import ASK_EVERY_S, PATIENCE_S, a_cluster, connected, ready
+from integration.test_intake import an_intake
+
+from rankd.bus.connection import Bus
+from rankd.bus.follow import follow
+from rankd.bus.stream import ensure_streams
+from rankd.core.errors import Unavailable
+from rankd.services import stream_end
+from rankd.services.relay import Relay
+from rankd.services.runtime import Wake, announce
+from rankd.store import job_action
+from rankd.wire.message import JobEvents
+
+PAYLOADS = {
+    "empty": b"",
+    "no UTF-8": b"\xff\xfe\x00",
+    "a string that is no UTF-8": b'{"events":["\xff"],"reports":["\xff"],"service":"\xff"}',
+    "nested 100,000 levels deep": b'{"events":' + b"[" * 100_000,
+    "reports nested 100,000 levels deep": b'{"reports":[{"job":' + b"[" * 100_000,
+    "wrong types": b'{"events":7,"reports":{},"service":[],"starts":"x","nodes":1}',
+    "huge numbers": b'{"events":[{"id":1e999}],"reports":[{"at":%b}]}' % (b"9" * 5000),
+    "half a surrogate pair": b'{"events":"\\ud800"}',
+    "no events at all": b'{"events":[]}',
+}
+HEADERS = {
+    "nothing": b"",
+    "no UTF-8": b"\xff: \xff\r\n",
+    "a message id that is no UTF-8": b"Nats-Msg-Id: \xff\xfe\r\n",
+    "an end of a request": b"Status: 408\r\nDescription: Request Timeout\r\n",
+}
+STATUS_LINES = {
+    "a status": b"NATS/1.0 503\r\n\r\n",
+    "a status that is no UTF-8": b"NATS/1.0 \xff\xff\xff \xff\r\n\r\n",
+    "a heartbeat": b"NATS/1.0 100 Idle Heartbeat\r\n\r\n",
+}
+SUBJECTS = (
+    "rankd.v1.enqueue.alice",
+    "rankd.v1.enqueue.%FF%00",
+    "rankd.v1.node.n1.report",
+    "rankd.v1.node.%FF.report",
+    "rankd.v1.event.job.alice",
+    "rankd.v1.event.job.carol",
+    "rankd.v1.event.job.%FF",
+    "rankd.v1.event.node.n1",
+    "rankd.v1.event.queue.root%2Edefault",
+    "rankd.v1.event.configuration",
+    "rankd.v1.deadletter.alice",
+    "rankd.v1.internal.committed",
+    "rankd.v1.internal.health.intake",
+    "rankd.v1.internal.diag.scheduler",
+    "rankd.v1.node.n1.heartbeat",
+    "rankd.v1.user.alice.job.list",
+    "rankd.v1.user.%FF.job.list",
+    "rankd.v1.user.alice.job.submit",
+)
+
+
+def garbage() -> list[tuple[bytes | None, bytes]]:
+    """(headers, payload)."""
+    headers = [b"NATS/1.0\r\n" + lines + b"\r\n" for lines in HEADERS.values()] + list(STATUS_LINES.values())
+    return [(None, payload) for payload in PAYLOADS.values()] + [(lines, b"") for lines in headers]
+
+
+def publish_raw(url: str, messages: list[tuple[str, bytes | None, bytes]]) -> None:
+    """Write the protocol by hand: a client library would refuse some of these. Returns once the broker has them."""
+    place = urlsplit(url)
+    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+        reader = connection.makefile("rb")
+        reader.readline()
+        connection.sendall(b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n')
+        for subject, headers, payload in messages:
+            if headers is None:
+                connection.sendall(b"PUB %b %d\r\n%b\r\n" % (subject.encode(), len(payload), payload))
+            else:
+                sizes = (subject.encode(), len(headers), len(headers) + len(payload))
+                connection.sendall(b"HPUB %b %d %d\r\n%b%b\r\n" % (*sizes, headers, payload))
+        connection.sendall(b"PING\r\n")
+        answer = b""
+        while not answer.startswith(b"PONG"):
+            answer = reader.readline()
+            assert not answer.startswith(b"-ERR"), answer
+        reader.close()
+
+
+async def throw(url: str, *subjects: str) -> None:
+    """Returns once the stream of events has what is meant for it: it takes in what comes in order."""
+    publish_raw(url, [(subject, *what) for subject in subjects for what in garbage()])
+    async with Bus(url, "thrower") as bus:
+        await bus.jetstream.publish("rankd.v1.event.factor.x", b"{}")
+
+
+async def empty(bus: Bus, stream: str) -> None:
+    """Returns once a work queue holds nothing any more."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (await bus.jetstream.stream_info(stream)).state.messages:
+            await asyncio.sleep(ASK_EVERY_S)
+
+
+async def heard_of(url: str, user: str, job: int) -> None:
+    """Returns once a listener of the user's events, from the first one on, has heard of the job."""
+    async with Bus(url, "listener") as bus, asyncio.timeout(PATIENCE_S):
+        async for message in follow(bus, [f"rankd.v1.event.job.{user}"], JobEvents, 0.0):
+            if any(event.job == job for event in message.events):
+                return
+
+
+async def test_the_intake_works_on_and_after_a_restart_whatever_its_streams_and_subjects_hold(broker, tmp_path):
+    builder.new_database(tmp_path)
+    async with an_intake(broker, tmp_path) as stage:
+        first = await stage.submit("carol")
+        await heard_of(broker.url, "carol", first)
+        await throw(broker.url, *SUBJECTS)
+    async with an_intake(broker, tmp_path) as stage:
+        await throw(broker.url, *SUBJECTS)  # from here on, the stage's own client is deaf, as plain nats-py gets by it
+        async with connected(broker.url) as user:
+            second = await user.submit("carol")
+        await heard_of(broker.url, "carol", second)
+        assert sorted(stage.states()) == [first, second]
+        async with Bus(broker.url, "probe") as bus:
+            for stream in ("RANKD_REPORTS", "RANKD_SUBMISSIONS"):
+                await empty(bus, stream)
+            await ready(bus, "intake")
+        async with connected(broker.url) as user:
+            shown = await user.do("diag.show")
+        assert shown.body["unreadable"]["RANKD_REPORTS"] > 0
+        assert shown.body["unreadable"]["RANKD_EVENTS"] > 0
+        kept = stage.rows("SELECT stream, subject, sequence, bytes, first_bytes FROM unreadable_message")
+        assert {stream for stream, *_ in kept} == {"RANKD_EVENTS", "RANKD_REPORTS"}
+        assert len({(stream, sequence) for stream, _, sequence, *_ in kept}) == len(kept)
+        deep = next(row for row in kept if row[1] == "rankd.v1.node.n1.report" and row[3] > 100_000)
+        assert bytes.fromhex(deep[4]).startswith(b'{"')
+        assert len(bytes.fromhex(deep[4])) == 256
+
+
+async def test_the_relay_looks_behind_garbage_for_how_far_it_came(broker, tmp_path):
+    """Else the events that were published before a crash would be in the stream twice."""
+    builder.new_database(tmp_path)
+    async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
+        await cluster.submit(builder.accepted(), builder.accepted("bob"), builder.accepted())
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await throw(broker.url, "rankd.v1.event.job.alice")
+        await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
+        await cluster.act(job_action.cancel, 1)
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        assert await ids_in_stream(cluster) == [1, 2, 3, 4]
+
+
+async def test_behind_more_garbage_than_it_looks_through_the_relay_publishes_again_under_the_same_ids(
+    broker, tmp_path, monkeypatch
+):
+    builder.new_database(tmp_path)
+    monkeypatch.setattr(stream_end, "MOST_LOOKED_BACK", 3)
+    async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
+        await cluster.submit(builder.accepted(), builder.accepted())
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await throw(broker.url, "rankd.v1.event.job.alice")
+        await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
+        await cluster.act(job_action.cancel, 1)
+        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        assert sorted(set(await ids_in_stream(cluster))) == [1, 2, 3]
+
+
+async def relay_all(relay: Relay) -> None:
+    while await relay.run_once():
+        pass
+
+
+async def ids_in_stream(cluster) -> list[int]:
+    stream = cluster.bus.jetstream
+    found = []
+    for number in range(1, (await stream.stream_info("RANKD_EVENTS")).state.last_seq + 1):
+        message = await stream.get_msg("RANKD_EVENTS", number)
+        if ".event.job." not in message.subject:
+            continue
+        try:
+            events = json.loads(message.data or b"")["events"]
+            found += [event["id"] for event in events]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            continue
+    return sorted(found)
+
+
+async def test_a_listener_passes_what_it_cannot_read_and_is_told(broker):
+    async with Bus(broker.url, "test") as bus:
+        await ensure_streams(bus)
+        await throw(broker.url, "rankd.v1.event.job.alice")
+        good = b'{"events":[{"id":1,"job":17,"event":"submit","state":"pending","at":1.0,"actor":"alice"}]}'
+        publish_raw(broker.url, [("rankd.v1.event.job.alice", None, good)])
+        await heard_of(broker.url, "alice", 17)
+        passed: list[int] = []
+        async with asyncio.timeout(PATIENCE_S):
+            async for message in follow(
+                bus, ["rankd.v1.event.job.alice"], JobEvents, 0.0, passed=lambda m, _: passed.append(m.subject)
+            ):
+                if message.events:
+                    break
+        readable = 1  # "no events at all" is an answer that can be read
+        assert len(passed) == len(garbage()) - readable
+
+
+async def test_a_wake_up_that_cannot_be_read_is_one_all_the_same(broker):
+    async with Bus(broker.url, "test") as bus:
+        wake = Wake()
+        await wake.listen(bus, "rankd.v1.internal.committed", besides="test")
+        await bus.client.flush()
+        for headers, payload in garbage():
+            publish_raw(broker.url, [("rankd.v1.internal.committed", headers, payload)])
+            await wake.wait(PATIENCE_S)
+        assert bus.unreadable["wake-up"] == len(garbage())
+        await announce(bus, "test")
+        await bus.client.flush()
+        assert not wake.take()
+
+
+@pytest.mark.parametrize("headers", [None, b"NATS/1.0\r\nNats-Service-Error-Code: x\r\n\r\n"])
+async def test_an_answer_that_cannot_be_read_is_an_error_like_none(broker, headers):
+    """Whoever answers for a service that is away, the question does not end in a traceback."""
+    async with Bus(broker.url, "test") as bus, connected(broker.url) as client:
+        for payload in list(PAYLOADS.values())[:-1]:
+
+            async def answer(message, payload=payload):
+                publish_raw(broker.url, [(message.reply, headers, payload)])
+
+            subscription = await client.connection.subscribe("rankd.v1.internal.health.scheduler", cb=answer)
+            await client.connection.flush()
+            with pytest.raises(Unavailable):
+                await bus.request("rankd.v1.internal.health.scheduler", b"", JobEvents, timeout_s=PATIENCE_S)
+            await subscription.unsubscribe()
+
+
+async def test_garbage_does_not_end_the_connection(broker):
+    """nats-py leaves the loop that reads the socket where a header can't be parsed, and is deaf from then on."""
+    async with Bus(broker.url, "test") as bus:
+        came: list[bytes] = []
+        done = asyncio.Event()
+
+        async def on_message(message):
+            came.append(message.data)
+            if message.data == b"last":
+                done.set()
+
+        await bus.client.subscribe("anything", cb=on_message)
+        await bus.client.flush()
+        publish_raw(broker.url, [("anything", *what) for what in garbage()] + [("anything", None, b"last")])
+        async with asyncio.timeout(PATIENCE_S):
+            await done.wait()
+        assert len(came) == len(garbage()) + 1
