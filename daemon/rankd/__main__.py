@@ -1,5 +1,10 @@
 """``python -m rankd``: the command line."""
 
+import sys
+
+if not sys.flags.safe_path:  # then the first entry is the current directory, which may be anybody's
+    del sys.path[0]
+
 from rankd.cli.main import main
 
 raise SystemExit(main())

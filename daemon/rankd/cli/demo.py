@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import sqlite3
@@ -18,6 +19,7 @@ from rankd.cli.demo_screen import Screen, explain
 from rankd.cli.demo_story import STORY, Wave
 from rankd.cli.option import add_command
 from rankd.core.errors import Unavailable
+from rankd.plugin.interpreter import python_command, python_environment
 from rankd.store import look
 from rankd.wire.message import JobFilter
 
@@ -79,10 +81,16 @@ def _start(directory: Path) -> subprocess.Popen[bytes]:
     shutil.copytree(shipped("config"), config)
     shutil.copy(config / "examples" / "two-accounts" / "accounts.yaml", config)
     place = ["--dir", str(directory / "state"), "--config", str(config)]
-    command = [sys.executable, "-m", "rankd", "up", *place, "--simulate", str(SIMULATED_NODES)]
-    print(f"starting: rankd {' '.join(command[3:])}", flush=True)
+    words = ["up", *place, "--simulate", str(SIMULATED_NODES)]
+    print(f"starting: rankd {' '.join(words)}", flush=True)
     with (directory / "up.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603 - our own command
+        return subprocess.Popen(  # noqa: S603 - our own command
+            python_command("rankd", *words),
+            env=python_environment(os.environ),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def _wait_until_up(directory: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 import weakref
 from contextlib import suppress
@@ -19,6 +18,7 @@ import numpy as np
 from rankd.core.errors import Unavailable
 from rankd.core.ranking.columns import FloatArray
 from rankd.plugin.frame import receive, send
+from rankd.plugin.interpreter import python_command, python_environment
 from rankd.plugin.message import Answer, Ask, Hello, Start
 
 T = TypeVar("T", Hello, Answer)
@@ -39,12 +39,12 @@ class WorkerProcess:
         self._own, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-P", "-m", "rankd.plugin.worker", str(theirs.fileno())],
+                python_command("rankd.plugin.worker", str(theirs.fileno())),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+                env=python_environment(os.environ) | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
         finally:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from contextlib import suppress
 
 import msgspec
 
+from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.adapter_worker import Answer, Task
 
 START_S = 30.0
@@ -22,11 +22,10 @@ _PER_BYTE = 8
 async def read_adapter(task: Task) -> Answer:
     """What the adapter gives now; an error in words where it gives nothing. Blocks nobody; takes time."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "rankd.services.adapter_worker",
+        *python_command("rankd.services.adapter_worker"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
+        env=python_environment(os.environ),
         start_new_session=True,
     )
     time_limit_s = task.settings.time_limit_s

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rankd.core.errors import Unavailable
+from rankd.plugin.interpreter import python_environment
 
 log = logging.getLogger("rankd.up")
 
@@ -86,6 +87,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env=python_environment(os.environ),
                 process_group=0,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - no other thread holds a lock at this point
             )

@@ -7,12 +7,12 @@ import logging
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rankd.core.errors import Unavailable
+from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, SOCKET, Ask, EndJob, Happened, Hello, line, read_tell
 from rankd.wire.message import Report
 
@@ -133,6 +133,7 @@ class KeeperLink:
                     stdout=output,
                     stderr=output,
                     cwd="/",
+                    env=python_environment(os.environ),
                     pass_fds=[listening.fileno()],
                     start_new_session=True,
                 )
@@ -161,7 +162,7 @@ async def end_kept(state: Path, grace_s: float) -> None:
 
 
 def _command(state: Path, descriptor: int) -> list[str]:
-    return [sys.executable, "-P", "-m", "rankd.services.keeper", str(state), str(descriptor)]
+    return python_command("rankd.services.keeper", str(state), str(descriptor))
 
 
 @contextmanager

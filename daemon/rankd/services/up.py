@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.config.configuration import load_configuration
 from rankd.core.errors import Unavailable
+from rankd.plugin.interpreter import python_command
 from rankd.services.broker import HOST, find_server, free_port, write_configuration
 from rankd.services.child import Child
 from rankd.services.keeper_link import end_kept
@@ -103,7 +103,7 @@ class _Machine:
 
     def _commands(self) -> list[tuple[str, list[str]]]:
         """Services by name, in starting order; agents last."""
-        rankd = [sys.executable, "-m", "rankd"]
+        rankd = python_command("rankd")
         place = [*self._broker_flag(), "--db", str(self._db), "--config", str(self._options.config.absolute())]
         commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
         if self._options.local_agent:
