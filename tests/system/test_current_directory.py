@@ -15,9 +15,11 @@ from rankd.store.migration import shipped
 
 FAMILIAR = ("numbers", "sitecustomize", "usercustomize", "random", "json", "numpy", "msgspec", "nats", "uvloop", "yaml")
 FAMILIAR += ("sqlalchemy", "alembic", "rankd_plugins", "doctest", "csv", "decimal", "secrets", "statistics")
-HOSTILE = 'import os, sys; open({caught!r}, "a").write(f"{{__name__}}: {{sys.orig_argv}}\\n"); raise ImportError("hostile")'
+HOSTILE = (
+    'import os, sys; open({caught!r}, "a").write(f"{{__name__}}: {{sys.orig_argv}}\\n"); raise ImportError("hostile")'
+)
 
-FACTOR = '''
+FACTOR = """
 import numpy as np
 
 class Site:
@@ -34,7 +36,7 @@ class Site:
 
     def parameters(self):
         return {}
-'''
+"""
 
 
 @pytest.fixture
@@ -66,7 +68,9 @@ def config(tmp_path_factory) -> Path:
     (directory / "shares.csv").write_text("account,user,shares\ndefault,alice,2\n")
     file = directory / "rankd.toml"
     text = file.read_text().replace("[priority.weights]\n", "[priority.weights]\nsite = 1000\n")
-    adapter = '\n[[adapters]]\nname = "shares"\ninput = "associations"\nadapter = "file"\noptions = {path = "shares.csv"}\n'
+    adapter = (
+        '\n[[adapters]]\nname = "shares"\ninput = "associations"\nadapter = "file"\noptions = {path = "shares.csv"}\n'
+    )
     file.write_text(text.replace("period_s = 5 ", "period_s = 0.5 ") + adapter)
     return directory
 
@@ -99,9 +103,7 @@ def test_the_module_as_program_drops_the_current_directory_too(machine, caught):
 
 
 def test_the_demo_starts_in_a_hostile_directory(machine, caught):
-    with subprocess.Popen(
-        [*RANKD, "demo"], cwd=machine.directory.parent, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen([*RANKD, "demo"], cwd=machine.directory.parent, stdout=subprocess.PIPE, text=True) as process:
         assert any(line.startswith("up: broker") for line in process.stdout)
         process.terminate()
         process.communicate(timeout=120)

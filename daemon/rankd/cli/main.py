@@ -84,8 +84,10 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else DONE
     except BrokenPipeError:
-        return _quiet_stdout()
+        _drop_output()
+        return BROKEN_PIPE
     except KeyboardInterrupt:
+        _drop_output()
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - what is not rankd's own is raised again
         return _report(error)
@@ -172,7 +174,9 @@ def exit_status(error: Exception) -> int:
     return USAGE if getattr(error, "code", "") in BAD_DOCUMENT else FAILED
 
 
-def _quiet_stdout() -> int:
-    """Whoever read our output has gone: nothing more may be written, not even at the interpreter's end."""
+def _drop_output() -> None:
+    """Discard what was printed but not written yet.
+
+    Its reader has gone, or may not read any more. The interpreter would write it at its end, and wait for the reader.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return BROKEN_PIPE

@@ -1,8 +1,13 @@
+import fcntl
 import io
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import time
+from pathlib import Path
 
 import pytest
 from unit.store.sample_database import make_database
@@ -142,21 +147,66 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
         main(["queue"])
 
 
+HEARS_CTRL_C = ["env", "--default-signal=INT"]
+"""What a shell that is no terminal's starts with ``&`` ignores SIGINT, and these tests may be started like that."""
+
+FULL_PIPE = """
+import fcntl, os, signal, sys
+from rankd.cli import main as command_line
+
+def interrupted(_argv):
+    os.write(1, bytes(fcntl.fcntl(1, fcntl.F_GETPIPE_SZ)))
+    sys.stdout.write("this does not fit into the pipe any more")
+    signal.raise_signal(signal.SIGINT)
+
+command_line._run = interrupted
+sys.exit(command_line.main([]))
+"""
+
+
 def printing_numbers(database):
     """A command that prints more than a pipe holds."""
     query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100000) SELECT x FROM n"
     return subprocess.Popen(
-        [sys.executable, "-m", "rankd", "db", "sql", query],
+        [*HEARS_CTRL_C, sys.executable, "-m", "rankd", "db", "sql", query],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"RANKD_DB": str(database)},
     )  # fmt: skip
 
 
+def waits_in_a_write(process):
+    """Until the pipe is full and the process is blocked by that."""
+    capacity = fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ)
+    kernel_says = Path(f"/proc/{process.pid}/syscall")
+    deadline = time.monotonic() + 60
+    while not (kernel_says.read_text().startswith("1 ") and waiting_in(process.stdout) > capacity // 2):
+        assert time.monotonic() < deadline
+
+
+def waiting_in(pipe):
+    """How many bytes are there to be read."""
+    return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"....")[:4])[0]
+
+
 def test_ctrl_c_ends_with_130_and_no_word(database):
+    """Also where nobody reads on: what is still to be written is given up, not waited for."""
     with printing_numbers(database) as process:
         assert process.stdout.readline()
+        waits_in_a_write(process)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
         assert process.stderr.read() == b""
+
+
+def test_ctrl_c_does_not_wait_for_a_reader_that_reads_no_more():
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        [*HEARS_CTRL_C, sys.executable, "-c", FULL_PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered
+    ) as process:
+        try:
+            assert process.wait(30) == 130
+            assert process.stderr.read() == b""
+        finally:
+            process.kill()
 
 
 def test_a_reader_that_has_gone_is_no_error(database):
