@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from enum import Enum, auto
 from functools import partial
 
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
-from nats.js.errors import BadRequestError
+from nats.js.errors import BadRequestError, NotFoundError
 
 from rankd.bus.connection import LOST, Bus
 from rankd.wire.subject import (
@@ -50,11 +52,18 @@ DEAD_LETTERS_KEPT_BYTES = 64 * 2**20
 
 NOT_UNIQUE = 10100
 """The server's code where a work queue's subject has a consumer already."""
+NO_STREAM = 10059
+"""The server's code where the stream does not exist."""
 
 EXPIRES_S = 5.0
 ACK_WAIT_S = 5.0
 """What was lost on its way comes again after this; takers are idempotent, so coming twice does no harm."""
 
+LIVE_END = "Nats-Pending-Messages"
+"""A live consumer ends a request with a status that has this header. Any other status comes from somebody else."""
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+COMPLAIN_EVERY_S = 60.0
 
 _HEADERS_BYTES = 64 * 2**10
 
@@ -104,9 +113,35 @@ def _streams() -> list[StreamConfig]:
 
 
 async def ensure_streams(bus: Bus) -> None:
-    """Make the streams that are missing; several services may do so at once."""
+    """Make the streams that are missing; several services may do so at once. Waits for the broker."""
     for config in _streams():
-        await _until_done(partial(bus.jetstream.add_stream, config))
+        await _until_done(partial(_make_stream, bus, config))
+
+
+async def make_streams(bus: Bus) -> None:
+    """As :func:`ensure_streams`, but tried once: for a service that found at work that a stream is missing.
+
+    Raises:
+        nats.errors.Error, OSError: the broker is away (:data:`~rankd.bus.connection.LOST`).
+    """
+    for config in _streams():
+        await _make_stream(bus, config)
+
+
+async def _make_stream(bus: Bus, config: StreamConfig) -> None:
+    """Make a stream unless it exists.
+
+    A broker that was killed while it made a stream has left a directory without a checksum. It ignores that
+    directory at each start, and a second creation does not write the checksum. A change of the stream does.
+    """
+    try:
+        await bus.jetstream.stream_info(str(config.name))
+    except NotFoundError:
+        await bus.jetstream.add_stream(config)
+        await bus.jetstream.update_stream(config.evolve(description=f"made again {time.time_ns()}"))
+        await bus.jetstream.update_stream(config)
+    else:
+        await bus.jetstream.add_stream(config)  # refused where it is another one
 
 
 async def _until_done(action: Callable[[], Awaitable[object]]) -> None:
@@ -143,7 +178,29 @@ class PullConsumer:
         self._max_bytes = max_bytes
 
     async def ensure(self) -> None:
-        """Make the consumer if it is missing."""
+        """Make the consumer if it is missing, and its stream, too. Waits for the broker."""
+        await _until_done(self._ensure)
+
+    async def _ensure(self) -> None:
+        try:
+            await self._bus.jetstream.consumer_info(self._stream, self._durable)
+        except NotFoundError as error:
+            if error.err_code == NO_STREAM:
+                log.warning("bus: the stream %s is missing; it is made again", self._stream)
+                await make_streams(self._bus)
+            await self._make()
+
+    async def _make(self) -> None:
+        """Make the consumer in a new directory: one that is there already may lack its checksum (see `_make_stream`).
+
+        What a predecessor was handed and did not acknowledge comes again at once, in order: the streams are work
+        queues, and what was acknowledged has left them.
+        """
+        await self._add()
+        await self._bus.jetstream.delete_consumer(self._stream, self._durable)
+        await self._add()
+
+    async def _add(self) -> None:
         config = ConsumerConfig(
             durable_name=self._durable,
             ack_policy=AckPolicy.EXPLICIT,
@@ -151,9 +208,6 @@ class PullConsumer:
             max_ack_pending=-1,
             filter_subjects=self._subjects,
         )
-        await _until_done(partial(self._add, config))
-
-    async def _add(self, config: ConsumerConfig) -> None:
         try:
             await self._bus.jetstream.add_consumer(self._stream, config)
         except BadRequestError as error:
@@ -174,17 +228,7 @@ class PullConsumer:
                     await self._bus.jetstream.delete_consumer(self._stream, info.name)
                     offset -= 1
 
-    async def _forget(self) -> None:
-        """Drop what a predecessor was handed and did not acknowledge: it comes again at once, in order.
-
-        The streams are work queues: what was acknowledged has left them.
-        """
-        try:
-            await self._bus.jetstream.delete_consumer(self._stream, self._durable)
-        except LOST as error:
-            log.debug("bus: no consumer %s to drop: %s", self._durable, error)
-
-    def _request(self) -> bytes:
+    def _wanted(self) -> bytes:
         wanted = {"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}
         if self._max_bytes is not None:  # less than one message would be refused for ever
             wanted["max_bytes"] = max(self._max_bytes, self._bus.client.max_payload + _HEADERS_BYTES)
@@ -193,49 +237,100 @@ class PullConsumer:
     async def batches(self) -> AsyncGenerator[list[Msg], None]:
         """Batches of at least one message, for ever; each message must be acknowledged by its taker.
 
-        A request that the broker forgot in a restart is sent again after the reconnect; after a silence longer
-        than a request lives the consumer is made sure of again. What was not acknowledged comes again.
+        A request that ends otherwise than a live consumer ends it (no such consumer, a reconnect, silence) leads to
+        a pause, and then to a consumer that is there. What was not acknowledged comes again.
         """
         inbox = self._bus.client.new_inbox()
         subscription = await self._bus.client.subscribe(inbox)
-        await self._forget()
         await self.ensure()
-        request = self._request()
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
+        await _until_done(self._make)
+        trouble = _Trouble(f"{self._durable} of {self._stream}")
 
         async def ask_again() -> None:
-            await self._bus.client.publish(inbox, b"", headers={"Status": "reconnected"})
+            await self._bus.client.publish(inbox, b"", headers={"Status": RECONNECTED})
 
         self._bus.after_reconnect.append(ask_again)
         try:
             while True:
-                await self._bus.client.publish(subject, request, reply=inbox)
-                wanted = self._batch
-                while wanted > 0:
-                    messages, over = await _drain(subscription, EXPIRES_S + 2)
+                end = None
+                async for messages, end in self._request(inbox, subscription):
                     if messages:
-                        wanted -= len(messages)
+                        trouble.over()
                         yield messages
-                    if over is None:
-                        await self.ensure()
-                    if over is not False:
-                        break
+                if end is _End.LIVE:
+                    trouble.over()
+                elif end is not None:
+                    await trouble.pause(end)
+                    await self.ensure()
+                    if end is _End.GONE:
+                        await _until_done(self._make)
         finally:
             self._bus.after_reconnect.remove(ask_again)
             await subscription.unsubscribe()
 
+    async def _request(
+        self, inbox: str, subscription: Subscription
+    ) -> AsyncGenerator[tuple[list[Msg], _End | None], None]:
+        """Ask for one batch. What comes, and how the request ended; None once all that was asked for has come."""
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
+        await self._bus.client.publish(subject, self._wanted(), reply=inbox)
+        wanted = self._batch
+        while wanted > 0:
+            messages, end = await _drain(subscription, EXPIRES_S + 2)
+            wanted -= len(messages)
+            yield messages, end
+            if end is not None:
+                return
 
-async def _drain(subscription: Subscription, timeout_s: float) -> tuple[list[Msg], bool | None]:
-    """What has arrived: messages, and whether the request is over (None: silence)."""
+
+RECONNECTED = "reconnected"
+
+
+class _End(Enum):
+    """How a request for messages ended."""
+
+    LIVE = auto()
+    """The consumer ended it."""
+    GONE = auto()
+    """Nobody serves this consumer."""
+    UNKNOWN = auto()
+    """A reconnect or silence."""
+
+
+class _Trouble:
+    """The pauses of a consumer that can't be reached, and what is logged of it: at first, and once a minute."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._pause_s = FIRST_PAUSE_S
+        self._complain_at = 0.0
+
+    def over(self) -> None:
+        """It works."""
+        self._pause_s = FIRST_PAUSE_S
+
+    async def pause(self, end: _End) -> None:
+        """Wait, each time twice as long as before."""
+        now = time.monotonic()
+        if end is _End.GONE and now >= self._complain_at:
+            log.warning("bus: the consumer %s is gone; it is made again", self._what)
+            self._complain_at = now + COMPLAIN_EVERY_S
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+
+async def _drain(subscription: Subscription, timeout_s: float) -> tuple[list[Msg], _End | None]:
+    """What has arrived: messages, and how the request ended if it did."""
     try:
         first = await subscription.next_msg(timeout=timeout_s)
     except LOST:
-        return [], None
+        return [], _End.UNKNOWN
     arrived = [first]
     while subscription.pending_msgs and len(arrived) < 10_000:
         arrived.append(await subscription.next_msg(timeout=1))
+    ends = [_end_of(message) for message in arrived if _is_status(message)]
     messages = [message for message in arrived if not _is_status(message)]
-    return messages, len(messages) < len(arrived)
+    return messages, ends[-1] if ends else None
 
 
 def _is_status(message: Msg) -> bool:
@@ -248,3 +343,10 @@ def is_stored(message: Msg) -> bool:
     Its reply subject says so. Its headers and an empty payload do not: whoever published it chose those.
     """
     return message.reply.startswith("$JS.ACK.")
+
+
+def _end_of(status: Msg) -> _End:
+    headers = status.headers or {}
+    if LIVE_END in headers:
+        return _End.LIVE
+    return _End.UNKNOWN if headers.get("Status") == RECONNECTED else _End.GONE

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection
 
-from rankd.bus.connection import Bus
+from rankd.bus.connection import LOST, Bus
+from rankd.bus.stream import make_streams
 from rankd.config.change import Change as Difference
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import Wake
@@ -213,8 +214,16 @@ class Relay:
                 await self._publish_letters(new.letters)
         except Unavailable as error:  # a broker that is away, a disk that is full
             log.info("events wait: %s", error)
+            await self._make_streams()
             return False
         return any(some) or bool(new.letters)
+
+    async def _make_streams(self) -> None:
+        """A broker that was killed while it made a stream has lost it, and nobody else would notice."""
+        try:
+            await make_streams(self._bus)
+        except LOST as error:
+            log.debug("the streams can't be looked at: %s", error)
 
     async def _publish_events(self, outbox: _Outbox) -> bool:
         await keep_aside(self._database, self._bus, self._role, await outbox.look(self._bus))

@@ -1,0 +1,139 @@
+"""The one consumer that hands out messages of a stream, and a broker that has lost it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+
+import builder
+import pytest
+from integration.stage import PATIENCE_S, a_cluster
+
+from rankd.bus import stream
+from rankd.bus.connection import LOST, Bus
+from rankd.bus.stream import PullConsumer, ensure_streams
+from rankd.services.relay import Relay
+from rankd.wire.subject import ENQUEUE_PATTERN, STREAM_EVENTS, STREAM_SUBMISSIONS
+
+DURABLE = "intake"
+ASK = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM_SUBMISSIONS}.{DURABLE}"
+
+
+class Reader:
+    """Reads the stream of submissions as the intake does."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._batches = PullConsumer(bus, STREAM_SUBMISSIONS, DURABLE, [ENQUEUE_PATTERN]).batches()
+        self._waiting: list[bytes] = []
+
+    async def close(self) -> None:
+        await self._batches.aclose()
+
+    async def next(self) -> bytes:
+        async with asyncio.timeout(PATIENCE_S):
+            while not self._waiting:
+                for message in await anext(self._batches):
+                    self._waiting.append(message.data)
+                    with suppress(*LOST):  # then it comes again
+                        await message.ack_sync()
+        return self._waiting.pop(0)
+
+    async def enqueue(self, text: bytes) -> object:
+        while True:  # the broker may have come back a moment ago
+            with suppress(*LOST):
+                return await self._bus.jetstream.publish("rankd.v1.enqueue.alice", text, timeout=1)
+
+
+@pytest.fixture
+async def reader(broker):
+    async with Bus(broker.url, "test") as bus:
+        await ensure_streams(bus)
+        reading = Reader(bus)
+        yield reading
+        await reading.close()
+
+
+def directory(broker, *parts: str):
+    [found] = broker._directory.glob("/".join(("jetstream/jetstream/$G/streams", *parts)))
+    return found
+
+
+async def test_a_consumer_that_was_deleted_is_made_again(broker, reader):
+    await reader.enqueue(b"1")
+    assert await reader.next() == b"1"
+    await reader._bus.jetstream.delete_consumer(STREAM_SUBMISSIONS, DURABLE)
+    await reader.enqueue(b"2")
+    assert await reader.next() == b"2"
+
+
+async def test_a_consumer_without_its_checksum_is_made_again_for_good(broker, reader):
+    """A broker that was killed between the two files; the next one ignores the consumer, however often it is made."""
+    await reader.enqueue(b"1")
+    assert await reader.next() == b"1"
+    broker.kill()
+    directory(broker, STREAM_SUBMISSIONS, "obs", DURABLE, "meta.sum").unlink()
+    broker.start()
+    await reader.enqueue(b"2")
+    assert await reader.next() == b"2"
+    assert directory(broker, STREAM_SUBMISSIONS, "obs", DURABLE, "meta.sum").exists()
+
+
+async def test_a_stream_without_its_checksum_is_made_again_with_its_messages(broker, reader):
+    await reader.enqueue(b"1")
+    assert await reader.next() == b"1"
+    await reader.enqueue(b"2")
+    broker.kill()
+    directory(broker, STREAM_SUBMISSIONS, "meta.sum").unlink()
+    broker.start()
+    while await reader.next() != b"2":
+        pass
+    repeated = asyncio.create_task(reader.next())  # what was handed out before, and could not be acknowledged
+    await reader.enqueue(b"3")
+    while await repeated != b"3":
+        repeated = asyncio.create_task(reader.next())
+    assert directory(broker, STREAM_SUBMISSIONS, "meta.sum").exists()
+
+
+async def test_a_consumer_that_cannot_be_made_is_asked_for_seldom(broker, reader, monkeypatch):
+    """It was asked for 4,000 times a second."""
+    await reader.enqueue(b"1")
+    assert await reader.next() == b"1"
+    asked, made = 0, asyncio.Event()
+    attempts = 0
+
+    async def count(_message) -> None:
+        nonlocal asked
+        asked += 1
+
+    async def nothing(_self) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 5:
+            made.set()
+
+    monkeypatch.setattr(PullConsumer, "ensure", nothing)
+    await reader._bus.client.subscribe(ASK, cb=count)
+    await reader._bus.jetstream.delete_consumer(STREAM_SUBMISSIONS, DURABLE)
+    task = asyncio.create_task(anext(reader._batches))
+    async with asyncio.timeout(PATIENCE_S):
+        await made.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert asked <= attempts + 1
+    assert stream.FIRST_PAUSE_S >= 0.1
+
+
+async def test_the_relay_makes_a_stream_again_that_is_missing(broker, tmp_path):
+    """Nobody else publishes events, so nobody else would notice."""
+    builder.new_database(tmp_path)
+    async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
+        await cluster.bus.jetstream.delete_stream(STREAM_EVENTS)
+        await cluster.add_node("n1")
+        relay = Relay(cluster.database, cluster.bus, "intake")
+        async with asyncio.timeout(PATIENCE_S):
+            while not await relay.run_once():
+                pass
+        stored = await cluster.bus.jetstream.get_last_msg(STREAM_EVENTS, "rankd.v1.event.node.n1")
+        assert json.loads(stored.data)["events"][0]["event"] == "joined"
