@@ -253,7 +253,8 @@ class PullConsumer:
         try:
             while True:
                 end = None
-                async for messages, end in self._request(inbox, subscription):
+                async for messages, over in self._request(inbox, subscription):
+                    end = over
                     if messages:
                         trouble.over()
                         yield messages
