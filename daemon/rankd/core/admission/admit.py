@@ -8,31 +8,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
+from rankd.core.admission.amount import asked_amounts
 from rankd.core.admission.fit import check_fit
+from rankd.core.admission.limit import (
+    LATEST_AT,
+    LOOKED_UP_TEXTS,
+    MAX_DEPENDENCIES,
+    MAX_NAME,
+    MAX_NODES,
+    MAX_TIME_LIMIT_S,
+    OWN_TEXTS,
+    check_command,
+    check_count,
+    check_environment,
+    check_texts,
+)
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
-from rankd.core.admission.queue_entry import QueueEntry, check_access, find_queue, made_queue
+from rankd.core.admission.queue_entry import QueueEntry, check_access, check_depth, find_queue, made_queue
+from rankd.core.admission.user_limit import check_user_limits
 from rankd.core.errors import Refused
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
 from rankd.core.model.node import Node
-from rankd.core.model.quantity import VCORE, Resources, parse_resources
+from rankd.core.model.quantity import LARGEST, VCORE, Resources, parse_resources, shown
 from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
 from rankd.core.model.setting import Settings
-from rankd.core.placement.constraint import parse_constraints
+from rankd.core.near_name import MOST_COMPARED, cut, unknown
+from rankd.core.placement.constraint import check_constraints
 from rankd.core.placement.request import Shape
-
-MAX_NODES = 1_000_000
-MAX_NAME = 256
 
 
 class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
     """What submissions are held against. Keys of ``queues`` are (partition, path in lower case).
 
     ``removed`` are those of queues that were there once; ``groups`` are a user's. ``nodes``: those that are there,
-    where jobs that they could never hold are refused.
+    where jobs that they could never hold are refused. ``resource_types``: those that jobs may ask for; None: any.
     """
 
     settings: Settings
@@ -45,6 +59,7 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
     removed: frozenset[tuple[str, str]] = frozenset()
     groups: Mapping[str, tuple[str, ...]] = {}
     nodes: tuple[Node, ...] | None = None
+    resource_types: frozenset[str] | None = None
 
 
 class Submitter(NamedTuple):
@@ -55,30 +70,40 @@ class Submitter(NamedTuple):
 
 
 def admit(
-    request: JobRequest, submitter: Submitter, tables: AdmissionTables, resolved: Resolved | None = None
+    request: JobRequest,
+    submitter: Submitter,
+    tables: AdmissionTables,
+    resolved: Resolved | None = None,
+    *,
+    keeps_shape: bool = False,
 ) -> AcceptedJob:
     """The job with everything resolved.
 
     ``resolved``: the class of a job that is admitted again; it never changes. Whether its user may submit to its
-    queue, and whether any node could hold it, is not asked again.
+    queue, and whether any node could hold it, is not asked again. ``keeps_shape``: what it asks nodes for was admitted
+    before, perhaps under other limits, and is taken as it is.
 
     Raises:
         Refused: with the code, the field and what to do.
     """
-    check_own(request)
+    check_own(request, tables.settings)
+    check_texts(request, LOOKED_UP_TEXTS)
     if request.array is not None:
         raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
     check_numbers(request)
+    check_when(request)
     user = _user(request, submitter)
     account = _account(request, user, tables)
-    resources = parse_resources(request.resources)
+    resources = parse_resources(request.resources) if keeps_shape else _amounts(request, tables)
     queue = resolve_queue(request, tables)
     groups = tables.groups.get(user, ())
     is_new = resolved is None
     if is_new and not submitter.privileged:
         check_access(queue, user, groups)
     check_queue_maximum(request, resources, queue)
-    parse_constraints(request.constraints)
+    if not keeps_shape:
+        check_user_limits(request, resources, queue, user, groups)
+        check_constraints(request.constraints)
     named = (request.priority_class, request.priority, request.preemption_policy)
     resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
     least = request.nodes if request.min_nodes is None else request.min_nodes
@@ -104,6 +129,13 @@ def admit(
     )
 
 
+def _amounts(request: JobRequest, tables: AdmissionTables) -> Resources:
+    rule = tables.settings.admission
+    return asked_amounts(
+        request.resources, request.nodes, tables.resource_types, allow_zero_cores=rule.allow_zero_cores
+    )
+
+
 def _shape(request: JobRequest, partition: str, least: int, resources: Resources) -> Shape:
     return Shape(
         partition=partition,
@@ -123,30 +155,30 @@ def _with_time_limit(request: JobRequest, settings: Settings) -> JobRequest:
     return msgspec.structs.replace(request, time_limit_s=limit)
 
 
-_PATHS = ("cwd", "stdin", "stdout", "stderr", "name", "key", "application")
-_NAMES = ("name", "key", "application")
+_TEXTS = ("cwd", "stdin", "stdout", "stderr", *OWN_TEXTS)
 
 
-def check_own(request: JobRequest) -> None:
-    """Nothing where the job's own texts are possible; no table decides about them.
+def check_own(request: JobRequest, settings: Settings) -> None:
+    """Check the job's own texts; no table decides about them.
 
     Raises:
         Refused: ``empty_command``, ``bad_text``, ``too_long``.
     """
     if not request.command or not request.command[0]:
         raise Refused("empty_command", "the command is empty; give the program and its arguments", "command")
+    check_command(request.command)
     for word in request.command:
         _check_text("command", word)
+    check_environment(request.env, settings.admission.max_env_bytes)
     for name, value in request.env.items():
         _check_text("env", name)
         _check_text("env", value)
         if not name or "=" in name:
-            raise Refused("bad_text", f"'{name}' is no name of an environment variable", "env")
-    for field in _PATHS:
+            raise Refused("bad_text", f"'{cut(name)}' is not the name of an environment variable", "env")
+    for field in _TEXTS:
         if text := getattr(request, field):
             _check_text(field, text)
-            if len(text) > MAX_NAME and field in _NAMES:
-                raise Refused("too_long", f"{field} is longer than {MAX_NAME} characters", field)
+    check_texts(request, OWN_TEXTS)
 
 
 def _check_text(field: str, text: str) -> None:
@@ -155,11 +187,10 @@ def _check_text(field: str, text: str) -> None:
 
 
 def check_numbers(request: JobRequest) -> None:
-    """Nothing where numbers and times are in their ranges.
+    """Check that numbers and times are in the ranges of their kind.
 
     Raises:
-        Refused: ``bad_nodes``, ``bad_min_nodes``, ``bad_urgency``, ``bad_time_limit``, ``bad_begin_at``,
-            ``bad_dependency``.
+        Refused: ``bad_nodes``, ``bad_min_nodes``, ``bad_urgency``, ``bad_time_limit``, ``bad_begin_at``.
     """
     _check_range("nodes", request.nodes, 1, MAX_NODES)
     if request.min_nodes is not None:
@@ -167,21 +198,31 @@ def check_numbers(request: JobRequest) -> None:
     _check_range("urgency", request.urgency, URGENCY_HOLD, URGENCY_EXPEDITE)
     limit = request.time_limit_s
     if limit is not None and not (math.isfinite(limit) and limit > 0):
-        raise Refused("bad_time_limit", f"a time limit of {limit} s; give seconds above 0", "time_limit_s")
-    check_when(request)
+        raise Refused("bad_time_limit", f"time_limit_s is {limit}; give seconds above 0", "time_limit_s")
+    if request.begin_at is not None and not math.isfinite(request.begin_at):
+        raise Refused("bad_begin_at", f"begin_at is {request.begin_at}; give UTC seconds", "begin_at")
 
 
 def check_when(request: JobRequest) -> None:
-    """Nothing where the job's begin time is one, and its dependencies name jobs.
+    """Check when the job may begin, how long it may run, and that its dependencies name jobs by their ids.
 
     Raises:
-        Refused: ``bad_begin_at``, ``bad_dependency``.
+        Refused: ``bad_time_limit``, ``bad_begin_at``, ``too_many``, ``bad_dependency``.
     """
-    if request.begin_at is not None and not math.isfinite(request.begin_at):
-        raise Refused("bad_begin_at", f"{request.begin_at} is no time; give UTC seconds", "begin_at")
+    if request.time_limit_s is not None and request.time_limit_s > MAX_TIME_LIMIT_S:
+        message = f"time_limit_s is {request.time_limit_s:.0f}; give at most {MAX_TIME_LIMIT_S}, or leave it out"
+        raise Refused("bad_time_limit", message, "time_limit_s")
+    if request.begin_at is not None and not 0 <= request.begin_at <= LATEST_AT:
+        message = f"begin_at is {request.begin_at:g}; give UTC seconds from 0 to {LATEST_AT:.0f}, the end of 9999"
+        raise Refused("bad_begin_at", message, "begin_at")
+    if not request.depends_on:
+        return
+    check_count("depends_on", len(request.depends_on), MAX_DEPENDENCIES, "entries", "put a job in between")
     for dependency in request.depends_on:
-        if isinstance(dependency.job, int) and dependency.job < 1:
-            raise Refused("bad_dependency", f"{dependency.job} is no job id", "depends_on")
+        if not isinstance(dependency.job, int) or not 1 <= dependency.job <= LARGEST:
+            named = cut(str(dependency.job))
+            message = f"depends_on names job '{named}'; give a job's id, a whole number from 1"
+            raise Refused("bad_dependency", message, "depends_on")
 
 
 def _check_range(field: str, value: int, lowest: int, highest: int) -> None:
@@ -191,11 +232,11 @@ def _check_range(field: str, value: int, lowest: int, highest: int) -> None:
 
 def _user(request: JobRequest, submitter: Submitter) -> str:
     if request.user is not None and request.user != submitter.user and not submitter.privileged:
-        message = f"the job says user '{request.user}', but '{submitter.user}' asks; leave the field out"
+        message = f"the job says user '{cut(request.user)}', but '{submitter.user}' asks; leave the field out"
         raise Refused("user_mismatch", message, "user", status=403)
     user = request.user or submitter.user
     if not user or len(user) > MAX_NAME or not user.isprintable():
-        raise Refused("bad_user", f"'{user!r}' is no user name", "user")
+        raise Refused("bad_user", f"'{cut(user)!r}' is not a user name", "user")
     return user
 
 
@@ -208,8 +249,7 @@ def _account(request: JobRequest, user: str, tables: AdmissionTables) -> str:
             raise Refused("unknown_association", message, "user", status=403)
         account = rule.default_account
     if account not in tables.accounts:
-        known = ", ".join(sorted(tables.accounts)[:20])
-        raise Refused("unknown_account", f"unknown account '{account}'; known: {known}", "account")
+        raise Refused("unknown_account", unknown("account", account, sorted(tables.accounts)), "account")
     open_to_all = account == rule.default_account and rule.unknown_association != "refuse"
     if (account, user) not in tables.associations and not open_to_all:
         message = f"user '{user}' is not in account '{account}'; name one of your own, or leave it out"
@@ -226,10 +266,10 @@ def resolve_queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
         Refused: ``unknown_partition``, ``unknown_queue``, ``removed_queue``, ``parent_queue``, ``bad_queue_name``.
     """
     if request.partition is not None and request.partition not in tables.partitions:
-        known = ", ".join(tables.partitions)
-        message = f"unknown partition '{request.partition}'; known: {known}"
+        message = unknown("partition", request.partition, tables.partitions)
         raise Refused("unknown_partition", message, "partition")
     wanted = request.queue or DEFAULT_QUEUE
+    check_depth(wanted)
     partitions = tables.partitions if request.partition is None else (request.partition,)
     found = find_queue(wanted, partitions, tables.queues) or made_queue(wanted, partitions, tables.queues)
     if found is None:
@@ -246,8 +286,8 @@ def _no_queue(wanted: str, partitions: Sequence[str], tables: AdmissionTables) -
             if (partition, path.lower()) in tables.removed:
                 message = f"the queue '{path}' was removed from queues.yaml; name another one"
                 return Refused("removed_queue", message, "queue")
-    leaves = [entry.path for entry in tables.queues.values() if entry.is_leaf]
-    return Refused("unknown_queue", f"unknown queue '{wanted}'; known: {', '.join(leaves[:20])}", "queue")
+    leaves = (entry.path for entry in tables.queues.values() if entry.is_leaf)
+    return Refused("unknown_queue", unknown("queue", wanted, islice(leaves, MOST_COMPARED)), "queue")
 
 
 def check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueEntry) -> None:
@@ -259,7 +299,10 @@ def check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueE
     least = request.nodes if request.min_nodes is None else request.min_nodes
     for kind, amount in resources.items():
         if kind in queue.maximum and amount * least > queue.maximum[kind]:
-            message = f"the job asks for more {kind} than {queue.path} may ever use; ask for less, or another queue"
+            message = (
+                f"the job asks for {shown(kind, amount * least):g} of {kind}, but {queue.path} may never use more than "
+                f"{shown(kind, queue.maximum[kind]):g}; ask for less, or name another queue"
+            )
             raise Refused("queue_quota", message, "resources")
 
 
@@ -267,7 +310,7 @@ def _qos(request: JobRequest, settings: Settings) -> str:
     wanted = request.qos or settings.default_qos
     known = [qos.name for qos in settings.qos]
     if wanted not in known:
-        raise Refused("unknown_qos", f"unknown QoS '{wanted}'; known: {', '.join(known)}", "qos")
+        raise Refused("unknown_qos", unknown("QoS", wanted, known), "qos")
     return wanted
 
 

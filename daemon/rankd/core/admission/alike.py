@@ -33,14 +33,20 @@ class Admission:
             if not accepted.made:
                 if len(self._known) >= MOST_KINDS:
                     self._known.clear()
-                self._known[kind] = accepted
+                self._known[kind] = _without_own(accepted)
             return accepted
-        check_own(request)
+        check_own(request, self.tables.settings)
         check_when(request)
         limit = known.request.time_limit_s
         if request.time_limit_s != limit:  # the configured one
             request = msgspec.structs.replace(request, time_limit_s=limit)
         return msgspec.structs.replace(known, request=request)
+
+
+def _without_own(accepted: AcceptedJob) -> AcceptedJob:
+    """Without the first job's command, environment and other texts, which take memory."""
+    request = JobRequest(command=[], time_limit_s=accepted.request.time_limit_s)
+    return msgspec.structs.replace(accepted, request=request)
 
 
 def _kind(request: JobRequest, submitter: Submitter) -> tuple[Any, ...]:

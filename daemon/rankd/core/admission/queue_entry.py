@@ -13,8 +13,10 @@ import msgspec
 from rankd.core.admission.acl import NOBODY, Acl, parse_acl
 from rankd.core.errors import Refused
 from rankd.core.model.quantity import Resources
-from rankd.core.model.queue import ROOT_QUEUE, Partition, Queue, allows_children, make_path
+from rankd.core.model.queue import ROOT_QUEUE, Limit, Partition, Queue, allows_children, make_path
 from rankd.core.ranking.queue_key import effective_max
+
+MAX_LEVELS = 32
 
 Key = tuple[str, str]
 """A partition and a path in lower case."""
@@ -24,7 +26,8 @@ class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A queue as admission sees it; ``maximum`` is the least configured maximum down its path.
 
     ``access`` None: open to all. ``below``: the queue itself, where first use makes others below it. ``made``: the
-    queues that a job makes by going here, parents first; empty for a queue that is there.
+    queues that a job makes by going here, parents first; empty for a queue that is there. ``limits``: those of users
+    and groups by the path of the queue that has them, the top queue's first.
     """
 
     partition: str
@@ -34,11 +37,15 @@ class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     access: Acl | None = None
     below: Queue | None = None
     made: tuple[Queue, ...] = ()
+    limits: tuple[tuple[str, tuple[Limit, ...]], ...] = ()
 
 
 def queue_entries(partition: Partition) -> dict[Key, QueueEntry]:
     """All queues of a partition, parents before children."""
-    return dict(_entries(partition.root, partition.name, {}, NOBODY if _is_restricted(partition.root) else None))
+    top = QueueEntry(
+        partition=partition.name, path="", is_leaf=False, access=NOBODY if _is_restricted(partition.root) else None
+    )
+    return dict(_entries(partition.root, top))
 
 
 def _is_restricted(queue: Queue) -> bool:
@@ -46,25 +53,34 @@ def _is_restricted(queue: Queue) -> bool:
     return bool(queue.submitacl or queue.adminacl) or any(_is_restricted(child) for child in queue.queues)
 
 
-def _entries(
-    queue: Queue, partition: str, above: Mapping[str, int], access: Acl | None
-) -> Iterator[tuple[Key, QueueEntry]]:
-    maximum = effective_max((queue.max,), above)
+def _entries(queue: Queue, above: QueueEntry) -> Iterator[tuple[Key, QueueEntry]]:
+    access = above.access
     if access is not None:
         access = access.with_more(parse_acl(queue.submitacl)).with_more(parse_acl(queue.adminacl))
-    yield (
-        (partition, queue.path.lower()),
-        QueueEntry(
-            partition=partition,
-            path=queue.path,
-            is_leaf=not (queue.parent or queue.queues),
-            maximum=maximum,
-            access=access,
-            below=queue if allows_children(queue) else None,
-        ),
+    entry = QueueEntry(
+        partition=above.partition,
+        path=queue.path,
+        is_leaf=not (queue.parent or queue.queues),
+        maximum=effective_max((queue.max,), above.maximum),
+        access=access,
+        below=queue if allows_children(queue) else None,
+        limits=(*above.limits, (queue.path, queue.limits)) if queue.limits else above.limits,
     )
+    yield (entry.partition, queue.path.lower()), entry
     for child in queue.queues:
-        yield from _entries(child, partition, maximum, access)
+        yield from _entries(child, entry)
+
+
+def check_depth(path: str) -> None:
+    """Check the number of a queue path's levels.
+
+    Raises:
+        Refused: ``too_many``.
+    """
+    levels = path.count(".") + 1
+    if levels > MAX_LEVELS:
+        message = f"queue has {levels} levels, {MAX_LEVELS} are allowed; name a queue with a shorter path"
+        raise Refused("too_many", message, "queue")
 
 
 def find_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, QueueEntry]) -> QueueEntry | None:
@@ -96,12 +112,15 @@ def made_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, Que
 def _nearest(
     names: Sequence[str], partition: str, entries: Mapping[Key, QueueEntry]
 ) -> tuple[QueueEntry | None, Sequence[str]]:
-    """The deepest queue on the path that is there, and the names below it."""
-    for depth in range(len(names) - 1, 0, -1):
-        entry = entries.get((partition, ".".join(names[:depth]).lower()))
-        if entry is not None:
-            return entry, names[depth:]
-    return None, names
+    """The deepest queue on the path that is there, and the names below it. A queue's parents are there as well."""
+    found, path = None, ""
+    for depth, name in enumerate(names[:-1]):
+        path = f"{path}.{name.lower()}" if path else name.lower()
+        entry = entries.get((partition, path))
+        if entry is None:
+            return found, names[depth:]
+        found = entry
+    return found, names[-1:]
 
 
 def _made(above: QueueEntry, parent: Queue, names: Sequence[str]) -> QueueEntry:
@@ -132,6 +151,7 @@ def entries_with(made: Sequence[Queue], partition: str, entries: Mapping[Key, Qu
             access=above.access,
             below=queue if allows_children(queue) else None,
             made=tuple(made[:depth]),
+            limits=above.limits,
         )
         added[partition, queue.path.lower()] = above
     return ChainMap(added, *(entries.maps if isinstance(entries, ChainMap) else [dict(entries)]))

@@ -45,8 +45,8 @@ def readmit(
     if not CLASS_FIELDS.isdisjoint(given):
         named = (request.priority_class, request.priority, request.preemption_policy)
         resolved = resolve(tables.classes, *named, asker.privileged)
-    may_keep_urgency = asker.privileged or "urgency" not in given
-    accepted = admit(request, Submitter(standing.user, may_keep_urgency), tables, resolved)
+    submitter = Submitter(standing.user, asker.privileged or "urgency" not in given)
+    accepted = admit(request, submitter, tables, resolved, keeps_shape=SHAPE_FIELDS.isdisjoint(given))
     if not asker.privileged and not _WHERE.isdisjoint(given):
         check_access(resolve_queue(request, tables), standing.user, accepted.groups)
     if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):

@@ -127,7 +127,7 @@ def sequence_numbers(entries: Iterable[JobEntry]) -> Iterator[int]:
 
 
 def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
-    check_numbers(msgspec.structs.replace(entry, depends_on=[]) if entry.depends_on else entry)
+    check_numbers(entry)
     pair = rules.accounts.resolve(entry.account, entry.user)
     resources = parse_resources(entry.resources)
     queue = resolve_queue(entry, rules.tables)

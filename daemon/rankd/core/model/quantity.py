@@ -23,6 +23,11 @@ Amount = int | float | str
 VCORE = "vcore"
 MEMORY = "memory"
 LARGEST = 2**63 - 1
+MOST_CORES = 1_000_000
+MOST_OF_A_NODE = 2**50
+"""The most of anything but cores that one node may have, or that a job may ask of it (memory: 1 PiB)."""
+LARGEST_TOTAL = 2**60
+"""The most of anything that a job may ask of all its nodes together, so that sums of several jobs fit into 64 bits."""
 
 _QUANTITY = re.compile(r"([0-9]+)[\t\n\f\r ]*([mkKMGTPE]i?)?")
 _DECIMAL: dict[str, int] = {letter: 10 ** (3 * power) for power, letter in enumerate("kMGTPE", start=1)}
@@ -76,6 +81,17 @@ def parse_amount(resource: str, value: Amount) -> int:
     if abs(amount - scaled) > (1e-6 if resource == VCORE else 0):
         raise ValueError(f"{value} of {resource} can't be divided that finely")
     return amount
+
+
+def check_node_amount(resource: str, amount: int) -> None:
+    """Check that one node could have this (internal) amount.
+
+    Raises:
+        ValueError: it is more than any node may have.
+    """
+    most = MOST_CORES * 1000 if resource == VCORE else MOST_OF_A_NODE
+    if amount > most:
+        raise ValueError(f"{shown(resource, amount):g} is more than one node may have ({shown(resource, most)})")
 
 
 def parse_resources(amounts: Mapping[str, Amount], field: str = "resources") -> Resources:

@@ -19,6 +19,8 @@ from rankd.core.model.quantity import Resources
 DEFAULT_PARTITION = "default"
 ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "root.default"
+ANY = "*"
+"""Any user, or any group, in limits."""
 QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 
 
@@ -78,6 +80,23 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     child_template: ChildTemplate | None = None
     limits: tuple[Limit, ...] = ()
     queues: tuple[Queue, ...] = ()
+
+
+def limits_of(limits: Sequence[Limit], user: str, groups: Sequence[str]) -> Iterator[tuple[str, str, Limit]]:
+    """The limits of one queue that apply to a user: ("user" or "group", its name, the limit).
+
+    A limit that names the user replaces that of ``*``; each of the user's groups that is named has its own, and the
+    group ``*`` counts if none of them is named.
+    """
+    by_user = {name: limit for limit in limits for name in limit.users}
+    by_group = {name: limit for limit in limits for name in limit.groups}
+    if limit := by_user.get(user, by_user.get(ANY)):
+        yield "user", user, limit
+    named = [group for group in dict.fromkeys(groups) if group in by_group]
+    if not named and groups and ANY in by_group:
+        named = [ANY]
+    for group in named:
+        yield "group", group, by_group[group]
 
 
 def walk_queues(queue: Queue) -> Iterator[Queue]:

@@ -66,11 +66,17 @@ class SchedulingSettings(_Setting, frozen=True, kw_only=True):
 
 
 class AdmissionSettings(_Setting, frozen=True, kw_only=True):
-    """What is taken in. ``unknown_association``: what becomes of a user whom no account lists."""
+    """What is taken in. ``unknown_association``: what becomes of a user whom no account lists.
+
+    ``resource_types`` None: those that nodes, queues or prices name.
+    """
 
     unknown_association: Literal["refuse", "default", "zero"] = "refuse"
     default_account: str = "default"
     refuse_unfit: bool = False
+    allow_zero_cores: bool = False
+    max_env_bytes: Annotated[int, Meta(ge=0, le=192 * 2**10)] = 128 * 2**10
+    resource_types: list[str] | None = None
 
 
 class NodeSettings(_Setting, frozen=True, kw_only=True):

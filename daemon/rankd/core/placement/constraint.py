@@ -9,21 +9,24 @@ characters, behind a DNS subdomain of up to 253 and a slash if it has one; a val
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
 
 from rankd.core.errors import Refused
+from rankd.core.near_name import cut
 
-_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
-_KEY = rf"((?=[^/]{{1,253}}/){_LABEL}(\.{_LABEL})*/)?{_NAME}"
-_VALUE = rf"({_NAME})?"
-_EQUALITY = re.compile(rf"(?P<key>{_KEY})\s*(?P<operator>==|=|!=)\s*(?P<value>{_VALUE})")
-_SET = re.compile(rf"(?P<key>{_KEY})\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
-_EXISTS = re.compile(rf"(?P<not>!?)\s*(?P<key>{_KEY})")
-_COMMA_OUTSIDE = re.compile(r",(?![^(]*\))")
+MAX_TERMS = 64
+MAX_VALUES = 256
+_LONGEST_NAME = 63
+_LONGEST_PREFIX = 253
+_OPERATORS = ("!=", "==", "=")
+
+# Each of these can match in one way only, so that they take time in proportion to the text.
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_LABEL = re.compile(r"[a-z0-9-]+")
+_SET = re.compile(r"(?P<key>[^\s()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 
 
 class Requirement(msgspec.Struct, frozen=True):
@@ -47,28 +50,97 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 def parse_constraints(text: str | None) -> tuple[Requirement, ...]:
-    """The terms of a selector; none for an empty one.
+    """The terms of a selector; none for an empty one. Takes time in proportion to the text.
 
     Raises:
         Refused: ``bad_constraints``, naming the term that can't be read.
     """
     if text is None or not text.strip():
         return ()
-    return tuple(_parse_term(term.strip()) for term in _COMMA_OUTSIDE.split(text))
+    return tuple(_parse_term(term.strip()) for term in _terms(text))
+
+
+def check_constraints(text: str | None) -> None:
+    """Check that a selector can be read and has no more terms and values than are allowed.
+
+    Raises:
+        Refused: ``bad_constraints``, ``too_many``.
+    """
+    terms = parse_constraints(text)
+    n_values = max((len(term.values) for term in terms), default=0)
+    for number, most, what in ((len(terms), MAX_TERMS, "terms"), (n_values, MAX_VALUES, "values in one term")):
+        if number > most:
+            message = f"constraints has {number} {what}, {most} are allowed; give the nodes a label of their own"
+            raise Refused("too_many", message, "constraints")
+
+
+def _terms(text: str) -> Iterator[str]:
+    """The parts between commas. A comma inside of parentheses separates nothing."""
+    start, opened = 0, False
+    for match in re.finditer(r"[(),]", text):
+        if match[0] == "," and not opened:
+            yield text[start : match.start()]
+            start = match.end()
+        elif match[0] != ",":
+            opened = match[0] == "("
+    yield text[start:]
 
 
 def _parse_term(term: str) -> Requirement:
-    if match := _EQUALITY.fullmatch(term):
-        operator: Literal["in", "notin"] = "notin" if match["operator"] == "!=" else "in"
-        return Requirement(match["key"], operator, frozenset({match["value"]}))
-    if match := _SET.fullmatch(term):
-        values = frozenset(value.strip() for value in match["values"].split(","))
-        if all(re.fullmatch(_VALUE, value) for value in values):
-            return Requirement(match["key"], "in" if match["operator"] == "in" else "notin", values)
-    if match := _EXISTS.fullmatch(term):
-        return Requirement(match["key"], "absent" if match["not"] else "exists")
-    message = f"'{term}' is no constraint; write k=v, k!=v, k in (a,b), k notin (a,b), k or !k, joined by commas"
-    raise Refused("bad_constraints", message, "constraints")
+    found = _of_set(term) if term.endswith(")") else _of_equality(term) or _of_existence(term)
+    if found is None:
+        message = f"'{cut(term)}' is not a constraint; write k=v, k!=v, k in (a,b), k notin (a,b), k or !k, with commas"
+        raise Refused("bad_constraints", message, "constraints")
+    return found
+
+
+def _of_equality(term: str) -> Requirement | None:
+    for operator in _OPERATORS:
+        key, sign, value = (part.strip() for part in term.partition(operator))
+        if sign:
+            if not (_is_key(key) and _is_value(value)):
+                return None
+            return Requirement(key, "notin" if operator == "!=" else "in", frozenset({value}))
+    return None
+
+
+def _of_set(term: str) -> Requirement | None:
+    match = _SET.fullmatch(term)
+    if match is None or not _is_key(match["key"]):
+        return None
+    values = frozenset(value.strip() for value in match["values"].split(","))
+    if not all(map(_is_value, values)):
+        return None
+    return Requirement(match["key"], "in" if match["operator"] == "in" else "notin", values)
+
+
+def _of_existence(term: str) -> Requirement | None:
+    key = term.removeprefix("!").strip()
+    if not _is_key(key):
+        return None
+    return Requirement(key, "absent" if term.startswith("!") else "exists")
+
+
+def _is_key(text: str) -> bool:
+    """A name, behind a DNS subdomain and a slash if it has one."""
+    prefix, slash, name = text.rpartition("/")
+    if slash and not (0 < len(prefix) <= _LONGEST_PREFIX and all(map(_is_label, prefix.split(".")))):
+        return False
+    return _is_name(name)
+
+
+def _is_value(text: str) -> bool:
+    return not text or _is_name(text)
+
+
+def _is_name(text: str) -> bool:
+    if not 0 < len(text) <= _LONGEST_NAME or not _NAME.fullmatch(text):
+        return False
+    return text[0].isalnum() and text[-1].isalnum()
+
+
+def _is_label(text: str) -> bool:
+    return bool(_LABEL.fullmatch(text)) and text[0] != "-" and text[-1] != "-"
 
 
 def satisfied(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:

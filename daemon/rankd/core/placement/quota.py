@@ -13,14 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from rankd.core.model.quantity import Resources, shown
-from rankd.core.model.queue import Limit
+from rankd.core.model.queue import Limit, limits_of
 from rankd.core.placement.problem import QUEUE_QUOTA, USER_LIMIT, Tenant
 from rankd.core.placement.queue_index import QueueIndex
 from rankd.core.placement.request import Kind
 from rankd.core.ranking.columns import NO_GROUP
 from rankd.core.ranking.queue_forest import QueueView
-
-ANY = "*"
 
 Application = tuple[int, int]
 """A leaf and the index of a named application in it."""
@@ -137,15 +135,8 @@ class QuotaBook:
         return found
 
     def _limits(self, view: QueueView, user: str, groups: tuple[str, ...]) -> Iterator[Account]:
-        by_user = {name: limit for limit in view.limits for name in limit.users}
-        by_group = {name: limit for limit in view.limits for name in limit.groups}
-        if limit := by_user.get(user, by_user.get(ANY)):
-            yield self._limit(view, "user", user, limit)
-        named = [group for group in dict.fromkeys(groups) if group in by_group]
-        if not named and groups and ANY in by_group:
-            named = [ANY]
-        for group in named:
-            yield self._limit(view, "group", group, by_group[group])
+        for what, name, limit in limits_of(view.limits, user, groups):
+            yield self._limit(view, what, name, limit)
 
     def _limit(self, view: QueueView, what: str, name: str, limit: Limit) -> Account:
         key = (view.id, what, name)

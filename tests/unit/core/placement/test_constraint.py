@@ -62,7 +62,7 @@ def test_anything_else_is_refused_and_the_term_is_named(text):
         parse_constraints(text)
     assert caught.value.code == "bad_constraints"
     assert caught.value.field == "constraints"
-    assert "is no constraint" in caught.value.message
+    assert "is not a constraint" in caught.value.message
 
 
 @pytest.mark.parametrize(

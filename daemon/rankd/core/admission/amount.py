@@ -1,0 +1,71 @@
+"""What a job may ask of each node: known types, amounts that a node could have, and cores that are paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from rankd.core.admission.limit import MAX_KIND_NAME, MAX_KINDS, check_count
+from rankd.core.errors import Refused
+from rankd.core.model.quantity import (
+    LARGEST_TOTAL,
+    VCORE,
+    Amount,
+    Resources,
+    check_node_amount,
+    parse_resources,
+    shown,
+)
+from rankd.core.near_name import cut, unknown
+
+SMALL_SHARE = 100
+"""Thousandths of a core. A job that asks for 0 cores gets this share, is limited to it, and is charged for it."""
+
+
+def asked_amounts(
+    given: Mapping[str, Amount], nodes: int, known: Collection[str] | None, *, allow_zero_cores: bool
+) -> Resources:
+    """The amounts per node that a submission asks for.
+
+    A job that does not name ``vcore`` asks for one core. A job that asks for 0 cores, or for nothing at all, gets
+    :data:`SMALL_SHARE` if that is allowed. ``known``: the types that may be named; None: any.
+
+    Raises:
+        Refused: ``too_many``, ``unknown_resource``, ``bad_quantity``, ``zero_cores``.
+    """
+    check_count("resources", len(given), MAX_KINDS, "types", "ask for fewer")
+    for kind in given:
+        _check_type(kind, known)
+    amounts = parse_resources(given if VCORE in given or not given else {VCORE: 1, **given})
+    for kind, amount in amounts.items():
+        _check_amount(kind, amount, nodes)
+    if VCORE in amounts:
+        return amounts
+    if not allow_zero_cores:
+        message = (
+            "the job asks for 0 cores; ask for some, such as 0.1 (admission.allow_zero_cores is off), "
+            "or leave vcore out for 1 core"
+        )
+        raise Refused("zero_cores", message, "resources.vcore")
+    return {VCORE: SMALL_SHARE, **amounts}
+
+
+def _check_type(kind: str, known: Collection[str] | None) -> None:
+    if not kind or len(kind) > MAX_KIND_NAME or not kind.isprintable():
+        message = f"a resource type has 1 to {MAX_KIND_NAME} printable characters; '{cut(kind)}' has {len(kind)}"
+        raise Refused("bad_resource", message, "resources")
+    if known is not None and kind not in known:
+        message = f"{unknown('resource type', kind, sorted(known))}; no node, queue or price names it"
+        raise Refused("unknown_resource", message, f"resources.{cut(kind)}")
+
+
+def _check_amount(kind: str, amount: int, nodes: int) -> None:
+    try:
+        check_node_amount(kind, amount)
+    except ValueError as error:
+        raise Refused("bad_quantity", f"{kind}: {error}", f"resources.{kind}") from None
+    if amount * nodes > LARGEST_TOTAL:
+        message = (
+            f"{kind}: {shown(kind, amount):g} on each of {nodes} nodes is more than {shown(kind, LARGEST_TOTAL):g} "
+            "in all; ask for less, or for fewer nodes"
+        )
+        raise Refused("bad_quantity", message, f"resources.{kind}")

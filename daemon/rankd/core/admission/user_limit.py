@@ -1,0 +1,37 @@
+"""Whether the limits of users and groups would ever let a job start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rankd.core.admission.queue_entry import QueueEntry
+from rankd.core.errors import Refused
+from rankd.core.model.job import JobRequest
+from rankd.core.model.quantity import Resources, shown
+from rankd.core.model.queue import limits_of
+
+
+def check_user_limits(
+    request: JobRequest, resources: Mapping[str, int], queue: QueueEntry, user: str, groups: Sequence[str]
+) -> None:
+    """Check that the job alone is not above a limit of its user, or of one of the user's groups.
+
+    Raises:
+        Refused: ``user_limit``, with the limit and its value.
+    """
+    if not queue.limits:
+        return
+    least = request.nodes if request.min_nodes is None else request.min_nodes
+    for path, limits in queue.limits:
+        for what, name, limit in limits_of(limits, user, groups):
+            _check(resources, least, limit.maxresources, f"{what} {name} in {path}")
+
+
+def _check(resources: Mapping[str, int], nodes: int, most: Resources, whose: str) -> None:
+    for kind, amount in resources.items():
+        if kind in most and amount * nodes > most[kind]:
+            message = (
+                f"the job asks for {shown(kind, amount * nodes):g} of {kind}, but the limit of {whose} is "
+                f"{shown(kind, most[kind]):g}; ask for less, or name another queue"
+            )
+            raise Refused("user_limit", message, "resources")
