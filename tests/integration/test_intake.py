@@ -121,14 +121,14 @@ async def test_a_message_that_the_broker_does_not_take_is_never_sent(broker, tmp
 
 
 async def test_a_job_that_could_not_be_sent_to_its_node_is_not_taken(broker, tmp_path):
-    large = {**JOB, "env": {"X": "x" * 300_000}}
+    large = {**JOB, "env": {"X": '"' * 120_000}, "cwd": "x" * 60_000}  # twice as long as JSON
     async with an_intake(broker, tmp_path) as stage:
         reply = await stage.do("job.submit", large)
         assert (reply.status, reply.body["code"]) == (413, "too_large")
         batch = await stage.do("job.submit", {"jobs": [JOB, large]})
         assert [entry["code"] for entry in batch.body["rejected"]] == ["too_large"]
         update = await stage.do("job.update", {"id": 1, "comment": "x" * 300_000})
-        assert (update.status, update.body["code"]) == (413, "too_large")
+        assert (update.status, update.body["code"]) == (400, "too_long")
         assert stage.rows("SELECT id, comment FROM jobs") == [(1, None)]
 
 
@@ -447,7 +447,7 @@ async def test_heartbeats_wake_nobody(broker, tmp_path):
 
 async def test_nodes_register_once_and_unknown_ones_are_told_to(broker, tmp_path):
     async with an_intake(broker, tmp_path) as stage:
-        unknown = await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1", "n2"]})
+        unknown = await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1", "n2"], "key": "k"})
         assert (unknown.status, unknown.body["code"]) == (404, "unknown_node")
         assert "n1, n2" in unknown.body["message"]
         for _ in range(3):
@@ -459,6 +459,106 @@ async def test_nodes_register_once_and_unknown_ones_are_told_to(broker, tmp_path
         [(before,)] = stage.rows("SELECT heartbeat_at FROM nodes")
         assert (await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"]})).status is None
         assert stage.rows("SELECT heartbeat_at > ? FROM nodes", before) == [(1,)]
+
+
+async def test_a_node_speaks_for_no_other_one(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        for name, key in (("n1", "mine"), ("n2", "mine"), ("n3", "other"), ("n4", "")):
+            body = {"resources": {"vcore": 2}, "agent": name, "key": key}
+            assert (await stage.ask(f"rankd.v1.node.{name}.register", body)).status is None
+        write(tmp_path, "UPDATE nodes SET heartbeat_at = 1")
+        for verb in ("heartbeat", "leave"):
+            for names, key, code in (
+                (["n3"], "", "foreign_node"),
+                (["n1", "n3"], "", "foreign_node"),
+                (["n3"], "mine", "unknown_node"),
+                (["n4"], "mine", "unknown_node"),
+            ):
+                if verb == "heartbeat" or code == "foreign_node":
+                    reply = await stage.ask(f"rankd.v1.node.n1.{verb}", {"nodes": names, "key": key})
+                    assert (verb, names, reply.body["code"]) == (verb, names, code)
+                else:
+                    await stage.ask(f"rankd.v1.node.n1.{verb}", {"nodes": names, "key": key})
+        assert stage.rows("SELECT name FROM nodes WHERE heartbeat_at > 1 OR state <> 'up'") == []
+        assert (await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1", "n2"], "key": "mine"})).status is None
+        assert stage.rows("SELECT name FROM nodes WHERE heartbeat_at > 1") == [("n1",), ("n2",)]
+        assert (await stage.ask("rankd.v1.node.n2.leave", {"nodes": ["n2", "n1"], "key": "mine"})).status is None
+        assert stage.rows("SELECT name, state FROM nodes ORDER BY name") == [
+            ("n1", "down"), ("n2", "down"), ("n3", "up"), ("n4", "up")
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"resources": {"vcore": 9e15}}, "bad_quantity"),
+        ({"resources": {"vcore": 1_000_001}}, "bad_quantity"),
+        ({"resources": {"memory": 2**50 + 1}}, "bad_quantity"),
+        ({"resources": {f"kind{number}": 1 for number in range(65)}}, "too_many"),
+        ({"resources": {"x" * 254: 1}}, "bad_name"),
+        ({"labels": {f"label{number}": "" for number in range(257)}}, "too_many"),
+        ({"labels": {"k" * 318: ""}}, "bad_label"),
+        ({"labels": {"k": "v" * 64}}, "bad_label"),
+        ({"partition": "p" * 254}, "bad_name"),
+        ({"agent": ""}, "bad_name"),
+        ({"running": list(range(100_001))}, "too_many"),
+    ],
+)
+async def test_what_a_node_says_of_itself_is_bounded_and_logged_once(broker, tmp_path, caplog, given, code):
+    async with an_intake(broker, tmp_path) as stage:
+        body = {"resources": {"vcore": 2}, "agent": "n1", **given}
+        for _ in range(3):
+            reply = await stage.ask("rankd.v1.node.n1.register", body)
+            assert (reply.status, reply.body["code"]) == (400, code)
+        assert stage.rows("SELECT name FROM nodes") == []
+        assert len([record for record in caplog.records if "is not registered" in record.message]) == 1
+
+
+async def test_a_node_ends_no_other_nodes_allocation(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        for node in ("n1", "n2"):
+            await stage.ask(f"rankd.v1.node.{node}.register", {"resources": {"vcore": 2}, "agent": node})
+        job = await stage.submit()
+        allocation = await allocate(tmp_path, job, "n2")
+        write(tmp_path, f"UPDATE allocations SET ended_at = 1 WHERE id = {allocation}")
+        for node, found in (("n1", None), ("n2", "stray")):
+            body = {"resources": {"vcore": 2}, "agent": node, "running": [allocation]}
+            await stage.ask(f"rankd.v1.node.{node}.register", body)
+            assert stage.rows("SELECT cancel FROM allocations") == [(found,)]
+
+
+async def test_jobs_may_ask_for_what_nodes_offer(broker, tmp_path):
+    gpu = {**JOB, "resources": {"gpu": 1}}
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do("job.submit", gpu)
+        assert (reply.body["code"], reply.body["field"]) == ("unknown_resource", "resources.gpu")
+        await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2, "gpu": 4}, "agent": "n1"})
+        assert (await stage.do("job.submit", gpu)).body == {"id": 1}
+    async with an_intake(broker, tmp_path) as stage:
+        assert (await stage.do("job.submit", gpu)).body == {"id": 2}
+
+
+async def test_a_job_that_waits_for_one_that_does_not_exist_is_refused(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        job = await stage.submit()
+
+        def waiting(*ids):
+            return {**JOB, "depends_on": [{"type": "afterok", "job": id_} for id_ in ids]}
+
+        reply = await stage.do("job.submit", waiting(job, 4711))
+        assert (reply.status, reply.body["code"], reply.body["field"]) == (404, "unknown_dependency", "depends_on")
+        assert "4711" in reply.body["message"]
+        batch = (await stage.do("job.submit", {"jobs": [JOB, waiting(2), waiting(job), {}]})).body
+        assert [(one["index"], one["code"]) for one in batch["rejected"]] == [
+            (1, "unknown_dependency"), (3, "missing_field")
+        ]  # fmt: skip
+        assert [(one["index"], one["id"]) for one in batch["accepted"]] == [(0, 2), (2, 3)]
+        atomic = (await stage.do("job.submit", {"jobs": [JOB, waiting(99)], "atomic": True})).body
+        assert atomic["accepted"] == []
+        other = await stage.do("job.submit", waiting(job), "bob")
+        assert other.status is None
+        update = await stage.do("job.update", {"id": 2, "depends_on": [{"type": "afterok", "job": 99}]})
+        assert (update.status, update.body["code"]) == (404, "unknown_dependency")
 
 
 async def test_a_node_has_one_agent_at_a_time(broker, tmp_path):

@@ -57,6 +57,7 @@ async def a_class(stage, name, value, **fields):
 async def test_every_field_of_a_request_changes_and_its_event_says_from_what_to_what(broker, tmp_path):
     async with an_intake(broker, tmp_path) as stage:
         await a_class(stage, "urgent", 500, preemption_policy="Never")
+        await stage.ask("rankd.v1.node.n1.register", {"resources": {"vcore": 2, "gpu": 4}, "agent": "n1"})
         job = await stage.submit(name="old", resources={"vcore": 1, "gpu": 1})
         given = {
             "urgency": 5, "queue": "small", "qos": "high", "priority_class": "urgent", "priority": 500,

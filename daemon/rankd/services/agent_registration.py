@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
@@ -49,6 +50,8 @@ class Registration:
         self._registered_at = 0.0
         self._connection = -1
         self._complaint = ""
+        self._key = secrets.token_hex(16) if len(nodes) > 1 else ""
+        """Proves to the intake that nodes were registered by this agent, so that one message may speak for them all."""
 
     async def run(self) -> None:
         """For ever: register if the intake does not know us or the connection is a new one; heartbeat."""
@@ -77,7 +80,7 @@ class Registration:
         if not self.done.is_set():
             return
         try:
-            await self._ask(node_subject(self._nodes[0], "leave"), Heartbeat(nodes=list(self._nodes)), LEAVE_TIMEOUT_S)
+            await self._ask(node_subject(self._nodes[0], "leave"), self._all_nodes(), LEAVE_TIMEOUT_S)
         except RankdError as error:
             log.info("could not say goodbye: %s", error.message)
 
@@ -99,12 +102,16 @@ class Registration:
         return answers[-1]
 
     async def _register(self, node: str) -> NodeRegistered:
-        answer = await self._ask(node_subject(node, "register"), self._describe(node))
+        registration = msgspec.structs.replace(self._describe(node), key=self._key)
+        answer = await self._ask(node_subject(node, "register"), registration)
         self._on_open(node, answer.open)
         return answer
 
     async def _heartbeat(self) -> NodeRegistered:
-        return await self._ask(node_subject(self._nodes[0], "heartbeat"), Heartbeat(nodes=list(self._nodes)))
+        return await self._ask(node_subject(self._nodes[0], "heartbeat"), self._all_nodes())
+
+    def _all_nodes(self) -> Heartbeat:
+        return Heartbeat(nodes=list(self._nodes), key=self._key)
 
     async def _ask(self, subject: str, message: msgspec.Struct, timeout_s: float = ASK_TIMEOUT_S) -> NodeRegistered:
         return await self._bus.request(subject, encode(message), NodeRegistered, timeout_s=timeout_s)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from itertools import islice
 from pathlib import Path
@@ -41,14 +41,15 @@ from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
 from rankd.services.runtime import announce, probe, run_until, unless
-from rankd.services.submission import Submission, read_submission, reply_of
+from rankd.services.submission import Submission, dependencies_of, read_submission, reply_of, without_unknown
 from rankd.services.unreadable import keep_aside, unreadable
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
+from rankd.store.dependency import known_jobs
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs, last_id
-from rankd.store.node import read_nodes
+from rankd.store.node import read_nodes, resource_types
 from rankd.store.report import take_reports
 from rankd.store.unreadable import UnreadableMessage
 from rankd.wire.codec import UNREADABLE
@@ -95,6 +96,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
     if found.refused is not None:
         intake.keeper.note(found.refused)
     await intake.inputs.run_once()
+    intake.learn_types(await database.read(resource_types))
     return intake
 
 
@@ -106,13 +108,14 @@ class Intake:
         self.catalog, self._known = catalog, _size(catalog)
         self._nodes: tuple[Node, ...] | None = None
         self._node_event = -1
+        self._node_types: frozenset[str] = frozenset()
         self._admission = Admission(admission_tables(configuration, catalog))
         self.database = database
         self.bus = bus
         self.relay = Relay(database, bus, ROLE)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.jobs = JobVerbs(database, self.group, self)
-        self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group)
+        self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group, self.learn_types)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(Path(configuration.directory), database, self.group, self._use_configuration)
 
@@ -196,9 +199,15 @@ class Intake:
         if _size(self.catalog) != self._known:
             self._use(self.catalog)
 
+    def learn_types(self, types: Iterable[str]) -> None:
+        """Let jobs ask for the resource types that a node offers."""
+        if new := frozenset(types) - self._node_types:
+            self._node_types |= new
+            self._use(self.catalog)
+
     def _use(self, catalog: Catalog) -> None:
         self.catalog, self._known = catalog, _size(catalog)
-        tables = admission_tables(self.configuration, catalog)
+        tables = admission_tables(self.configuration, catalog, self._node_types)
         self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
 
     async def see_nodes(self) -> None:
@@ -222,6 +231,9 @@ class Intake:
         """Read, admit and store; what was read, the ids, and why there are fewer of them."""
         await self.see_nodes()
         submission = read_submission(payload, submitter, self._admission, message_id)
+        if wanted := dependencies_of(submission):
+            known = await self.database.read(lambda c: known_jobs(c, wanted))
+            submission = without_unknown(submission, known)
         if not submission.accepted:
             return submission, [], None
         now = time.time()

@@ -194,6 +194,7 @@ def _fitting(done: list[int], failed: list[Failed], last: int | None) -> Selecti
 _STATUS = {
     "unknown_job": 404,
     "unknown_priority_class": 404,
+    "unknown_dependency": 404,
     "too_large": 413,
     **dict.fromkeys(
         ("not_owner", "urgency_not_allowed", "unknown_association", "queue_access", "system_priority_class"), 403

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -13,9 +13,12 @@ from sqlalchemy import Connection
 
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import NodeHandler, Reply
+from rankd.core.admission.node_check import check_labels, check_name, check_running, node_capacity
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.node import NodeState
+from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import NodeSettings
+from rankd.services.owned_nodes import Complaints, OwnedNodes
 from rankd.store.database import Database
 from rankd.store.group_commit import GroupCommit
 from rankd.store.node import (
@@ -42,10 +45,20 @@ ABSENT_S = 3.0
 
 
 class NodeWatch:
-    """Registrations, signs of life, and their absence."""
+    """Registrations, signs of life, and their absence. ``on_types`` hears which resource types a node offers."""
 
-    def __init__(self, settings: NodeSettings, database: Database, bus: Bus, group: GroupCommit) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        database: Database,
+        bus: Bus,
+        group: GroupCommit,
+        on_types: Callable[[Iterable[str]], None] = lambda _types: None,
+    ) -> None:
         self._settings = settings
+        self._on_types = on_types
+        self._owned = OwnedNodes()
+        self._complaints = Complaints()
         self._database = database
         self._bus = bus
         self._group = group
@@ -69,7 +82,18 @@ class NodeWatch:
     async def register(self, node: str, payload: bytes) -> Reply:
         """A node says what it has; it hears what is counted on to run there."""
         registration = msgspec.json.decode(payload, type=NodeRegistration)
+        try:
+            capacity = _checked(node, registration)
+            answer = await self._registered_now(node, registration)
+        except Refused as error:
+            self._complaints.note(node, error)
+            raise
+        self._complaints.forget(node)
+        self._owned.take(node, registration.key)
+        self._on_types(capacity)
+        return answer
 
+    async def _registered_now(self, node: str, registration: NodeRegistration) -> NodeRegistered:
         def work(connection: Connection) -> list[int]:
             now = time.time()
             check_agent(connection, node, registration.agent, now, self._settings.lost_after_s)
@@ -80,9 +104,9 @@ class NodeWatch:
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
         """An agent's sign of life for its nodes; unknown ones are told to register."""
-        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
-        work = partial(note_heartbeat, nodes=nodes, now=time.time())
-        unknown = await self._group.do(work, quiet=True)
+        own, others = self._owned.split(node, msgspec.json.decode(payload, type=Heartbeat))
+        work = partial(note_heartbeat, nodes=own, now=time.time())
+        unknown = [*others, *await self._group.do(work, quiet=True)]
         if unknown:
             message = f"not registered: {', '.join(unknown[:10])}; register again"
             raise Refused("unknown_node", message, "nodes", status=404)
@@ -90,8 +114,8 @@ class NodeWatch:
 
     async def leave(self, node: str, payload: bytes) -> Reply:
         """An agent stops: its nodes take nothing more."""
-        nodes = msgspec.json.decode(payload, type=Heartbeat).nodes or [node]
-        await self._group.do(lambda connection: take_down(connection, nodes, time.time()))
+        own, _ = self._owned.split(node, msgspec.json.decode(payload, type=Heartbeat))
+        await self._group.do(lambda connection: take_down(connection, own, time.time()))
         return self._registered()
 
     def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
@@ -128,6 +152,19 @@ class NodeWatch:
             log.warning("silent nodes are not given up yet: %s", error.message)
 
 
+def _checked(node: str, registration: NodeRegistration) -> Resources:
+    """The amounts of a node whose registration is within the bounds.
+
+    Raises:
+        Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_label``.
+    """
+    for field, name in (("node", node), ("partition", registration.partition), ("agent", registration.agent)):
+        check_name(name, field)
+    check_labels(registration.labels)
+    check_running(len(registration.running))
+    return node_capacity(registration.resources)
+
+
 def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
     """What runs on silent nodes is lost with them, and requeued where it may be."""
     for node in silent_nodes(connection, now, limit_s):
@@ -138,4 +175,4 @@ def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues:
             for allocation, job in open_allocations_of(connection, node)
         ]
         take_reports(connection, reports, max_requeues, now)
-        end_strays(connection, [report.allocation for _, report in reports])
+        end_strays(connection, node, [report.allocation for _, report in reports])

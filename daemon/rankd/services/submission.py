@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.alike import Admission
+from rankd.core.admission.dependency import check_known, named_jobs
 from rankd.core.admission.queue_entry import entries_with
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
@@ -63,6 +66,35 @@ def read_submission(
     if message.atomic and submission.rejected:
         return msgspec.structs.replace(submission, accepted=[], places=[])
     return submission
+
+
+def dependencies_of(submission: Submission) -> set[int]:
+    """The jobs that the accepted ones are to wait for."""
+    return {id_ for job in submission.accepted if job.request.depends_on for id_ in named_jobs(job.request.depends_on)}
+
+
+def without_unknown(submission: Submission, known: Collection[int]) -> Submission:
+    """The submission without jobs that are to wait for others than the ``known`` ones.
+
+    Raises:
+        Refused: a single job.
+    """
+    kept: list[tuple[AcceptedJob, int]] = []
+    rejected = list(submission.rejected)
+    for job, place in zip(submission.accepted, submission.places, strict=True):
+        try:
+            check_known(job.request.depends_on, known)
+        except Refused as error:
+            if not submission.is_batch:
+                raise
+            rejected.append(_rejected(place, error))
+        else:
+            kept.append((job, place))
+    if submission.atomic and rejected:
+        kept = []
+    rejected.sort(key=lambda one: one.index)
+    accepted, places = [job for job, _ in kept], [place for _, place in kept]
+    return msgspec.structs.replace(submission, accepted=accepted, places=places, rejected=rejected)
 
 
 def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:

@@ -7,13 +7,14 @@ never reused: a queue or account that is gone stays as a row, marked ``configure
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admit import AdmissionTables
+from rankd.core.admission.amount import allowed_types
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.queue_entry import queue_entries
 from rankd.core.model.association import ROOT, Association
@@ -78,8 +79,10 @@ def read_catalog(connection: Connection) -> Catalog:
     )
 
 
-def admission_tables(configuration: Configuration, catalog: Catalog) -> AdmissionTables:
-    """What submissions are held against."""
+def admission_tables(
+    configuration: Configuration, catalog: Catalog, node_types: Collection[str] = ()
+) -> AdmissionTables:
+    """What submissions are held against; ``node_types`` are the resource types that nodes offer."""
     return AdmissionTables(
         settings=configuration.settings,
         classes=ClassTable.of(catalog.classes),
@@ -95,6 +98,7 @@ def admission_tables(configuration: Configuration, catalog: Catalog) -> Admissio
         associations=frozenset(pair for pair in list(catalog.associations) if pair[1]),
         accounts=catalog.accounts,
         default_accounts=catalog.default_accounts,
+        resource_types=allowed_types(configuration.settings, configuration.partitions, node_types),
     )
 
 

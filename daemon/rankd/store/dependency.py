@@ -35,6 +35,14 @@ def progress_of(connection: Connection, dependencies: Iterable[Dependency]) -> d
     return {id_: Progress(State(state), started is not None) for id_, state, started in rows}
 
 
+def known_jobs(connection: Connection, ids: Iterable[int]) -> set[int]:
+    """Those of these ids that are jobs."""
+    rows = connection.exec_driver_sql(
+        "SELECT w.value FROM json_each(?) w JOIN jobs j ON j.id = w.value", (json.dumps(list(ids)),)
+    )
+    return {row[0] for row in rows}
+
+
 def still_blocked(connection: Connection, jobs: Sequence[int], seen: int, now: float) -> set[int]:
     """Those of these jobs that have changed since the event ``seen``, and wait for something as they are now."""
     rows = connection.exec_driver_sql(_BLOCKED, (json.dumps(jobs), seen)).all()

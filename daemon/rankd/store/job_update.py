@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import AdmissionTables, Submitter
-from rankd.core.admission.dependency import Blocked, Progress, blocked_by
+from rankd.core.admission.dependency import Blocked, Progress, blocked_by, check_known
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import CLASS_FIELDS, Standing, readmit
 from rankd.core.errors import Refused
@@ -176,6 +176,8 @@ def _judged(job: int, stored: Stored | None, given: Mapping[str, object], task: 
         raise Refused("not_owner", f"job {job} belongs to '{stored.standing.user}'", "id", status=403)
     if stored.state is not State.PENDING:
         raise Refused("not_pending", f"job {job} is {stored.state}; only pending jobs can be changed", status=409)
+    if task.update.depends_on is not msgspec.UNSET:
+        check_known(task.update.depends_on, ahead.progress)
     if job in ahead.waited_for:
         message = f"job {job} would wait for itself; name other jobs"
         raise Refused("bad_dependency", message, "depends_on")

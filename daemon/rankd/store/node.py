@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from sqlalchemy import Connection
 
+from rankd.core.admission.node_check import node_capacity
 from rankd.core.errors import Refused
 from rankd.core.model.node import Node, NodeState
-from rankd.core.model.quantity import Resources, add_amounts, parse_resources
+from rankd.core.model.quantity import Resources, add_amounts
 from rankd.wire.message import NodeRegistration
 
 
@@ -34,9 +35,9 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
     """Add a node, or take its new data; an event where anything about it changed.
 
     Raises:
-        Refused: ``bad_quantity``.
+        Refused: as :func:`rankd.core.admission.node_check.node_capacity`.
     """
-    capacity = json.dumps(parse_resources(registration.resources), sort_keys=True)
+    capacity = json.dumps(node_capacity(registration.resources), sort_keys=True)
     labels = json.dumps(registration.labels, sort_keys=True)
     present = connection.exec_driver_sql(
         "SELECT partition, state, capacity, labels, drained_by FROM nodes WHERE name = ?", (name,)
@@ -51,17 +52,21 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
         (name, registration.partition, state, capacity, labels, registration.agent, now, now),
     )
     if registration.running:
-        end_strays(connection, registration.running)
+        end_strays(connection, name, registration.running)
     if present is None or tuple(present)[:4] != wanted:
         record_node_event(connection, name, "joined" if present is None else "changed", now, registration.agent)
 
 
-def end_strays(connection: Connection, running: Sequence[int]) -> None:
-    """What a node that was given up runs, or is still to hear of, others do by now: it is ended, not done twice."""
+def end_strays(connection: Connection, node: str, running: Sequence[int]) -> None:
+    """What a node that was given up runs, or is still to hear of, others do by now: it is ended, not done twice.
+
+    Allocations without a part on this node are left alone.
+    """
     connection.exec_driver_sql(
         "UPDATE allocations SET cancel = 'stray', cancel_published = 0"
-        " WHERE id IN (SELECT value FROM json_each(?)) AND ended_at IS NOT NULL",
-        (json.dumps(list(running)),),
+        " WHERE id IN (SELECT p.allocation_id FROM json_each(?) w JOIN allocation_nodes p"
+        " ON p.allocation_id = w.value AND p.node = ?) AND ended_at IS NOT NULL",
+        (json.dumps(list(running)), node),
     )
 
 
@@ -118,6 +123,11 @@ def sent_allocations_of(connection: Connection, node: str) -> list[int]:
         (node,),
     )
     return [row[0] for row in rows]
+
+
+def resource_types(connection: Connection) -> set[str]:
+    """Every type that a node has offered, also one that is down."""
+    return {row[0] for row in connection.exec_driver_sql("SELECT DISTINCT c.key FROM nodes, json_each(capacity) c")}
 
 
 def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> list[str]:

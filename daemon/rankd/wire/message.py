@@ -176,13 +176,17 @@ class LettersReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeRegistration(_Internal, frozen=True, kw_only=True):
-    """What a node has. Amounts as users write them; ``running`` are allocations that it still runs."""
+    """What a node has. Amounts as users write them; ``running`` are allocations that it still runs.
+
+    ``key``: a secret of an agent with several nodes, the same for all; with it the agent may speak for them together.
+    """
 
     partition: str = "default"
     resources: dict[str, int | float | str]
     labels: dict[str, str] = {}
     agent: str
     running: list[int] = []
+    key: str = ""
 
 
 class NodeRegistered(_Internal, frozen=True, kw_only=True):
@@ -194,9 +198,13 @@ class NodeRegistered(_Internal, frozen=True, kw_only=True):
 
 
 class Heartbeat(_Internal, frozen=True, kw_only=True):
-    """An agent's sign of life, for all nodes that it stands for."""
+    """An agent's sign of life, for ``nodes``; none: for the subject's.
+
+    Other nodes than the subject's count if they were registered with the same ``key``.
+    """
 
     nodes: list[str]
+    key: str = ""
 
 
 class StartJob(_Internal, frozen=True, kw_only=True):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rankd.core.admission.limit import MAX_KIND_NAME, MAX_KINDS, check_count
 from rankd.core.errors import Refused
 from rankd.core.model.quantity import (
     LARGEST_TOTAL,
+    MEMORY,
     VCORE,
     Amount,
     Resources,
@@ -15,6 +16,8 @@ from rankd.core.model.quantity import (
     parse_resources,
     shown,
 )
+from rankd.core.model.queue import Partition, walk_queues
+from rankd.core.model.setting import Settings
 from rankd.core.near_name import cut, unknown
 
 SMALL_SHARE = 100
@@ -47,6 +50,22 @@ def asked_amounts(
         )
         raise Refused("zero_cores", message, "resources.vcore")
     return {VCORE: SMALL_SHARE, **amounts}
+
+
+def allowed_types(settings: Settings, partitions: Iterable[Partition], of_nodes: Iterable[str]) -> frozenset[str]:
+    """The types that jobs may ask for: as configured, else those that nodes, queues or prices name."""
+    configured = settings.admission.resource_types
+    if configured is not None:
+        return frozenset({VCORE, *configured})
+    found = {VCORE, MEMORY, *of_nodes, *settings.priority.fairshare.billing}
+    for partition in partitions:
+        found.update(kind for limit in partition.limits for kind in limit.maxresources)
+        for queue in walk_queues(partition.root):
+            found.update(queue.guaranteed, queue.max)
+            found.update(kind for limit in queue.limits for kind in limit.maxresources)
+            if queue.child_template is not None:
+                found.update(queue.child_template.guaranteed, queue.child_template.max)
+    return frozenset(found)
 
 
 def _check_type(kind: str, known: Collection[str] | None) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from rankd.core.errors import Refused
 from rankd.core.model.job import FINAL_STATES, Dependency, State
 
 DEPENDENCY = "dependency"
@@ -26,6 +27,27 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
     held: bool
     begin_at: float | None
     depends_on: tuple[Dependency, ...] = ()
+
+
+def named_jobs(dependencies: Iterable[Dependency]) -> Iterator[int]:
+    """The ids of the jobs that are waited for."""
+    return (one.job for one in dependencies if isinstance(one.job, int))
+
+
+def check_known(dependencies: Iterable[Dependency], known: Collection[int]) -> None:
+    """Check that all jobs that are waited for exist.
+
+    Raises:
+        Refused: ``unknown_dependency``, with the first ids that no job has.
+    """
+    unknown = [str(job) for job in named_jobs(dependencies) if job not in known]
+    if unknown:
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        message = (
+            f"depends_on names job {', '.join(unknown[:5])}{more}, which does not exist; "
+            "submit that job first, and name the id that it got"
+        )
+        raise Refused("unknown_dependency", message, "depends_on", status=404)
 
 
 def blocked_by(blocked: Blocked, progress: Mapping[int, Progress], now: float) -> str | None:

@@ -45,7 +45,10 @@ def queue_entries(partition: Partition) -> dict[Key, QueueEntry]:
     top = QueueEntry(
         partition=partition.name, path="", is_leaf=False, access=NOBODY if _is_restricted(partition.root) else None
     )
-    return dict(_entries(partition.root, top))
+    root = partition.root
+    if partition.limits and not root.limits:
+        root = msgspec.structs.replace(root, limits=partition.limits)
+    return dict(_entries(root, top))
 
 
 def _is_restricted(queue: Queue) -> bool:

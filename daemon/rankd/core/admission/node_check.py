@@ -1,0 +1,75 @@
+"""What a node may say of itself when it registers: amounts, labels and names are bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rankd.core.errors import Refused
+from rankd.core.model.quantity import Amount, Resources, check_node_amount, parse_resources
+from rankd.core.near_name import cut
+
+MAX_KINDS = 64
+MAX_LABELS = 256
+MAX_LABEL_KEY = 317
+MAX_LABEL_VALUE = 63
+MAX_RUNNING = 100_000
+MAX_NAME = 253
+
+
+def check_name(name: str, field: str) -> None:
+    """Check the name of a node, partition, agent or resource type.
+
+    Raises:
+        Refused: ``bad_name``.
+    """
+    if not 0 < len(name) <= MAX_NAME or not name.isprintable():
+        message = f"{field} is '{cut(name)!r}' ({len(name)} characters); give 1 to {MAX_NAME} printable characters"
+        raise Refused("bad_name", message, field)
+
+
+def node_capacity(resources: Mapping[str, Amount]) -> Resources:
+    """The amounts of a node.
+
+    Raises:
+        Refused: ``too_many``, ``bad_name``, ``bad_quantity``.
+    """
+    _check_number("resources", len(resources), MAX_KINDS, "types")
+    for kind in resources:
+        check_name(kind, "resources")
+    capacity = parse_resources(resources)
+    for kind, amount in capacity.items():
+        try:
+            check_node_amount(kind, amount)
+        except ValueError as error:
+            raise Refused("bad_quantity", f"{kind}: {error}", f"resources.{kind}") from None
+    return capacity
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Check how many labels there are, and their lengths (those of Kubernetes' labels).
+
+    Raises:
+        Refused: ``too_many``, ``bad_label``.
+    """
+    _check_number("labels", len(labels), MAX_LABELS, "labels")
+    for key, value in labels.items():
+        if not 0 < len(key) <= MAX_LABEL_KEY or len(value) > MAX_LABEL_VALUE:
+            message = (
+                f"the label '{cut(key)}={cut(value)}' is too long; a key has 1 to {MAX_LABEL_KEY} characters, "
+                f"a value at most {MAX_LABEL_VALUE}"
+            )
+            raise Refused("bad_label", message, "labels")
+
+
+def check_running(running: int) -> None:
+    """Check how many allocations a node says that it runs.
+
+    Raises:
+        Refused: ``too_many``.
+    """
+    _check_number("running", running, MAX_RUNNING, "allocations")
+
+
+def _check_number(field: str, number: int, most: int, what: str) -> None:
+    if number > most:
+        raise Refused("too_many", f"the node has {number} {what}, {most} are allowed", field)
