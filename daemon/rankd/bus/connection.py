@@ -11,8 +11,8 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,10 +21,14 @@ import nats
 import nats.errors
 import nats.js.errors
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext
 
 from rankd.bus.address import user_in, without_secret
 from rankd.bus.client import PatientClient
+from rankd.bus.liveness import Failure, Loops, LoopWatch
+from rankd.bus.outage import Outage
+from rankd.bus.standing import Standing
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.message import ErrorBody
@@ -36,6 +40,7 @@ log = logging.getLogger("rankd.bus")
 
 RECONNECT_WAIT_S = 0.2
 PING_INTERVAL_S = 5
+LOOK_EVERY_S = 1.0
 PUBLISH_TIMEOUT_S = 5.0
 STATUS_HEADER = "Nats-Service-Error-Code"
 MESSAGE_ID = "Nats-Msg-Id"
@@ -48,9 +53,12 @@ LOST = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, Connectio
 
 
 class Bus(AbstractAsyncContextManager["Bus"]):
-    """``async with Bus(url, name) as bus``. Reconnects for ever once it was connected."""
+    """``async with Bus(url, name) as bus``. Reconnects for ever once it was connected.
 
-    def __init__(self, url: str, name: str, *, connect_timeout_s: float = 30.0) -> None:
+    ``connect_timeout_s``: how long to wait for a broker at first; None: as long as it takes.
+    """
+
+    def __init__(self, url: str, name: str, *, connect_timeout_s: float | None = 30.0) -> None:
         self.url = without_secret(url)
         self.name = name
         self._address = url
@@ -62,6 +70,13 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.unreadable = Counter[str]()
         """How many messages could not be decoded, by stream or kind; ``rankd diag`` shows it."""
         self.connected_at = 0.0
+        self.loops = Loops()
+        self.outage = Outage(self.url)
+        self.loops.reasons.append(self.outage.described)
+        self.storage = Failure()
+        self.loops.reasons.append(self.storage.reason)
+        self._standing: list[Standing] = []
+        self._closing = False
         self._connect_timeout_s = connect_timeout_s
 
     @property
@@ -115,6 +130,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                     allow_reconnect=True,
                     error_cb=self._on_error,
                     reconnected_cb=self._on_reconnect,
+                    disconnected_cb=self._on_disconnect,
                     pending_size=64 * 2**20,
                 )
             except LOST:
@@ -122,10 +138,16 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                 await asyncio.sleep(RECONNECT_WAIT_S)
             else:
                 self.connected_at = time.monotonic()
+                self.outage.over()
                 return
+
+    async def _on_disconnect(self) -> None:
+        if self.connected_at and not self._closing:
+            self.outage.note(None)
 
     async def _on_reconnect(self) -> None:
         self.connected_at = time.monotonic()
+        self.outage.over()
         for action in self.after_reconnect:
             await action()
 
@@ -134,7 +156,10 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         return time.monotonic() - self.connected_at if self.client.is_connected else 0.0
 
     async def _on_error(self, error: Exception) -> None:
-        log.warning("bus: %s: %s", type(error).__name__, error)
+        if self.client.is_connected:
+            log.warning("bus: %s: %s", type(error).__name__, error)
+        else:
+            self.outage.note(error)
         text = str(error).lower()
         if "authorization violation" in text and not self._connecting.expired() and not self.connected_at:
             self._not_authorized = True
@@ -147,6 +172,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Send what is buffered, then close; a broker that is gone does not hold us up."""
+        self._closing = True
         for leaving in (self._flush, self.client.close):
             try:
                 await leaving()
@@ -157,6 +183,43 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         async with asyncio.timeout(2):
             if self.client.is_connected:
                 await self.client.flush()
+
+    @property
+    def wait_level(self) -> int:
+        """The log level for "this waits for the broker": an outage has log lines of its own."""
+        return logging.INFO if self.outage.since is None else logging.DEBUG
+
+    async def listen(self, subject: str, on_message: Callable[[Msg], Awaitable[None]]) -> None:
+        """Call ``on_message`` with every message on ``subject`` from now on. Health notices if that ends."""
+        self.watch(await self.client.subscribe(subject, cb=on_message))
+
+    def watch(self, subscription: Subscription) -> None:
+        """Let health notice if this subscription ends or its handler hangs."""
+        self._standing.append(Standing(subscription, self.loops))
+
+    def stop_watching(self, subscriptions: Sequence[Subscription]) -> None:
+        """These end on purpose."""
+        for standing in [one for one in self._standing if one.subscription in subscriptions]:
+            self._standing.remove(standing)
+            standing.drop()
+
+    async def supervise(self) -> None:
+        """Look after the connection and all loops of the service, for ever; see :mod:`rankd.bus.liveness`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(LoopWatch(self.loops).run())
+            group.create_task(self._check_for_ever())
+
+    async def _check_for_ever(self) -> None:
+        """A message to the broker and back shows that the socket is still read."""
+        connection = self.loops.add("connection")
+        while True:
+            with suppress(*LOST):
+                if self.client.is_connected:
+                    await self.client.flush(PING_INTERVAL_S)
+                    connection.beat()
+            for standing in self._standing:
+                standing.look(self.client)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def publish(self, subject: str, message: msgspec.Struct) -> None:
         """At most once: for hints and for what is repeated anyway."""
@@ -174,7 +237,9 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             )
         except LOST as error:
             message_text = f"{subject} was not acknowledged: {type(error).__name__} {error}"
+            self.storage.note(f"the broker at {self.url} stores nothing: {message_text}")
             raise Unavailable("bus_unavailable", message_text) from error
+        self.storage.over()
 
     async def request(self, subject: str, payload: bytes, kind: type[T], *, timeout_s: float = 10.0) -> T:
         """Ask and decode the answer.

@@ -33,7 +33,7 @@ async def answer_diag(bus: Bus, service: str, shown: Callable[[], Shown], reset:
         if message.data == RESET:
             reset()
 
-    await bus.client.subscribe(diag_subject(service), cb=answer)
+    await bus.listen(diag_subject(service), answer)
 
 
 async def ask_diag(bus: Bus, service: str, kind: type[T], *, reset: bool = False) -> T | None:

@@ -100,6 +100,13 @@ class Endpoints:
         for name, (subject, handler) in node_verbs.items():
             config = EndpointConfig(name=name, subject=subject, handler=self._of_node(handler))
             await service.add_endpoint(config)
+        for subscription in self._subscriptions(service):
+            self._bus.watch(subscription)
+
+    @staticmethod
+    def _subscriptions(service: Service) -> list[Subscription]:
+        found = (endpoint._subscription for endpoint in service._endpoints)  # noqa: SLF001 - there is no public way
+        return [subscription for subscription in found if subscription is not None]
 
     async def drain(self) -> None:
         """Take no more requests and answer those that are here; whoever asks now hears that nobody is listening."""
@@ -117,8 +124,8 @@ class Endpoints:
     async def _stop_listening(self) -> None:
         if self._service is None:
             return
-        found = (endpoint._subscription for endpoint in self._service._endpoints)  # noqa: SLF001 - stop() would drop what waits
-        subscriptions = [subscription for subscription in found if subscription is not None]
+        subscriptions = self._subscriptions(self._service)  # ended here: the service's own stop() would drop what waits
+        self._bus.stop_watching(subscriptions)
         self._service = None
         if not self._bus.client.is_connected:
             return

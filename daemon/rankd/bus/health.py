@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from nats.aio.msg import Msg
 
 from rankd.bus.connection import Bus
-from rankd.core.errors import RankdError
+from rankd.core.errors import RankdError, Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.message import Health
 from rankd.wire.subject import health_subject
@@ -18,13 +18,17 @@ log = logging.getLogger("rankd.bus")
 
 
 async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[str]]) -> None:
-    """Answer health requests for as long as the connection lives; ``probe`` raises where something is wrong."""
+    """Answer health requests for as long as the connection lives.
+
+    The service is ready if none of the connection's ``loops`` is late, it waits for nothing, and ``probe`` returns;
+    ``probe`` raises if something is wrong.
+    """
 
     async def answer(message: Msg) -> None:
         if not message.reply:  # nobody waits for the answer
             return
         try:
-            health = Health(service=service, ready=True, pid=os.getpid(), detail=await probe())
+            health = Health(service=service, ready=True, pid=os.getpid(), detail=await _well(bus, probe))
         except RankdError as error:
             health = Health(service=service, ready=False, pid=os.getpid(), detail=error.message)
         except Exception as error:  # who asks after our health must hear of any illness
@@ -32,7 +36,13 @@ async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[st
             health = Health(service=service, ready=False, pid=os.getpid(), detail=f"{type(error).__name__}: {error}")
         await message.respond(encode(health))
 
-    await bus.client.subscribe(health_subject(service), cb=answer)
+    await bus.listen(health_subject(service), answer)
+
+
+async def _well(bus: Bus, probe: Callable[[], Awaitable[str]]) -> str:
+    if (unwell := bus.loops.verdict()) is not None:
+        raise Unavailable("not_ready", unwell)
+    return await probe()
 
 
 async def ask_health(bus: Bus, service: str, *, timeout_s: float = 2.0) -> Health:

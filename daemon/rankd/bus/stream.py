@@ -65,6 +65,9 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 COMPLAIN_EVERY_S = 60.0
 
+TAKING_BOUND_S = 60.0
+"""The broker answers a request within `EXPIRES_S`; the rest is for carrying out what came."""
+
 _HEADERS_BYTES = 64 * 2**10
 
 
@@ -115,7 +118,7 @@ def _streams() -> list[StreamConfig]:
 async def ensure_streams(bus: Bus) -> None:
     """Make the streams that are missing; several services may do so at once. Waits for the broker."""
     for config in _streams():
-        await _until_done(partial(_make_stream, bus, config))
+        await _until_done(bus, partial(_make_stream, bus, config))
 
 
 async def make_streams(bus: Bus) -> None:
@@ -144,14 +147,17 @@ async def _make_stream(bus: Bus, config: StreamConfig) -> None:
         await bus.jetstream.add_stream(config)  # refused where it is another one
 
 
-async def _until_done(action: Callable[[], Awaitable[object]]) -> None:
+async def _until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
             await action()
         except LOST as error:
-            log.info("bus: waiting for JetStream: %s: %s", type(error).__name__, error)
+            reason = f"JetStream of the broker at {bus.url} does not answer: {type(error).__name__}: {error}"
+            log.log(bus.wait_level, "bus: waiting: %s", reason)
+            bus.storage.note(reason)
             await asyncio.sleep(0.2)
         else:
+            bus.storage.over()
             return
 
 
@@ -243,13 +249,14 @@ class PullConsumer:
         inbox = self._bus.client.new_inbox()
         subscription = await self._bus.client.subscribe(inbox)
         await self.ensure()
-        await _until_done(self._make)
+        await _until_done(self._bus, self._make)
         trouble = _Trouble(f"{self._durable} of {self._stream}")
 
         async def ask_again() -> None:
             await self._bus.client.publish(inbox, b"", headers={"Status": RECONNECTED})
 
         self._bus.after_reconnect.append(ask_again)
+        taking = self._bus.loops.add(f"consumer {self._durable} of {self._stream}", TAKING_BOUND_S)
         try:
             while True:
                 end = None
@@ -258,15 +265,18 @@ class PullConsumer:
                     if messages:
                         trouble.over()
                         yield messages
+                        taking.beat()
                 if end is _End.LIVE:
                     trouble.over()
+                    taking.beat()
                 elif end is not None:
                     await trouble.pause(end)
                     await self.ensure()
                     if end is _End.GONE:
-                        await _until_done(self._make)
+                        await _until_done(self._bus, self._make)
         finally:
             self._bus.after_reconnect.remove(ask_again)
+            self._bus.loops.drop(taking.name)
             await subscription.unsubscribe()
 
     async def _request(

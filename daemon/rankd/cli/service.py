@@ -210,6 +210,8 @@ async def _until_stopped(main: Main, name: str, parent_pid: int | None, hangup: 
     import logging
     import signal
 
+    from rankd.services.watchdog import EventLoopWatchdog
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     log = logging.getLogger(f"rankd.{name}")
@@ -233,7 +235,8 @@ async def _until_stopped(main: Main, name: str, parent_pid: int | None, hangup: 
         loop.add_signal_handler(number, on_signal, number)
     if parent_pid is not None:
         _watch_parent(loop, parent_pid, stop, log)
-    await main(stop)
+    with EventLoopWatchdog(loop):
+        await main(stop)
 
 
 def _has_terminal() -> bool:

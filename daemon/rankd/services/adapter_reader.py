@@ -21,7 +21,7 @@ from rankd.config.plugin import factor_range
 from rankd.core.adapter.input import Input, Range
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
-from rankd.services.adapter_process import read_adapter
+from rankd.services.adapter_process import START_S, read_adapter
 from rankd.services.adapter_worker import Answer, Task
 from rankd.services.runtime import announce, end_tasks
 from rankd.store.adapter import (
@@ -42,6 +42,9 @@ from rankd.wire.message import AdapterEvent
 from rankd.wire.subject import adapter_event
 
 log = logging.getLogger("rankd.adapter")
+
+STORE_BOUND_S = 60.0
+"""For checking and storing what was read."""
 
 Use = Callable[[InForce, Catalog], Awaitable[None]]
 
@@ -90,6 +93,8 @@ class AdapterReader:
     async def exchange(self, stated: Configuration, number: int | None) -> None:
         """Another configuration: readings under way are dropped, and its adapters are read from here on."""
         await end_tasks(*self._reading)
+        for adapter in self._stated.settings.adapters:
+            self._bus.loops.drop(_loop_name(adapter))
         kept = {adapter.name for adapter in stated.settings.adapters}
         self._failing = {name: message for name, message in self._failing.items() if name in kept}
         self._stated, self.number = stated, number
@@ -104,10 +109,13 @@ class AdapterReader:
         return sync_names(connection, effective, now)
 
     async def _read_for_ever(self, adapter: AdapterSettings) -> None:
+        loop = self._bus.loops.add(_loop_name(adapter), adapter.time_limit_s + START_S + STORE_BOUND_S)
         while True:
             begun = time.monotonic()
             await self.read_once(adapter)
-            await asyncio.sleep(max(adapter.period_s - (time.monotonic() - begun), adapter.period_s / 10))
+            rest_s = max(adapter.period_s - (time.monotonic() - begun), adapter.period_s / 10)
+            loop.beat(rest_s)
+            await asyncio.sleep(rest_s)
 
     async def read_once(self, adapter: AdapterSettings) -> None:
         """One reading, and everything that follows from it."""
@@ -188,3 +196,7 @@ class AdapterReader:
         """In one transaction with all that follows from it."""
         save_input(connection, stored)
         return self._names(connection, effective, stored.read_at)
+
+
+def _loop_name(adapter: AdapterSettings) -> str:
+    return f"adapter {adapter.name}"

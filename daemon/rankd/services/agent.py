@@ -13,7 +13,7 @@ import os
 import platform
 import resource
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -34,7 +34,7 @@ from rankd.services.agent_report import Reporter
 from rankd.services.agent_runner import Order, Runner
 from rankd.services.agent_simulated import SimulatedNodes
 from rankd.services.agent_state import AgentState
-from rankd.services.runtime import end_tasks
+from rankd.services.runtime import end_tasks, unless
 from rankd.wire.codec import UNREADABLE
 from rankd.wire.message import AllocationMessage, NodeRegistered, NodeRegistration
 from rankd.wire.subject import STREAM_ALLOCATIONS, encode_name, node_of, node_subject
@@ -83,12 +83,15 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run(options: AgentOptions, stop: asyncio.Event) -> None:
     """Serve until ``stop``; then end what runs, report it, and return."""
-    async with Bus(options.nats, f"agent-{options.name}") as bus:
+    async with AsyncExitStack() as stack:
+        bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None)
+        if await unless(stop, stack.enter_async_context(bus)) is None:
+            return
         reporter = Reporter(bus)
-        with _runner(options, reporter) as runner:
-            reporter.on_acknowledged = runner.acknowledged
-            async with asyncio.TaskGroup() as group:
-                await Agent(options, bus, runner, reporter, group).serve(stop)
+        runner = stack.enter_context(_runner(options, reporter))
+        reporter.on_acknowledged = runner.acknowledged
+        async with asyncio.TaskGroup() as group:
+            await Agent(options, bus, runner, reporter, group).serve(stop)
 
 
 @contextmanager
@@ -135,6 +138,7 @@ class Agent:
         """Run the loops until ``stop``, then wind down in order: take nothing, end all, flush the reports."""
         await self._runner.recover(self._group)
         await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
+        supervising = self._group.create_task(self._bus.supervise())
         reporting = self._group.create_task(self._reporter.run())
         registering = self._group.create_task(self._registration.run())
         settling = self._group.create_task(self._settle_recovered())
@@ -147,7 +151,7 @@ class Agent:
         await self._registration.leave()
         await self._runner.stop()
         await self._flush()
-        await end_tasks(reporting)
+        await end_tasks(reporting, supervising)
 
     async def _flush(self) -> None:
         try:

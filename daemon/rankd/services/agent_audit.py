@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from nats.js.errors import NotFoundError
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.liveness import IDLE_S, Loop
 from rankd.services.agent_runner import Runner
+from rankd.services.runtime import is_set
 from rankd.wire.subject import STREAM_ALLOCATIONS, STREAM_REPORTS, encode_name
 
 log = logging.getLogger("rankd.agent")
@@ -43,20 +45,24 @@ class Audit:
 
     async def run(self, taking: asyncio.Lock) -> None:
         """For ever; ``taking`` is held while orders are carried out."""
+        loop = self._bus.loops.add("audit")
         while True:
-            await self._wake.wait()
+            loop.beat()
+            if not await is_set(self._wake, IDLE_S):
+                continue
             self._wake.clear()
             suspects, self._suspects = self._suspects, {}
-            await self._until_taken(STREAM_ALLOCATIONS, self._durable)
-            await self._until_taken(STREAM_REPORTS, INTAKE)
+            await self._until_taken(STREAM_ALLOCATIONS, self._durable, loop)
+            await self._until_taken(STREAM_REPORTS, INTAKE, loop)
             async with taking:
                 for node, allocations in suspects.items():
                     await self._runner.miss(node, allocations)
 
-    async def _until_taken(self, stream: str, durable: str) -> None:
+    async def _until_taken(self, stream: str, durable: str, loop: Loop) -> None:
         """Until all that is in a stream by now has been taken by its consumer."""
         last = await self._last_sequence(stream)
-        while not await self._is_taken(stream, durable, last):  # noqa: ASYNC110 - the broker tells nobody
+        while not await self._is_taken(stream, durable, last):  # the broker tells nobody
+            loop.beat()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _last_sequence(self, stream: str) -> int:

@@ -32,6 +32,8 @@ T = TypeVar("T")
 log = logging.getLogger("rankd.agent")
 
 THREADS = 4
+KEEPER_BOUND_S = 120.0
+"""What a lost keeper held is ended within the grace time, and another keeper is started."""
 
 
 class _Start(NamedTuple):
@@ -74,7 +76,7 @@ class RealNode:
             self._report(report)
         log.info("%d jobs of an earlier agent run on, %d are lost", len(running), len(lost))
         await self._lose(lost)
-        group.create_task(self._link.run())
+        group.create_task(self._link.run(self._reporter.loops.add("keeper", KEEPER_BOUND_S)))
 
     def _watch(self, entry: Entry[int]) -> None:
         """It runs: from now on it can be ended."""

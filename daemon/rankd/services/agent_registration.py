@@ -22,6 +22,7 @@ log = logging.getLogger("rankd.agent")
 RETRY_S = 0.3
 ASK_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 1.0
+REGISTERING_BOUND_S = 120.0
 SIDE_BY_SIDE = 32
 AUDIT_EVERY_S = 300.0
 
@@ -55,8 +56,10 @@ class Registration:
 
     async def run(self) -> None:
         """For ever: register if the intake does not know us or the connection is a new one; heartbeat."""
+        loop = self._bus.loops.add("registration", REGISTERING_BOUND_S)
         while True:
             delay_s = await self.run_once()
+            loop.beat(delay_s)
             await asyncio.sleep(delay_s)
 
     async def run_once(self) -> float:

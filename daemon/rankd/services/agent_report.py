@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 from rankd.bus.connection import Bus
+from rankd.bus.liveness import IDLE_S, Loops
 from rankd.core.errors import Unavailable
+from rankd.services.runtime import is_set
 from rankd.wire.codec import encode
 from rankd.wire.message import Report, ReportMessage
 from rankd.wire.subject import encode_name, node_subject
@@ -73,6 +75,11 @@ class Reporter:
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self.unacknowledged = 0
 
+    @property
+    def loops(self) -> Loops:
+        """Those of the agent's connection."""
+        return self._bus.loops
+
     def add(self, node: str, report: Report) -> None:
         """Report this soon."""
         self._waiting.setdefault(node, []).append(report)
@@ -82,8 +89,11 @@ class Reporter:
 
     async def run(self) -> None:
         """For ever: a round, then a moment in which more may gather."""
+        loop = self._bus.loops.add("reports")
         while True:
-            await self._wake.wait()
+            loop.beat()
+            if not await is_set(self._wake, IDLE_S):
+                continue
             self._recent.add(await self.run_once(), time.monotonic())
             await asyncio.sleep(self._recent.gather_s())
 
@@ -116,7 +126,7 @@ class Reporter:
             try:
                 await self._bus.publish_durably(node_subject(node, "report"), message, message_id)
             except Unavailable as error:
-                log.info("%d reports of %s wait: %s", len(message.reports), node, error.message)
+                log.log(self._bus.wait_level, "%d reports of %s wait: %s", len(message.reports), node, error.message)
                 await asyncio.sleep(RETRY_S)
             else:
                 return

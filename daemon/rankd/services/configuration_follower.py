@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from rankd.bus.connection import Bus
+from rankd.bus.liveness import Loops
 from rankd.core.errors import RankdError
 from rankd.services.runtime import Wake
 from rankd.services.stated import Stated, parsed
@@ -22,6 +23,8 @@ from rankd.wire.subject import EVENT_CONFIGURATION
 log = logging.getLogger("rankd.configuration")
 
 LOOK_EVERY_S = 1.0
+ROUND_S = 300.0
+"""Factors of other packages may have to be loaded."""
 
 
 class ConfigurationFollower:
@@ -43,9 +46,11 @@ class ConfigurationFollower:
         """Be woken by the event."""
         await self.wake.listen(bus, EVENT_CONFIGURATION)
 
-    async def run(self) -> None:
+    async def run(self, loops: Loops) -> None:
         """For ever."""
+        loop = loops.add("changes of the configuration", ROUND_S)
         while True:
+            loop.beat()
             await self.run_once()
             await self.wake.wait(LOOK_EVERY_S)
 

@@ -20,12 +20,14 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from rankd.bus.endpoint import Reply, Verb
+from rankd.bus.liveness import IDLE_S, Loops
 from rankd.config.change import Change
 from rankd.config.checked import read_checked
 from rankd.config.configuration import Configuration, read_files
 from rankd.config.difference import differences
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import ConfigurationError, RankdError, Refused
+from rankd.services.runtime import is_set
 from rankd.services.stated import last_recorded, parsed
 from rankd.store.catalog import Catalog, sync_catalog
 from rankd.store.configuration import Recorded, newest_recorded, record
@@ -38,6 +40,8 @@ from rankd.wire.diag import ConfigurationDiag
 log = logging.getLogger("rankd.configuration")
 
 STARTED, RELOADED = "started", "reloaded"
+RELOAD_BOUND_S = 300.0
+"""Factors of other packages start and compute once while a configuration is checked."""
 MOST_LINES = 500
 """So many changes are in an answer, and so many problems in a refusal; all are in the records, and in the check."""
 
@@ -142,10 +146,13 @@ class ConfigurationKeeper:
 
         return Verb("config.reload", reload, admin_only=True)
 
-    async def on_hangup(self, hangup: asyncio.Event) -> None:
+    async def on_hangup(self, hangup: asyncio.Event, loops: Loops) -> None:
         """SIGHUP asks for a reload in the name of who runs this process."""
+        loop = loops.add("reloads", RELOAD_BOUND_S)
         while True:
-            await hangup.wait()
+            loop.beat()
+            if not await is_set(hangup, IDLE_S):
+                continue
             hangup.clear()
             try:
                 await self.reload(own_name())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from rankd.bus.liveness import Loops
 from rankd.config.configuration import Configuration
 from rankd.store.adapter import InForce, in_force, inputs_revision
 from rankd.store.database import Database
 
 LOOK_EVERY_S = 1.0
+ROUND_S = 60.0
 
 
 class InputFollower:
@@ -21,9 +23,11 @@ class InputFollower:
         self._use = use
         self._revision: int | None = None
 
-    async def run(self) -> None:
+    async def run(self, loops: Loops) -> None:
         """For ever; nothing to do while no adapters are configured."""
+        loop = loops.add("inputs of adapters", ROUND_S)
         while True:
+            loop.beat()
             if self._stated.settings.adapters or self._revision is None:
                 await self.run_once()
             await asyncio.sleep(LOOK_EVERY_S)

@@ -59,6 +59,7 @@ from rankd.wire.subject import STREAM_REPORTS, node_of, node_pattern
 log = logging.getLogger("rankd.intake")
 
 ROLE = "intake"
+LONG_ROUND_S = 60.0
 CHECKPOINT_EVERY_S = 0.01
 """A full pass writes a hundred megabytes within a second or two; nobody can write while they are copied together."""
 CHECKPOINT_IDLE_S = 0.1
@@ -86,7 +87,8 @@ async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event
 async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
     found = await find(database, options.config)
-    bus = await stack.enter_async_context(Bus(options.nats, ROLE))
+    bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, time.time())
     await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
     taken = await start_with(database, ROLE, found)
@@ -141,14 +143,15 @@ class Intake:
                 log.info("ready")
                 await run_until(
                     stop,
-                    self.group.run(),
+                    self.bus.supervise(),
+                    self._commit_for_ever(),
                     self._take_reports(consumer),
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
                     self.relay.run(),
                     self._checkpoints(),
                     self.nodes.run(),
-                    self.inputs.run(),
-                    self.keeper.on_hangup(hangup),
+                    self.inputs.run(self.bus.loops),
+                    self.keeper.on_hangup(hangup, self.bus.loops),
                     drain=drain,
                 )
         finally:
@@ -287,9 +290,14 @@ class Intake:
                 return
             log.exception("a report can't be taken and is dropped: %s", reports)
 
+    async def _commit_for_ever(self) -> None:
+        await self.group.run(self.bus.loops.add("commits", LONG_ROUND_S).beat)
+
     async def _checkpoints(self) -> None:
+        loop = self.bus.loops.add("checkpoints", LONG_ROUND_S)
         pages = 0
         while True:
+            loop.beat()
             before, pages = pages, await self.database.checkpoint()
             if pages >= CHECKPOINT_PAGES:
                 await asyncio.sleep(CHECKPOINT_AGAIN_S)

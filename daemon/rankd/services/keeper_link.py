@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rankd.bus.liveness import IDLE_S, Loop
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, SOCKET, Ask, EndJob, Happened, Hello, line, read_tell
@@ -75,10 +76,10 @@ class KeeperLink:
         except OSError:
             return b""
 
-    async def run(self) -> None:
+    async def run(self, loop: Loop) -> None:
         """Pass on what happens until :meth:`close`; a keeper that was killed is replaced."""
         while True:
-            await self._listen()
+            await self._listen(loop)
             self.up.clear()
             if self._closing:
                 return
@@ -87,11 +88,11 @@ class KeeperLink:
             await self._on_lost()
             await self.connect()
 
-    async def _listen(self) -> None:
+    async def _listen(self, loop: Loop) -> None:
         if self._reader is None:
             return
         with suppress(OSError):
-            while said := await self._reader.readline():
+            while said := await _next_line(self._reader, loop):
                 told = read_tell(said)
                 if isinstance(told, Happened):
                     self._on_report(told.report)
@@ -163,6 +164,15 @@ async def end_kept(state: Path, grace_s: float) -> None:
 
 def _command(state: Path, descriptor: int) -> list[str]:
     return python_command("rankd.services.keeper", str(state), str(descriptor))
+
+
+async def _next_line(reader: asyncio.StreamReader, loop: Loop) -> bytes:
+    """The next line; empty at the end."""
+    while True:
+        loop.beat()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_S):
+                return await reader.readline()
 
 
 @contextmanager

@@ -130,7 +130,9 @@ class NodeWatch:
         suspended, nor after the clock was set.
         """
         looked = time.time()
+        loop = self._bus.loops.add("watch over nodes")
         while True:
+            loop.beat()
             await asyncio.sleep(LOOK_EVERY_S)
             now = time.time()
             if not 0 <= now - looked < ABSENT_S:

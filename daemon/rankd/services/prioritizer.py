@@ -45,7 +45,7 @@ from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes, gained_values
 from rankd.services.ranking_source import RankingSource
 from rankd.services.rest import rest
-from rankd.services.runtime import Wake, announce, probe, run_until, unless
+from rankd.services.runtime import Wake, announce, is_set, probe, run_until, unless
 from rankd.services.stated import Stated, read_stated, settled, with_weights
 from rankd.services.statistic import PrioritizerStatistic
 from rankd.store.adapter import InForce
@@ -65,6 +65,9 @@ MOST = 2_000
 """Changes per delta generation: 25 ms of work, for a few of which it holds the write lock."""
 SWITCH_S = 0.001
 """A pass in its thread gives way so soon to deltas, which take turns with it at every call of the database."""
+PASS_BOUND_S = 300.0
+"""A pass over a million jobs takes some 10 s on an idle machine."""
+DELTA_BOUND_S = 60.0
 LOOK_EVERY_S = 1.0
 """Hints may be lost; this is how long it then takes until the records are looked at."""
 
@@ -85,14 +88,15 @@ async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
         prioritizer = await unless(stop, _start(options, stack))
         if prioritizer is not None:
             log.info("ready")
-            await run_until(stop, prioritizer.run())
+            await run_until(stop, prioritizer.bus.supervise(), prioritizer.run())
 
 
 async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioritizer:
     database = await stack.enter_async_context(Database(sqlite_path(options.db), durable=False))
     stated = await read_stated(database, options.config)
     with_weights(stated.configuration, options.weights)
-    bus = await stack.enter_async_context(Bus(options.nats, ROLE))
+    bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, time.time())
     stated, catalog = await settled(database, ROLE, stated, options.config)
     configuration = with_weights(stated.configuration, options.weights)
@@ -125,7 +129,7 @@ class Prioritizer:
         self._given: dict[str, GivenValues] = {}
         self._source = source
         self._database = database
-        self._bus = bus
+        self.bus = bus
         partitions = [partition.name for partition in configuration.partitions]
         self._writer = GenerationWriter(database, source, partitions, ROLE, lambda: announce(bus, ROLE))
         self._eligibility = Eligibility(source.jobs, database, ROLE)
@@ -155,7 +159,7 @@ class Prioritizer:
         """
         if self._writer.newest is None:
             raise Unavailable("not_ranked", "the first pass is not finished")
-        return f"generation {self._writer.newest.number}, {await probe(self._database, self._bus)}"
+        return f"generation {self._writer.newest.number}, {await probe(self._database, self.bus)}"
 
     def diag(self) -> PrioritizerDiag:
         """What it says of itself."""
@@ -168,7 +172,7 @@ class Prioritizer:
             group.create_task(self._rank_for_ever())
             group.create_task(self._insert_for_ever())
             group.create_task(self.adapters.run())
-            group.create_task(self.follower.run())
+            group.create_task(self.follower.run(self.bus.loops))
 
     async def _use_inputs(self, found: InForce, catalog: Catalog) -> None:
         """What adapters have given counts from the next full pass on, which is soon."""
@@ -205,23 +209,28 @@ class Prioritizer:
         log.info("configuration %s is in force", number)
 
     async def _rank_for_ever(self) -> None:
+        loop = self.bus.loops.add("full passes", PASS_BOUND_S)
         while True:
             begun = time.monotonic()
             await self.run_once(time.time())
+            loop.beat(self._settings.period_s)
             await self._until_due(begun, time.monotonic() - begun)
 
     async def _until_due(self, begun: float, took: float) -> None:
         """Until the pass's period is over; or something has changed, and the pass that took so long has rested."""
         left = begun + self._settings.period_s - time.monotonic()
-        if left > 0 and await _is_set(self._soon, left):
+        if left > 0 and await is_set(self._soon, left):
             await asyncio.sleep(min(REST * took, max(begun + self._settings.period_s - time.monotonic(), 0)))
         self._soon.clear()
 
     async def _insert_for_ever(self) -> None:
+        loop = self.bus.loops.add("delta generations", DELTA_BOUND_S)
         while True:
+            loop.beat()
             await self.wake.wait(min(self._pause(time.time()), LOOK_EVERY_S))
             begun, known = time.monotonic(), self._source.jobs.revision
             while await self.insert_once(time.time()):
+                loop.beat()
                 await rest(self._source.jobs.revision - known, time.monotonic() - begun)
                 begun, known = time.monotonic(), self._source.jobs.revision
 
@@ -366,7 +375,7 @@ class Prioritizer:
             generation=header.number, kind=header.kind, at=at, new_jobs=header.new_jobs, jobs=header.jobs
         )
         try:
-            await self._bus.publish(EVENT_RANKING, event)
+            await self.bus.publish(EVENT_RANKING, event)
         except LOST as error:  # the generation is in the database: who waits for it looks by itself
             log.info("the ranking's event was not sent: %s", error)
 
@@ -378,12 +387,3 @@ def _given_values(found: InForce) -> dict[str, GivenValues]:
         if stored.input.factor is not None:
             rows.setdefault(stored.input.factor, []).extend(stored.input.values)
     return {factor: GivenValues.of(given) for factor, given in rows.items()}
-
-
-async def _is_set(event: asyncio.Event, timeout_s: float) -> bool:
-    """Wait for it so long at most."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await event.wait()
-    except TimeoutError:
-        return False

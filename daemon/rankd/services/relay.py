@@ -46,6 +46,7 @@ PER_MESSAGE = 500
 MOST_LINES = 10
 """Of a configuration's changes; the records have all."""
 LOOK_EVERY_S = 1.0
+ROUND_S = 60.0
 
 _UNMARKED = "> (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)"
 
@@ -199,7 +200,9 @@ class Relay:
     async def run(self) -> None:
         """Publish for ever."""
         await self.wake.listen(self._bus, WAKE, besides=self._role)
+        loop = self._bus.loops.add("relay of events", ROUND_S)
         while True:
+            loop.beat()
             if not await self.run_once():
                 await self.wake.wait(LOOK_EVERY_S)
 
@@ -213,7 +216,7 @@ class Relay:
             if new.letters:  # behind the events: the last of a user's messages tells how far those are published
                 await self._publish_letters(new.letters)
         except Unavailable as error:  # a broker that is away, a disk that is full
-            log.info("events wait: %s", error)
+            log.log(self._bus.wait_level, "events wait: %s", error)
             await self._make_streams()
             return False
         return any(some) or bool(new.letters)

@@ -59,6 +59,15 @@ async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
         _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
 
 
+async def is_set(event: asyncio.Event, timeout_s: float) -> bool:
+    """Wait until it is set, for so many seconds at most; whether it is."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
 class Wake:
     """Set by commits of other services (a hint on the bus); :meth:`wait` also returns after a while without one."""
 
@@ -83,16 +92,12 @@ class Wake:
                 self._event.set()
 
         for subject in subjects:
-            await bus.client.subscribe(subject, cb=on_message)
+            await bus.listen(subject, on_message)
 
     async def wait(self, timeout_s: float) -> None:
         """Until it is set, or the time is over; clears it."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._event.wait()
-        except TimeoutError:
-            return
-        self._event.clear()
+        if await is_set(self._event, timeout_s):
+            self._event.clear()
 
 
 def _service_of(bus: Bus, message: Msg) -> str | None:

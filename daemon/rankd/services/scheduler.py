@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
+from rankd.bus.liveness import Loop
 from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import load_application_sorts, load_node_sorts
@@ -58,6 +59,8 @@ from rankd.wire.subject import EVENT_RANKING, EVENT_SCHEDULER, WAKE, node_subjec
 log = logging.getLogger("rankd.scheduler")
 
 ROLE = "scheduler"
+CYCLE_BOUND_S = 120.0
+LONG_ROUND_S = 60.0
 LOOK_EVERY_S = 1.0
 """Hints may be lost; this is how long it then takes until the records are looked at."""
 
@@ -76,14 +79,22 @@ async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
         scheduler = await unless(stop, _start(options, stack))
         if scheduler is not None:
             log.info("ready")
-            loops = (scheduler.run(), scheduler.publish_for_ever(), scheduler.inputs.run(), scheduler.follower.run())
-            await run_until(stop, *loops)
+            loops = scheduler.bus.loops
+            await run_until(
+                stop,
+                scheduler.bus.supervise(),
+                scheduler.run(),
+                scheduler.publish_for_ever(),
+                scheduler.inputs.run(loops),
+                scheduler.follower.run(loops),
+            )
 
 
 async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
     stated = await read_stated(database, options.config)
-    bus = await stack.enter_async_context(Bus(options.nats, ROLE))
+    bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, time.time())
     (number, configuration), catalog = await settled(database, ROLE, stated, options.config)
     await ensure_streams(bus)
@@ -111,7 +122,7 @@ class Scheduler:
         self._to_publish = Wake()
         self._source = source
         self._database = database
-        self._bus = bus
+        self.bus = bus
         self._cycle: int | None = None
         self._last: _Decision | None = None
         self._prepared = 0
@@ -159,19 +170,22 @@ class Scheduler:
 
     async def run(self) -> None:
         """Look whenever woken, and when a reservation's time has come."""
+        loop = self.bus.loops.add("cycles", CYCLE_BOUND_S)
         while True:
+            loop.beat()
             now = time.time()
             begun, known = time.monotonic(), self._source.seen
             await self.run_once(now)
             await rest(self._source.seen - known, time.monotonic() - begun)
             if self._source.has_more_ahead:
-                await self._take_ahead()
+                await self._take_ahead(loop)
             elif not self._source.triggers:
                 await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
 
-    async def _take_ahead(self) -> None:
+    async def _take_ahead(self, loop: Loop) -> None:
         """Take in parts of a generation that is not visible yet, at least one, until there is something else to do."""
         while self._source.has_more_ahead:
+            loop.beat()
             await self._database.read_at_once(lambda c: self._source.take_ahead(c, time.time()))
             if self.wake.take() or self._source.triggers or time.time() >= self._next_start_at:
                 return
@@ -234,7 +248,7 @@ class Scheduler:
             log.info("generations come again: %d", generation)
         event = SchedulerEvent(event="stale" if is_stale else "fresh", at=now, generation=generation)
         try:
-            await self._bus.publish(EVENT_SCHEDULER, event)
+            await self.bus.publish(EVENT_SCHEDULER, event)
         except LOST as error:  # `rankd diag` says it as well
             log.info("the scheduler's event was not sent: %s", error)
 
@@ -288,7 +302,7 @@ class Scheduler:
         if new:
             log.info("cycle %d: %d of %d placed jobs allocated", cycle, started, len(new))
             self._to_publish.set()
-            await announce(self._bus, ROLE)
+            await announce(self.bus, ROLE)
         return bool(started)
 
     def _allocations(self, outcomes: list[CycleOutcome]) -> list[NewAllocation]:
@@ -310,12 +324,14 @@ class Scheduler:
 
     async def publish_for_ever(self) -> None:
         """Publish whenever something was committed; try again while the broker is away."""
+        loop = self.bus.loops.add("publishing of allocations", LONG_ROUND_S)
         while True:
+            loop.beat()
             await self._to_publish.wait(LOOK_EVERY_S)
             try:
                 await self.publish_once()
             except* Unavailable as errors:
-                log.info("allocations wait: %s", errors.exceptions[0])
+                log.log(self.bus.wait_level, "allocations wait: %s", errors.exceptions[0])
 
     async def publish_once(self) -> None:
         """Send what the records say is not sent yet."""
@@ -330,7 +346,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             for publication in publications:
                 subject = node_subject(publication.node, "allocation")
-                group.create_task(self._bus.publish_durably(subject, publication.message, publication.message_id))
+                group.create_task(self.bus.publish_durably(subject, publication.message, publication.message_id))
 
 
 class _Decision(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from rankd.services.runtime import end_tasks
 from rankd.store.database import Database
 from rankd.store.lock import acquire_or_fail
 from rankd.store.migration import upgrade
+from rankd.wire.message import Health
 from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.up")
@@ -35,6 +36,8 @@ log = logging.getLogger("rankd.up")
 READY_PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05
 WATCH_EVERY_S = 1.0
+UNHEARD = 60
+"""A service that does not answer this often in a row hangs."""
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +93,8 @@ class _Machine:
         self._url = options.nats or self._embedded_broker()
         self._services = {name: self._child(name, command) for name, command in self._commands()}
         self._ready = False
+        self._silent: dict[str, tuple[int | None, int]] = {}
+        """By service: the process that answered last, and how often it has not answered since."""
         self._grace_s = grace_s
 
     def _embedded_broker(self) -> str:
@@ -173,7 +178,22 @@ class _Machine:
             while True:
                 await asyncio.sleep(WATCH_EVERY_S)
                 for name, child in self._services.items():
-                    child.was_ready = child.was_ready or await self._is_ready(bus, name)
+                    await self._look_after(bus, name, child)
+
+    async def _look_after(self, bus: Bus, name: str, child: Child) -> None:
+        """End a service that has answered before and says nothing any more: it is then started again."""
+        pid, health = child.pid, await self._health(bus, name)
+        if health is not None:
+            child.was_ready = child.was_ready or health.ready
+            self._silent[name] = (pid, 0)
+            return
+        answered, silent = self._silent.get(name, (None, 0))
+        if answered != pid or not bus.client.is_connected:
+            return
+        self._silent[name] = (pid, silent + 1)
+        if silent >= UNHEARD:
+            log.error("%s (process %s) has not answered %d times in a row: it is killed", name, pid, silent)
+            child.signal(signal.SIGKILL)
 
     async def _until_ready(self, bus: Bus, name: str) -> None:
         try:
@@ -186,10 +206,15 @@ class _Machine:
         self._services[name].was_ready = True
 
     async def _is_ready(self, bus: Bus, name: str) -> bool:
+        health = await self._health(bus, name)
+        return health is not None and health.ready
+
+    async def _health(self, bus: Bus, name: str) -> Health | None:
+        """What the service says; None if it does not answer."""
         try:
-            return (await ask_health(bus, self._health_name(name), timeout_s=1.0)).ready
+            return await ask_health(bus, self._health_name(name), timeout_s=1.0)
         except Unavailable:
-            return False
+            return None
 
     def _health_name(self, name: str) -> str:
         """What the service is called on the bus: agents by their own names."""

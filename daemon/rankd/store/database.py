@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
@@ -36,6 +37,10 @@ BUSY_TIMEOUT_MS = 30_000
 CHECKPOINT_PAGES = 1000
 """A checkpoint is due when so many are in the log. All writers stand still while it lasts: for about 10 ms then."""
 NO_EPOCH = 0
+LONG_WAIT_S = 3.0
+"""A write that has waited for its turn for this long is held up by somebody."""
+RECENT_FAILURE_S = 30.0
+"""A write that failed is trouble for this long, unless a later one succeeds."""
 READERS = 4
 """So many short reads of a process go on at a time."""
 
@@ -60,6 +65,8 @@ class Database(AbstractAsyncContextManager["Database"]):
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
         self._durable = durable
+        self._waits_since: float | None = None
+        self._failed: tuple[float, str] | None = None
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         self._wal = path.with_name(path.name + "-wal")
         self._copied = Log(b"", 0)
@@ -124,15 +131,31 @@ class Database(AbstractAsyncContextManager["Database"]):
         return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
 
     def _write(self, work: Callable[[Connection], T], role: str | None) -> T:
+        self._waits_since = time.monotonic()
         try:
             with self._lock.held(), self._engine.begin() as connection:
+                self._waits_since = None
                 if role is not None:
                     self._check_role(connection, role)
-                return work(connection)
+                result = work(connection)
         except Exception as error:
             if isinstance(getattr(error, "orig", None), sqlite3.OperationalError):
+                self._failed = (time.monotonic(), str(error.orig))  # type: ignore[attr-defined]
                 raise Unavailable("storage_failed", f"the database could not be written: {error}") from error
             raise
+        finally:
+            self._waits_since = None
+        self._failed = None
+        return result
+
+    def trouble(self) -> str | None:
+        """What a write waits for at present, or why the last one failed; None if writing works."""
+        now, since, failed = time.monotonic(), self._waits_since, self._failed
+        if since is not None and now - since > LONG_WAIT_S:
+            return f"another process has held the database {self.path} for {now - since:.0f} s"
+        if failed is not None and now - failed[0] < RECENT_FAILURE_S:
+            return f"the database {self.path} cannot be written: {failed[1]}"
+        return None
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in one read transaction, so that it sees one state of the database."""
@@ -170,7 +193,9 @@ class Database(AbstractAsyncContextManager["Database"]):
         return log.frames - self._copied.frames if log.salts == self._copied.salts else log.frames
 
     def _checkpoint(self) -> None:
+        self._waits_since = time.monotonic()
         with self._lock.held(), self._engine.connect() as connection:
+            self._waits_since = None
             raw = connection.connection.driver_connection
             assert isinstance(raw, sqlite3.Connection)  # noqa: S101 - narrows the type
             # PASSIVE never waits: a reader that forgot to finish must not hold up everybody's writes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +25,7 @@ Part = TypeVar("Part")
 Together = Callable[[Connection, Sequence[Part]], Sequence[T]]
 """Does several works at once; a result for each."""
 
+IDLE_S = 5.0
 MAX_WAITING = 10_000
 MAX_GROUP = 250
 """So many jobs, or other works, share a transaction: about 10 ms, in which nobody else can write."""
@@ -102,16 +104,19 @@ class GroupCommit:
         self._some.set()
         return await future
 
-    async def run(self) -> None:
-        """Commit groups for ever."""
+    async def run(self, beat: Callable[[], None] = lambda: None) -> None:
+        """Commit groups for ever; ``beat`` is called once a round, and from time to time where nothing is to do."""
         while True:
-            await self.run_once()
+            beat()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_S):
+                    await self._until_some()
+            if self._waiting.count:
+                await self.run_once()
 
     async def run_once(self) -> None:
         """Commit what is waiting, at least one work."""
-        while not self._waiting.count:
-            self._some.clear()
-            await self._some.wait()
+        await self._until_some()
         if self._waiting.weight < MAX_GROUP:
             await asyncio.sleep(0)  # what else is ready to run may add to the group
         group, weight = list[_Work](), 0
@@ -120,6 +125,11 @@ class GroupCommit:
             weight += group[-1].weight
         if await self._commit(group):
             await self._after_commit()
+
+    async def _until_some(self) -> None:
+        while not self._waiting.count:
+            self._some.clear()
+            await self._some.wait()
 
     async def _commit(self, group: list[_Work]) -> bool:
         """Whether anything was done that others want to hear of."""

@@ -1,0 +1,40 @@
+"""A subscription that is meant to last as long as its connection, seen as a loop.
+
+nats-py runs a task per subscription that hands each message to its handler. If that task ends, or a handler hangs,
+messages are dropped without a word. Here the loop beats while the task lives and gets on with what arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from nats.aio.client import Client
+from nats.aio.subscription import Subscription
+
+from rankd.bus.liveness import Loops
+
+
+class Standing:
+    """One subscription, and its loop among ``loops``."""
+
+    def __init__(self, subscription: Subscription, loops: Loops) -> None:
+        self.subscription = subscription
+        self._loops = loops
+        self._loop = loops.add(f"subscription {subscription._id} on {subscription.subject}")  # noqa: SLF001
+        self._handled = 0
+
+    def look(self, client: Client) -> None:
+        """Beat if it is alive and has handled something since the last look, or has nothing to handle."""
+        subscription = self.subscription
+        task: asyncio.Task[None] | None = subscription._wait_for_msgs_task  # noqa: SLF001 - nats-py has no public way to any of this
+        if task is None or task.done() or client._subs.get(subscription._id) is not subscription:  # noqa: SLF001
+            return
+        unfinished: int = getattr(subscription._pending_queue, "_unfinished_tasks")  # noqa: SLF001, B009 - not in asyncio's types
+        handled = subscription.delivered - unfinished
+        if not unfinished or handled != self._handled:
+            self._handled = handled
+            self._loop.beat()
+
+    def drop(self) -> None:
+        """It ends on purpose."""
+        self._loops.drop(self._loop.name)
