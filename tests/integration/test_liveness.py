@@ -158,25 +158,28 @@ async def test_health_names_every_loop_of_a_service_that_hangs(service, registri
 
 
 async def test_health_names_a_subscription_that_has_ended(registries, places):
-    async with Bus(places["nats"], "test") as bus, Bus(places["nats"], "service") as served:
-        async with asyncio.TaskGroup() as group:  # noqa: SIM117 - it ends before the connections do
-            supervising = group.create_task(served.supervise())
+    async with (
+        Bus(places["nats"], "test") as bus,
+        Bus(places["nats"], "service") as served,
+        asyncio.TaskGroup() as group,
+    ):
+        supervising = group.create_task(served.supervise())
 
-            async def fine() -> str:
-                return "fine"
+        async def fine() -> str:
+            return "fine"
 
-            async def on_message(_message) -> None:
-                pass
+        async def on_message(_message) -> None:
+            pass
 
-            await answer_health(served, "service", fine)
-            await served.listen("wake.up", on_message)
-            await until(bus, "service", lambda health: health.ready)
-            [wake] = [one.subscription for one in served._standing if one.subscription.subject == "wake.up"]
-            wake._wait_for_msgs_task.cancel()
-            skip_time(registries[-1])
-            said = await until(bus, "service", lambda health: health.detail.count("has hung since") == 1)
-            assert "wake.up" in said
-            supervising.cancel()
+        await answer_health(served, "service", fine)
+        await served.listen("wake.up", on_message)
+        await until(bus, "service", lambda health: health.ready)
+        [wake] = [one.subscription for one in served._standing if one.subscription.subject == "wake.up"]
+        wake._wait_for_msgs_task.cancel()
+        skip_time(registries[-1])
+        said = await until(bus, "service", lambda health: health.detail.count("has hung since") == 1)
+        assert "wake.up" in said
+        supervising.cancel()
 
 
 async def test_a_connection_that_reads_nothing_any_more_is_a_loop_that_hangs(broker):

@@ -204,6 +204,7 @@ class _Machine:
             message = f"{name} did not become ready within {READY_PATIENCE_S:.0f} s; see {self._logs}/{name}.log"
             raise Unavailable("not_ready", message) from None
         self._services[name].was_ready = True
+        self._silent[name] = (self._services[name].pid, 0)
 
     async def _is_ready(self, bus: Bus, name: str) -> bool:
         health = await self._health(bus, name)
