@@ -185,7 +185,7 @@ class PullConsumer:
 
     async def ensure(self) -> None:
         """Make the consumer if it is missing, and its stream, too. Waits for the broker."""
-        await _until_done(self._ensure)
+        await _until_done(self._bus, self._ensure)
 
     async def _ensure(self) -> None:
         try:
