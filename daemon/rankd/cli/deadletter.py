@@ -49,6 +49,9 @@ def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Ro
     from rankd.cli.session import ask
 
     answer: dict[str, list[Row]] = ask(arguments, "deadletter.list", wanted, dict)
+    for loss in answer.get("losses", ()):
+        lost = f"{loss['letters']} older dead letters of {loss['user']} ({loss['bytes']} bytes)"
+        print(f"rankd: {lost} were deleted, the last at {shown_time(loss['at'])}: too many waited", file=sys.stderr)
     return answer["letters"]
 
 

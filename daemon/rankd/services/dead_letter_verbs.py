@@ -13,7 +13,7 @@ from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.services.enqueued import Submit
 from rankd.services.submission import rejected_of
 from rankd.store.database import Database
-from rankd.store.dead_letter import StoredLetter, letters, settle, still_dead, stored
+from rankd.store.dead_letter import StoredLetter, letters, losses, settle, still_dead, stored
 from rankd.store.group_commit import GroupCommit
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter
@@ -40,7 +40,12 @@ class DeadLetterVerbs:
         wanted = decode_strict(payload, DeadLetterFilter)
         users = wanted.users if asker.privileged else [asker.user]
         wanted = msgspec.structs.replace(wanted, users=users)
-        return {"letters": await self._database.read(lambda connection: letters(connection.connection, wanted))}
+        return await self._database.read(
+            lambda connection: {
+                "letters": letters(connection.connection, wanted),
+                "losses": losses(connection.connection, users),
+            }
+        )
 
     async def retry(self, asker: Submitter, payload: bytes) -> Reply:
         """Submit again under the same key: what became a job meanwhile stays that job."""
@@ -56,6 +61,9 @@ class DeadLetterVerbs:
         return LettersReply(done=done, failed=failed)
 
     async def _retried(self, letter: StoredLetter, asker: Submitter) -> list[int]:
+        if letter.is_cut:
+            message = f"only the beginning of its {letter.n_bytes} bytes was kept; submit it again from where it came"
+            raise Refused("cut_dead_letter", f"dead letter {letter.id} can't be retried: {message}", "ids", status=409)
         try:
             submission, ids, error = await self._submit(Submitter(letter.user, False), letter.payload, letter.key)
             if rejected := rejected_of(submission, ids, error):

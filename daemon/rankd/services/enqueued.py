@@ -62,7 +62,7 @@ class EnqueuedSubmissions:
     async def _store(self, message: Msg) -> None:
         letters = await self._letters_of(message)
         if letters:
-            log.warning("an enqueued submission of %s: %s", letters[0].user, letters[0].message)
+            log.warning("an enqueued submission of %s: %.500s", letters[0].user, letters[0].message)
             await self._group.do(lambda connection: keep(connection, letters))
 
     async def _letters_of(self, message: Msg) -> list[Undelivered]:

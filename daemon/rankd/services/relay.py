@@ -238,11 +238,11 @@ class Relay:
         return True
 
     async def _publish_letters(self, letters: Sequence[DeadLetter]) -> None:
-        """To the user's events, and to the stream of dead letters."""
+        """To the user's events, without the submission, and to the stream of dead letters."""
         for letter in letters:
-            await self._bus.publish_durably(
-                job_event(letter.user), JobEvents(events=[], refused=[letter]), f"refused-{letter.id}"
-            )
+            bare = msgspec.structs.replace(letter, submission=None)
+            told = JobEvents(events=[], refused=[bare])
+            await self._bus.publish_durably(job_event(letter.user), told, f"refused-{letter.id}")
             await self._bus.publish_durably(dead_letter_subject(letter.user), letter, f"dead-letter-{letter.id}")
         await self._database.write(lambda connection: mark_published(connection, letters), role=self._role)
 

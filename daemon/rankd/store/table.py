@@ -336,6 +336,15 @@ unreadable_messages = Table(
     sqlite_autoincrement=True,
 )
 
+dead_letter_losses = Table(
+    "dead_letter_losses",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("letters", Integer, nullable=False, comment="deleted, since the user had too many"),
+    Column("bytes", Integer, nullable=False),
+    Column("at", Float, nullable=False, comment="of the last one"),
+)
+
 dead_letters = Table(
     "dead_letters",
     metadata,
@@ -353,7 +362,10 @@ dead_letters = Table(
     Column("decided_by", Text),
     Column("decided_at", Float),
     Column("published", Boolean, nullable=False, server_default=text("0")),
+    Column("bytes", Integer, nullable=False, server_default=text("0"), comment="of the submission as it came"),
+    Column("preview", Text, nullable=False, server_default="", comment="its beginning, as text"),
     Index("dead_letters_user", "user"),
+    Index("dead_letters_waiting", "user", "id", "bytes", sqlite_where=text("state = 'waiting'")),
     Index("dead_letters_unpublished", "id", sqlite_where=text("published = 0")),
     sqlite_autoincrement=True,
 )

@@ -101,8 +101,8 @@ _PRIORITY_CLASS = """CREATE VIEW priority_class AS
 SELECT name, value, global_default, description, preemption_policy FROM priority_classes"""
 
 _DEAD_LETTER = """CREATE VIEW dead_letter AS
-SELECT id, "user", at, message_id, code, message, field, CAST(payload AS TEXT) AS submission, state,
-    jobs, decided_by, decided_at
+SELECT id, "user", at, message_id, code, message, field, preview AS submission, state,
+    jobs, decided_by, decided_at, bytes
 FROM dead_letters"""
 
 _UNREADABLE_MESSAGE = """CREATE VIEW unreadable_message AS

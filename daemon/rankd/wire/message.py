@@ -296,7 +296,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A submission on the enqueue subject that could not be accepted, and why.
 
-    ``submission`` is a job, or the whole message as text if it can't be read; ``message_id`` the sender's.
+    ``submission`` is the beginning, of at most 16 KiB, of a job, or of the whole message if it can't be read; it is
+    left out (None) of the user's events. ``bytes``: the size of all of it. ``message_id`` is the sender's.
     """
 
     id: int
@@ -306,7 +307,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     field: str | None
-    submission: str
+    bytes: int = 0
+    submission: str | None = None
 
 
 class JobEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
