@@ -48,6 +48,7 @@ class Intake:
         self.reports: list[tuple[str, Report]] = []
         self.forgetful = False
         self.open: list[int] = []
+        self.max_processes = 4096
         self._news = asyncio.Condition()
 
     async def serve(self) -> None:
@@ -67,7 +68,8 @@ class Intake:
             refusal = {"Nats-Service-Error-Code": "404"}
             await self.bus.client.publish(message.reply, encode(body), headers=refusal)
         else:
-            await message.respond(encode(NodeRegistered(heartbeat_s=0.1, grace_s=0.4)))
+            answer = NodeRegistered(heartbeat_s=0.1, grace_s=0.4, max_processes=self.max_processes)
+            await message.respond(encode(answer))
         await self._tell()
 
     async def _tell(self) -> None:
@@ -479,7 +481,11 @@ async def test_what_ended_while_no_agent_was_there_is_reported_by_the_next(broke
 
 
 def keeper_of(pid: int) -> int:
-    """The parent of a job's process."""
+    """The parent of the helper, which is the parent of a job's process."""
+    return parent_of(parent_of(pid))
+
+
+def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 

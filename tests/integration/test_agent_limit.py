@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 from pathlib import Path
@@ -10,15 +11,22 @@ from pathlib import Path
 import pytest
 from integration.test_agent import keeper_of, stage, start_of
 from msgspec.structs import replace
-from watch import appears, gone
+from watch import alive, appears, gone
 
-from rankd.services.agent_cgroup import (
+from rankd.services.agent_cgroup import ControlGroups
+from rankd.services.agent_cgroup_job import JobGroup, measured
+from rankd.services.agent_cgroup_layout import (
     CPU,
+    CPUACCT,
     MEMORY,
-    ControlGroups,
+    PIDS,
     Limits,
     Mount,
+    Place,
+    cpu_allowance,
     limit_files,
+    memory_allowance,
+    own_allowances,
     own_directory,
     parse_mounts,
     parse_own,
@@ -28,10 +36,11 @@ MIB = 2**20
 
 
 def limited(controller: str) -> bool:
-    return f"{controller} of jobs NOT" not in ControlGroups("test").statement.replace("memory and cpu", controller)
+    return controller in ControlGroups(f"test{os.getpid()}").limited
 
 
 needs_memory = pytest.mark.skipif(not limited(MEMORY), reason="this host gives us no memory groups")
+needs_pids = pytest.mark.skipif(not limited(PIDS), reason="this host gives us no pids groups")
 needs_cpu = pytest.mark.skipif(not limited(CPU), reason="this host gives us no cpu groups")
 
 EATER = "data = bytearray(int(__import__('sys').argv[1]) * 2**20); print(len(data))"
@@ -61,6 +70,91 @@ async def test_what_leaves_the_session_is_killed_with_its_job(broker, tmp_path):
         pid = int(await appears(tmp_path / "pid"))
         assert (await intake.ended(1)).exit_status == 0
         await gone(pid)
+
+
+WHOLE = {"no amounts": ({}, False), "a whole node": ({"vcore": 1000}, True)}
+
+
+@needs_pids
+@pytest.mark.parametrize("kind", WHOLE)
+async def test_every_job_has_a_group_that_is_empty_before_its_end_is_told(broker, tmp_path, kind):
+    """Also one that asks for nothing, and one that has its node for itself."""
+    resources, exclusive = WHOLE[kind]
+    script = f"for i in 1 2 3; do setsid sh -c 'echo $$ >> {tmp_path}/pids; exec sleep 1000' & done; "
+    script += f"until [ $(wc -l < {tmp_path}/pids) = 3 ]; do :; done 2> /dev/null"
+    async with stage(broker, tmp_path) as intake:
+        await intake.order(starts=[start(1, "sh", "-c", script, resources=resources, exclusive=exclusive)])
+        assert (await intake.ended(1)).exit_status == 0
+        pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
+        assert len(pids) == 3
+        assert not any(alive(pid) for pid in pids)
+
+
+@needs_pids
+async def test_a_time_limit_ends_what_has_left_the_session(broker, tmp_path):
+    script = f'setsid sh -c \'trap "echo term > {tmp_path}/term" TERM; echo $$ > {tmp_path}/pid; '
+    script += "while :; do sleep 0.05; done' & sleep 1000"
+    async with stage(broker, tmp_path) as intake:
+        await intake.order(starts=[start(1, "sh", "-c", script, resources={}, time_limit_s=1)])
+        pid = int(await appears(tmp_path / "pid"))
+        assert (await intake.ended(1)).cause == "timeout"
+        assert not alive(pid)
+    assert (tmp_path / "term").read_text() == "term\n"
+
+
+FORKER = """
+import os, sys, time
+made = 0
+try:
+    while made < 500:
+        if not os.fork():
+            time.sleep(1000)
+        made += 1
+except OSError as error:
+    print(made, error.errno, flush=True)
+"""
+
+
+@needs_pids
+async def test_a_job_has_no_more_processes_than_configured(broker, tmp_path):
+    async with stage(broker, tmp_path) as intake:
+        await intake.until(lambda: intake.heartbeats)
+        intake.max_processes = 40
+        seen = len(intake.heartbeats)
+        await intake.until(lambda: len(intake.heartbeats) > seen + 1)
+        await intake.order(starts=[start(1, sys.executable, "-c", FORKER, resources={}, exclusive=True)])
+        end = await intake.ended(1)
+    assert Path(end.stdout).read_text().split() == ["39", str(errno.EAGAIN)]
+
+
+@needs_cpu
+@pytest.mark.parametrize("resources", [{}, {"vcore": 0}])
+async def test_who_asks_for_no_core_gets_a_small_share(broker, tmp_path, resources):
+    spin = "import time\nend = time.time() + 1\nwhile time.time() < end: pass\nprint(time.process_time())"
+    async with stage(broker, tmp_path) as intake:
+        await intake.order(starts=[start(1, sys.executable, "-c", spin, resources=resources)])
+        end = await intake.ended(1)
+    assert float(Path(end.stdout).read_text()) < 0.5
+
+
+@needs_cpu
+@needs_memory
+async def test_memory_and_time_are_of_all_that_ran_in_the_job(broker, tmp_path):
+    """Also of children that nobody waited for, and not of what started the job."""
+    (tmp_path / "eat").write_text(
+        "import time\nx = bytearray(60 * 2**20)\nwhile time.process_time() < 0.5: pass\n"
+        "print(flush=True)\ntime.sleep(1000)\n"
+    )
+    script = f"{sys.executable} eat > fifo & read line < fifo; kill -KILL $!"
+    os.mkfifo(tmp_path / "fifo")
+    async with stage(broker, tmp_path) as intake:
+        await intake.order(starts=[start(1, "sh", "-c", script, resources={"vcore": 2000}, cwd=str(tmp_path))])
+        await intake.order(starts=[start(2, "true", resources={"vcore": 1000})])
+        eaten, nothing = await intake.ended(1), await intake.ended(2)
+    assert (eaten.measured, nothing.measured) == ("cgroup", "cgroup")
+    assert eaten.cpu_s > 0.5
+    assert eaten.max_rss_bytes > 60 * MIB
+    assert nothing.max_rss_bytes < 8 * MIB
 
 
 @needs_cpu
@@ -100,7 +194,8 @@ def test_the_statement_says_what_is_not_limited_and_why(tmp_path):
     (tmp_path / "cgroup").write_text("4:memory:/a\n0::/a\n")
     (tmp_path / "mountinfo").write_text("1 2 0:1 / /no/such/place rw - cgroup cgroup rw,memory\n")
     said = ControlGroups("test", tmp_path).statement
-    assert said == "memory and cpu of jobs NOT limited (memory: /no/such/place/a: No such file or directory)"
+    why = "memory: /no/such/place/a: No such file or directory"
+    assert said == f"memory, cpu and pids of jobs NOT limited ({why})"
 
 
 MOUNTINFO = """\
@@ -109,6 +204,44 @@ MOUNTINFO = """\
 31 29 0:27 /docker/x /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct
 32 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate
 """
+
+
+def test_what_no_group_counts_is_by_what_was_waited_for(tmp_path):
+    group = JobGroup("job", Limits(), {})
+    assert (group.used(), measured(group.used())) == ((None, None), "wait")
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job/cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
+    group = JobGroup("job", Limits(), {name: Place(tmp_path, 2, tmp_path) for name in (CPUACCT, MEMORY)})
+    assert (group.used(), measured(group.used())) == ((1.5, None), "cgroup_cpu")
+    (tmp_path / "job/memory.peak").write_text("4096\n")
+    assert (group.used(), measured(group.used())) == ((1.5, 4096), "cgroup")
+
+
+def a_tree(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def test_what_a_group_and_those_above_it_allow_is_the_least_of_them(tmp_path):
+    a_tree(tmp_path, {
+        "two/cpu.max": "max 100000", "two/a/cpu.max": "60000 100000", "two/a/b/cpu.max": "250000 100000",
+        "two/a/memory.max": "1000", "two/a/b/memory.max": "max",
+        "one/a/cpu.cfs_quota_us": "150000", "one/a/cpu.cfs_period_us": "50000",
+        "one/a/b/cpu.cfs_quota_us": "-1", "one/a/b/cpu.cfs_period_us": "100000",
+        "one/memory.limit_in_bytes": "9223372036854771712", "one/a/memory.limit_in_bytes": "2000",
+    })  # fmt: skip
+    two, one = (Place(tmp_path / top / "a/b", version, tmp_path / top) for top, version in (("two", 2), ("one", 1)))
+    assert (cpu_allowance(two), memory_allowance(two)) == (600, 1000)
+    assert (cpu_allowance(one), memory_allowance(one)) == (3000, 2000)
+    assert cpu_allowance(Place(tmp_path / "two", 2, tmp_path / "two")) is None
+    a_tree(tmp_path, {
+        "cgroup": "1:cpu:/a/b\n2:memory:/a/b\n0::/a/b\n",
+        "mountinfo": f"1 2 0:1 / {tmp_path}/one rw - cgroup cgroup rw,cpu,memory\n"
+                     f"1 2 0:1 / {tmp_path}/two rw - cgroup2 cgroup2 rw\n",
+    })  # fmt: skip
+    assert own_allowances(tmp_path) == (600, 1000)
+    assert own_allowances(tmp_path / "nowhere") == (None, None)
 
 
 def test_hierarchies_are_read_from_the_mounts():
@@ -135,10 +268,11 @@ def test_a_container_sees_its_hierarchy_from_its_own_root_on():
     ("version", "files"),
     [
         (1, {MEMORY: [("memory.limit_in_bytes", "5000"), ("memory.memsw.limit_in_bytes", "5000")],
-             CPU: [("cpu.cfs_quota_us", "250000")]}),
-        (2, {MEMORY: [("memory.max", "5000"), ("memory.swap.max", "0")], CPU: [("cpu.max", "250000 100000")]}),
+             CPU: [("cpu.cfs_quota_us", "250000")], PIDS: [("pids.max", "99")]}),
+        (2, {MEMORY: [("memory.max", "5000"), ("memory.swap.max", "0")], CPU: [("cpu.max", "250000 100000")],
+             PIDS: [("pids.max", "99")]}),
     ],
 )  # fmt: skip
 def test_limits_are_written_as_each_version_wants_them(version, files):
-    assert limit_files(version, Limits(memory_bytes=5000, vcore=2500)) == files
+    assert limit_files(version, Limits(memory_bytes=5000, vcore=2500, processes=99)) == files
     assert limit_files(version, Limits()) == {}

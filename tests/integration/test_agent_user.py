@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,12 +26,12 @@ def of(start, user: str):
 
 
 @pytest.fixture
-def reachable(tmp_path: Path) -> Path:
-    """Other users may look into it."""
-    for path in (tmp_path, *tmp_path.parents):
-        if not path.stat().st_mode & 0o001:
-            path.chmod(path.stat().st_mode | 0o011)
-    return tmp_path
+def reachable() -> Iterator[Path]:
+    """Other users may look into it; not below pytest's own directory, which every run of pytest closes again."""
+    path = Path(tempfile.mkdtemp(prefix="rankd-"))
+    path.chmod(0o711)
+    yield path
+    subprocess.run(["rm", "-rf", str(path)], check=True)
 
 
 @needs_root

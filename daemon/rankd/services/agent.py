@@ -13,7 +13,7 @@ import os
 import platform
 import resource
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ from rankd.bus.stream import PullConsumer
 from rankd.core.errors import Unavailable
 from rankd.core.model.quantity import Amount
 from rankd.services.agent_audit import Audit
+from rankd.services.agent_cgroup_layout import own_allowances
 from rankd.services.agent_identity import RunAs
 from rankd.services.agent_plan import Planner
 from rankd.services.agent_real import RealNode
@@ -45,9 +46,6 @@ FILES = 65_536
 FLUSH_S = 10.0
 ACK_TIMEOUT_S = 5.0
 RETRY_S = 0.5
-
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-"""In a container, its own limit."""
 
 _ORDER = msgspec.json.Decoder(AllocationMessage)
 
@@ -218,6 +216,7 @@ class Agent:
 
     def _on_answer(self, answer: NodeRegistered) -> None:
         self._runner.grace_s = answer.grace_s
+        self._runner.max_processes = answer.max_processes
 
     def _on_open(self, node: str, allocations: Sequence[int]) -> None:
         self._audit.suspect(node, allocations)
@@ -242,8 +241,15 @@ async def _read(message: Msg) -> Order | None:
 
 
 def own_resources() -> dict[str, Amount]:
-    """What this machine lets us use: the cores that we may run on, and the memory."""
+    """What this machine lets us use: the cores that we may run on, and the memory, as far as our control groups allow.
+
+    Less than a core is offered as one, so that a job that asks for one can run; its quota is what there is.
+    """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # no cgroup of version 2, or "max"
-        memory = min(memory, int(CGROUP_LIMIT.read_text()))
-    return {"vcore": len(os.sched_getaffinity(0)), "memory": memory}
+    vcore = 1000 * len(os.sched_getaffinity(0))
+    allowed_vcore, allowed_memory = own_allowances()
+    vcore = max(1000, min(vcore, allowed_vcore or vcore))
+    return {
+        "vcore": vcore // 1000 if vcore % 1000 == 0 else f"{vcore}m",
+        "memory": min(memory, allowed_memory or memory),
+    }

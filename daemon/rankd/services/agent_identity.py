@@ -83,9 +83,8 @@ def account_variables(identity: Identity) -> dict[str, str]:
 
 
 def home_of(identity: Identity) -> str:
-    """The home directory, or the root where it has none here."""
-    home = pwd.getpwuid(identity.uid).pw_dir
-    return home if os.path.isdir(home) else "/"  # noqa: PTH112 - a text, not a path to work with
+    """The home directory by the user database. Whether it is there, only the user's own process looks."""
+    return pwd.getpwuid(identity.uid).pw_dir
 
 
 def _name_of(uid: int) -> str:

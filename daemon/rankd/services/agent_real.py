@@ -19,12 +19,13 @@ from rankd.core.errors import Refused
 from rankd.services.agent_ledger import Entry, Ledger
 from rankd.services.agent_leftover import end_leftovers
 from rankd.services.agent_plan import Planner
-from rankd.services.agent_process import NOT_EXECUTABLE, Launch
+from rankd.services.agent_process import Launch
 from rankd.services.agent_report import Reporter
 from rankd.services.agent_runner import Order
 from rankd.services.agent_state import AgentState, Claim, Leftover
 from rankd.services.keeper_link import KeeperLink
 from rankd.services.keeper_message import EndJob, KeepJob
+from rankd.services.keeper_spawn import NOT_EXECUTABLE
 from rankd.wire.message import Report, StartJob
 
 T = TypeVar("T")
@@ -54,7 +55,16 @@ class RealNode:
         self._reporter = reporter
         self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
         self._ledger: Ledger[int] = Ledger()
-        self._link = KeeperLink(state.root, self._happened, self._lose_all, as_users=planner.as_users)
+        self._link = KeeperLink(state.root, self._happened, self._lose_all)
+
+    @property
+    def max_processes(self) -> int:
+        """Of a job, at once."""
+        return self._planner.max_processes
+
+    @max_processes.setter
+    def max_processes(self, number: int) -> None:
+        self._planner.max_processes = number
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over what runs, and report everything that ended unreported."""

@@ -20,10 +20,11 @@ class Order(NamedTuple):
 class Runner(Protocol):
     """Starts and ends jobs, and reports it. Knows an allocation until its end is reported and its order settled.
 
-    ``grace_s``: how long a job may take to end after it was told to.
+    ``grace_s``: how long a job may take to end after it was told to. ``max_processes``: a job's, at once.
     """
 
     grace_s: float
+    max_processes: int
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over what an earlier agent left, and report what has ended of it; tasks of this group go on watching."""

@@ -5,7 +5,7 @@ time limits, and writes every end into the state directory before it tells it; s
 jobs running, or their ends. It ends with its last job once no agent is connected. Should it be killed, its jobs are
 lost: the agent ends them and reports that.
 
-Run as ``python -m rankd.services.keeper STATE LISTENING_DESCRIPTOR [users]``.
+Run as ``python -m rankd.services.keeper STATE LISTENING_DESCRIPTOR``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import msgspec
 from rankd.services.agent_cgroup import ControlGroups
 from rankd.services.agent_job import JobRun, Surroundings
 from rankd.services.agent_state import AgentState
-from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, EndJob, Happened, Hello, line, read_ask
+from rankd.services.keeper_message import LONGEST_LINE, EndJob, Happened, Hello, line, read_ask
+from rankd.services.keeper_spawn import Helper, HelperLost
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.keeper")
@@ -40,10 +41,10 @@ FIRST_AGENT_S = 60.0
 class Keeper:
     """The jobs, and the one connection at a time to an agent."""
 
-    def __init__(self, state: AgentState, groups: ControlGroups, threads: Executor) -> None:
+    def __init__(self, state: AgentState, groups: ControlGroups, helper: Helper, threads: Executor) -> None:
         self.idle = asyncio.Event()
         self._groups = groups
-        self._around = Surroundings(state=state, groups=groups, threads=threads, tell=self._tell)
+        self._around = Surroundings(state=state, groups=groups, helper=helper, threads=threads, tell=self._tell)
         self._runs: dict[int, JobRun] = {}
         self._unwritten: list[Report] = []
         self._agent: asyncio.StreamWriter | None = None
@@ -108,10 +109,16 @@ class Keeper:
             group.create_task(self._keep(self._runs[ask.allocation]))
 
     async def _keep(self, run: JobRun) -> None:
+        """Whatever goes wrong with one job ends that job alone."""
         try:
             self._write_end(await run.run())
         except (FileExistsError, FileNotFoundError) as error:
             log.warning("allocation %d is not started (again): %s", run.allocation, error)
+        except HelperLost as error:
+            _end_with_helper(error)
+        except Exception as error:
+            log.exception("allocation %d fails", run.allocation)
+            self._write_end(await run.give_up(error))
         del self._runs[run.allocation]
         self._rest()
 
@@ -130,6 +137,12 @@ class Keeper:
             self._agent.write(line(Happened(report=report)))
 
 
+def _end_with_helper(error: HelperLost) -> None:
+    """Nothing can be started or waited for any more; the agent ends what is left, and reports it as lost."""
+    log.error("the helper that starts jobs has ended: %s; this keeper ends, its jobs are lost", error)
+    os._exit(1)
+
+
 def tag_of(state: Path) -> str:
     """What tells this state directory's control groups from others'."""
     return blake2b(os.fsencode(state), digest_size=4).hexdigest()
@@ -144,11 +157,14 @@ def main(arguments: list[str]) -> int:
     state = AgentState(Path(arguments[0]))
     keeper_socket = socket.socket(fileno=int(arguments[1]))
     groups = ControlGroups(tag_of(state.root))
+    helper = Helper()
 
     async def run() -> None:
-        # taking on another user's rights is the whole process's: then one at a time
-        with ThreadPoolExecutor(1 if os.geteuid() == 0 and arguments[2:] == [AS_USERS] else THREADS) as threads:
-            await Keeper(state, groups, threads).serve(keeper_socket)
+        asyncio.get_running_loop().add_reader(helper.ended, _end_with_helper, HelperLost("it was killed"))
+        with ThreadPoolExecutor(THREADS) as threads:
+            await Keeper(state, groups, helper, threads).serve(keeper_socket)
+        asyncio.get_running_loop().remove_reader(helper.ended)
+        helper.close()
 
     asyncio.run(run())
     return 0

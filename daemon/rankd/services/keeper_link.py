@@ -14,7 +14,7 @@ from pathlib import Path
 from rankd.bus.liveness import IDLE_S, Loop
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
-from rankd.services.keeper_message import AS_USERS, LONGEST_LINE, SOCKET, Ask, EndJob, Happened, Hello, line, read_tell
+from rankd.services.keeper_message import LONGEST_LINE, SOCKET, Ask, EndJob, Happened, Hello, line, read_tell
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.agent")
@@ -33,12 +33,9 @@ class KeeperLink:
         state: Path,
         on_report: Callable[[Report], None],
         on_lost: Callable[[], Awaitable[None]],
-        *,
-        as_users: bool = False,
     ) -> None:
         self.up = asyncio.Event()
         self._state = state
-        self._arguments = [AS_USERS] if as_users else []
         self._on_report = on_report
         self._on_lost = on_lost
         self._reader: asyncio.StreamReader | None = None
@@ -129,7 +126,7 @@ class KeeperLink:
                 listening.bind(path)
                 listening.listen()
                 self._keeper = subprocess.Popen(  # noqa: S603 - our own command
-                    [*_command(self._state, listening.fileno()), *self._arguments],
+                    _command(self._state, listening.fileno()),
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,

@@ -12,8 +12,6 @@ from rankd.wire.message import Report
 
 LONGEST_LINE = 16 * 2**20
 SOCKET = "keeper.socket"
-AS_USERS = "users"
-"""The keeper's last argument where jobs run as their users."""
 
 
 class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):

@@ -120,7 +120,10 @@ class NodeWatch:
 
     def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
         return NodeRegistered(
-            heartbeat_s=self._settings.heartbeat_s, grace_s=self._settings.grace_s, open=list(allocations)
+            heartbeat_s=self._settings.heartbeat_s,
+            grace_s=self._settings.grace_s,
+            max_processes=self._settings.max_processes,
+            open=list(allocations),
         )
 
     async def run(self) -> None:

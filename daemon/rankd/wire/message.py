@@ -190,10 +190,14 @@ class NodeRegistration(_Internal, frozen=True, kw_only=True):
 
 
 class NodeRegistered(_Internal, frozen=True, kw_only=True):
-    """The answer: how the agent is to behave. ``open``: allocations that were sent to the node and have not ended."""
+    """The answer: how the agent is to behave. ``open``: allocations that were sent to the node and have not ended.
+
+    ``max_processes``: how many processes and threads a job may have at once on a node.
+    """
 
     heartbeat_s: float
     grace_s: float
+    max_processes: int = 4096
     open: list[int] = []
 
 
@@ -233,7 +237,9 @@ class Report(_Internal, frozen=True, kw_only=True):
     An end says when it had started: reports of one allocation may arrive in another order than they were sent.
     ``exit_status`` is the command's, ``signal`` the one that ended it; ``cause`` says why the agent ended it
     (``timeout``, ``cancel``, ``agent_stopped``), could not start it (``start_failed``), lost sight of it (``lost``), or
-    that it went over its memory limit (``out_of_memory``).
+    that it went over its memory limit (``out_of_memory``). ``measured`` says how memory and processor time were: of
+    the job's control group (``cgroup``), of the processes that its first process waited for (``wait``), or the time
+    (``cgroup_cpu``) or the memory (``cgroup_memory``) alone by the group.
     """
 
     allocation: int
@@ -249,6 +255,7 @@ class Report(_Internal, frozen=True, kw_only=True):
     stderr: str | None = None
     max_rss_bytes: int | None = None
     cpu_s: float | None = None
+    measured: str | None = None
 
 
 class ReportMessage(_Internal, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from rankd.core.admission.limit import (
     check_environment,
     check_texts,
 )
+from rankd.core.admission.path_limit import check_paths
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry, check_access, check_depth, find_queue, made_queue
 from rankd.core.admission.user_limit import check_user_limits
@@ -162,7 +163,7 @@ def check_own(request: JobRequest, settings: Settings) -> None:
     """Check the job's own texts; no table decides about them.
 
     Raises:
-        Refused: ``empty_command``, ``bad_text``, ``too_long``.
+        Refused: ``empty_command``, ``bad_text``, ``too_long``, ``path_too_long``, ``path_too_deep``.
     """
     if not request.command or not request.command[0]:
         raise Refused("empty_command", "the command is empty; give the program and its arguments", "command")
@@ -179,6 +180,7 @@ def check_own(request: JobRequest, settings: Settings) -> None:
         if text := getattr(request, field):
             _check_text(field, text)
     check_texts(request, OWN_TEXTS)
+    check_paths(request)
 
 
 def _check_text(field: str, text: str) -> None:

@@ -86,6 +86,7 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     lost_after_s: Positive = 60.0
     grace_s: Positive = 5.0
     max_requeues: Annotated[int, Meta(ge=0)] = 3
+    max_processes: Annotated[int, Meta(ge=16, le=4_194_304)] = 4096
 
 
 class Qos(_Setting, frozen=True, kw_only=True):

@@ -1,0 +1,34 @@
+"""Limits on the paths that a job names: nodes open them, and must never be asked for more than a kernel takes."""
+
+from __future__ import annotations
+
+from rankd.core.errors import Refused
+from rankd.core.model.job import JobRequest
+
+MAX_PATH_BYTES = 4_096
+"""PATH_MAX of Linux."""
+
+MAX_PATH_DEPTH = 64
+PATH_FIELDS = ("cwd", "stdin", "stdout", "stderr")
+
+
+def check_paths(request: JobRequest) -> None:
+    """Refuse paths that are too long or too deep.
+
+    Raises:
+        Refused: ``path_too_long`` (bytes of UTF-8), ``path_too_deep`` (parts between slashes).
+    """
+    for field in PATH_FIELDS:
+        if path := getattr(request, field):
+            _check(field, path)
+
+
+def _check(field: str, path: str) -> None:
+    length = len(path.encode(errors="replace"))
+    if length > MAX_PATH_BYTES:
+        message = f"{field} is a path of {length} bytes; the limit is {MAX_PATH_BYTES}; give a shorter path"
+        raise Refused("path_too_long", message, field)
+    depth = sum(1 for part in path.split("/") if part)
+    if depth > MAX_PATH_DEPTH:
+        message = f"{field} is a path of {depth} directories; the limit is {MAX_PATH_DEPTH}; give a shallower path"
+        raise Refused("path_too_deep", message, field)

@@ -1,0 +1,122 @@
+"""Whatever one job does to its keeper, that job fails and says so, and the others run on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from integration.test_agent import keeper_of, parent_of, stage, start_of
+from integration.test_agent_user import SUBMITTER, needs_root, of, reachable  # noqa: F401 - a fixture
+from watch import alive, appears, gone
+
+DEEP = "/d" * 1_100
+
+HOSTILE = {
+    "a path of 1,100 missing directories": ({"stdout": "{tmp}" + DEEP + "/out"}, 0, None),
+    "a path that is too long": ({"stdout": "/tmp/" + "x" * 5_000}, 126, "File name too long (ENAMETOOLONG)"),
+    "a NUL in a path": ({"stdout": "/tmp/a\0b"}, 126, "embedded null byte"),
+    "a NUL in the working directory": ({"cwd": "/tmp\0"}, 126, "embedded null byte"),
+    "a NUL in an argument": ({"command": ["echo", "a\0b"]}, 126, "embedded null byte"),
+    "a NUL in the environment": ({"env": {"A": "\0"}}, 126, "embedded null byte"),
+    "an argument of 256 KiB": ({"command": ["echo", "x" * 2**18]}, 126, "Argument list too long (E2BIG)"),
+    "a pipe that nobody reads as output": ({"stdout": "{tmp}/fifo"}, 126, "No such device or address (ENXIO)"),
+    "a directory as output": ({"stdout": "{tmp}"}, 126, "Is a directory (EISDIR)"),
+    "a link to itself as output": ({"stdout": "{tmp}/loop"}, 126, "(ELOOP)"),
+    "a time limit of no time": ({"command": ["sleep", "1000"], "time_limit_s": 1e-9}, None, None),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+async def test_a_hostile_job_harms_itself_alone(broker, reachable, kind):  # noqa: F811
+    tmp_path = reachable
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    request, exit_status, hint = HOSTILE[kind]
+    request = {key: value.replace("{tmp}", str(tmp_path)) if isinstance(value, str) else value
+               for key, value in request.items()}  # fmt: skip
+    command = request.pop("command", ["true"])
+    async with stage(broker, tmp_path) as intake:
+        await intake.start(1, "sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
+        pid = int(await appears(tmp_path / "pid"))
+        await intake.start(2, *command, **request)
+        end = await intake.ended(2)
+        await intake.start(3, "true")
+        assert (await intake.ended(3)).exit_status == 0
+        assert alive(pid)
+        assert not intake.of(1, "ended")
+    assert end.exit_status == exit_status
+    assert end.cause == (None if exit_status == 0 else "start_failed" if exit_status else "timeout")
+    assert hint is None or hint in end.message
+
+
+async def test_a_killed_helper_ends_its_keeper_and_another_takes_over(broker, tmp_path):
+    async with stage(broker, tmp_path) as intake:
+        await intake.start(1, "sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
+        pid = int(await appears(tmp_path / "pid"))
+        await intake.started(1)
+        keeper = keeper_of(pid)
+        os.kill(parent_of(pid), signal.SIGKILL)
+        assert (await intake.ended(1)).cause == "lost"
+        await gone(keeper)
+        await gone(pid)
+        await intake.start(2, "true")
+        assert (await intake.ended(2)).exit_status == 0
+
+
+async def test_a_job_has_its_three_files_and_nothing_of_its_keepers(broker, tmp_path):
+    look = "import os; print(sorted(os.listdir('/proc/self/fd'))); print(sorted(os.environ))"
+    async with stage(broker, tmp_path) as intake:
+        await intake.start(1, sys.executable, "-I", "-c", look)
+        end = await intake.ended(1)
+        await intake.start(2, "sh", "-c", "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status; umask")
+        signals = Path((await intake.ended(2)).stdout).read_text()
+    files = Path(end.stdout).read_text().splitlines()[0]
+    assert files == "['0', '1', '2', '3']"  # the fourth is that by which it looks
+    assert {line.split()[1] for line in signals.splitlines()[:2]} == {"0" * 16}
+
+
+@needs_root
+async def test_the_helper_hears_nothing_of_a_jobs_environment(broker, reachable):  # noqa: F811
+    """Neither does anything that has rights which the job has not: a library to be loaded is loaded by the job."""
+    async with stage(broker, reachable, run_as=SUBMITTER) as intake:
+        spy = reachable / "spy.py"
+        spy.write_text(f"open('{reachable}/spied', 'w').close()")
+        env = {"LD_PRELOAD": str(reachable / "no.so"), "PYTHONPATH": str(reachable), "PYTHONSTARTUP": str(spy)}
+        script = f"echo $$ > {reachable}/open/pid; exec sleep 1000"
+        (reachable / "open").mkdir()
+        (reachable / "open").chmod(0o777)
+        await intake.order(starts=[of(start_of(1, "sh", "-c", script, env=env), "daemon")])
+        pid = int(await appears(reachable / "open/pid"))
+        helper = parent_of(pid)
+        assert Path(f"/proc/{helper}/environ").read_bytes() == b""
+        assert Path(f"/proc/{helper}/status").read_text().split("Uid:")[1].split()[:4] == ["0"] * 4
+        assert b"LD_PRELOAD" in Path(f"/proc/{pid}/environ").read_bytes()
+    assert not (reachable / "spied").exists()
+
+
+@needs_root
+async def test_nobody_can_lay_a_link_where_anothers_output_will_be(broker, reachable):  # noqa: F811
+    """The default output of each user is in a directory that others may not write to."""
+    async with stage(broker, reachable, run_as=SUBMITTER) as intake:
+        await intake.order(starts=[of(start_of(1, "true"), "daemon")])
+        first = Path((await intake.ended(1)).stdout)
+        assert first.parent.name == "daemon"
+        assert (first.parent.stat().st_mode & 0o777, first.parent.owner()) == (0o700, "daemon")
+        lay = f"ln -s /etc/passwd {first.parent}/job-1003.out || ln -s /etc/passwd {first.parent.parent}/x"
+        await intake.order(starts=[of(start_of(2, "sh", "-c", lay), "nobody")])
+        assert (await intake.ended(2)).exit_status != 0
+
+
+async def test_a_pipe_without_a_reader_holds_up_nobody(broker, tmp_path):
+    """As input it opens at once; the job, and no one else, waits for a writer when it reads."""
+    os.mkfifo(tmp_path / "fifo")
+    async with stage(broker, tmp_path) as intake:
+        for number in range(1, 20):
+            await intake.start(number, "cat", stdin=f"{tmp_path}/fifo")
+        await intake.start(20, "true")
+        assert (await intake.ended(20)).exit_status == 0
+        await asyncio.gather(*(intake.ended(number) for number in range(1, 20)))
