@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format bench bench-scale soak soak-load lock clean
+.PHONY: help install demo test test-users test-cgroup2 lint format bench bench-scale soak soak-load lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -27,6 +27,15 @@ demo: install ## two minutes: a broker, a database, all services, four users' jo
 test: install ## run every test, with the real servers that they start
 	@echo "== tests: unit, properties, integration (real nats-server), system (real processes); four at a time, since most of them wait"
 	@$(BIN)/pytest --numprocesses 4 --dist worksteal
+
+JOBS ?= 10000
+
+test-users: install ## 10,000 jobs of two users under an agent that is root, each exactly once (needs root)
+	@test "$$(id -u)" = 0 || { echo "make test-users needs root: it runs jobs as two users"; exit 1; }
+	@RANKD_TEST_JOBS=$(JOBS) $(BIN)/pytest tests/integration/test_agent_users.py --timeout 3600
+
+test-cgroup2: install ## the tests of control groups under Debian's kernel with version 2 (needs root, /dev/kvm, Debian)
+	@sh tests/cgroup2/run.sh
 
 lint: install ## ruff, mypy (strict), import-linter
 	@echo "== lint"

@@ -111,6 +111,7 @@ class JobRun:
                 return StartFailure(NOT_EXECUTABLE, str(error))
             except OSError as error:
                 return not_forked(error)
+            self._clock = time.monotonic()
             mark(process.record)
         process.begin(self._order.plan, self._group.joins())
         return process
@@ -131,7 +132,7 @@ class JobRun:
             if failure := await process.executed(self._order.plan):
                 await process.exited()
                 return await self._not_started(failure)
-            self._started_at, self._clock = process.record.started_at, time.monotonic()
+            self._started_at = process.record.started_at
             self._around.tell(self._report(kind="started", at=self._started_at))
             await process.exited()
             if self._kill:

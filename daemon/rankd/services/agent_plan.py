@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from rankd.bus.address import user_in
+from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused
 from rankd.core.model.job_environment import JobPlace, job_environment, job_path
 from rankd.services.agent_cgroup_layout import Limits
@@ -16,9 +17,6 @@ from rankd.wire.message import StartJob
 
 MAX_PROCESSES = 4096
 """Until the intake has said what is configured."""
-
-ZERO_CORES = 100
-"""What a job that asks for no core may use, in thousandths of one."""
 
 ANYONE_MAY_PASS, OWN = 0o711, 0o700
 
@@ -98,7 +96,7 @@ class Planner:
             return Limits(processes=self.max_processes)
         return Limits(
             memory_bytes=start.resources.get("memory"),
-            vcore=start.resources.get("vcore") or ZERO_CORES,
+            vcore=start.resources.get("vcore") or SMALL_SHARE,
             processes=self.max_processes,
         )
 
