@@ -87,7 +87,7 @@ class PendingTable:
     """
 
     def __init__(self, rules: Rules) -> None:
-        self.kind_table = KindTable()
+        self.kind_table = KindTable(known=frozenset())
         self.layout = 0
         self.changes = 0
         self.rules = rules
@@ -185,6 +185,13 @@ class PendingTable:
         if len(self.kind_table) > self._most_kinds:
             self._forget_kinds()
 
+    def know(self, types: Iterable[str]) -> None:
+        """Take in which resource types nodes offer and queues limit; those that were known stay known."""
+        known = self.kind_table.known or frozenset()
+        if new := frozenset(types).difference(known):
+            self.kind_table = KindTable(self.kind_table.kinds, new.union(known))
+            self.changes += 1
+
     def _forget_kinds(self) -> None:
         """Keep those alone that pending jobs are of."""
         kinds = self._columns["kinds"]
@@ -195,7 +202,7 @@ class PendingTable:
         self._columns["kinds"] = places[kinds]
         self._places = {names[kind]: place for place, kind in enumerate(kept.tolist())}
         self._keys = [self._keys[kind] for kind in kept.tolist()]
-        self.kind_table = KindTable(self.kind_table[kind] for kind in kept.tolist())
+        self.kind_table = KindTable((self.kind_table[kind] for kind in kept.tolist()), self.kind_table.known)
         self._shapes = {key.shape: kind.shape for key, kind in zip(self._keys, self.kind_table.kinds, strict=True)}
         self._most_kinds = max(_KINDS_AT_LEAST, 4 * len(kept))
         self.changes += 1

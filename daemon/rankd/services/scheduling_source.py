@@ -144,6 +144,7 @@ class SchedulingSource:
         if node_event != self._node_event:
             self._node_event = node_event
             self._nodes = self._node_sets(connection)
+            self._know_types()
             self.triggers.add(NODES)
 
     def _node_sets(self, connection: Connection) -> dict[str, NodeSet]:
@@ -163,6 +164,12 @@ class SchedulingSource:
             partition.name: NodeSet([node for node in nodes if node.partition == partition.name])
             for partition in self._queues.partitions
         }
+
+    def _know_types(self) -> None:
+        """Types that no node offers and no queue limits decide nothing but that their jobs can't start."""
+        of_nodes = {kind for nodes in self._nodes.values() for kind in nodes.types}
+        of_queues = {kind for view in self._all_views() for kind in view.maximum}
+        self.pending.know(of_nodes | of_queues)
 
     def _room_was_freed(self, connection: Connection) -> bool:
         query = (

@@ -276,18 +276,29 @@ def _summed_shapes(
 ) -> list[Resources]:
     """The sum of amounts of ``shapes`` times ``counts``, of each run of these that begins at one of ``firsts``.
 
-    Exact: where a sum might need more than 64 bits, Python's integers are added.
+    Exact: where a sum might need more than 64 bits, Python's integers are added. Takes time and memory for each type
+    that a shape asks for, not for each shape and each type that there is.
     """
-    kinds = dict.fromkeys(kind for own in amounts for kind in own)
-    largest = max((amount for own in amounts for amount in own.values()), default=0)
-    dtype = np.int64 if largest * int(counts.sum()) < 2**63 else object
+    numbers: dict[str, int] = {}
+    kinds = np.array([numbers.setdefault(kind, len(numbers)) for own in amounts for kind in own], dtype=np.int64)
+    values = [amount for own in amounts for amount in own.values()]
+    dtype = np.int64 if max(values, default=0) * int(counts.sum()) < 2**63 else object
+    n_asked = np.array([len(own) for own in amounts], dtype=np.int64)
+    ends = np.cumsum(n_asked)
+    # each shape of each run, once per type that it asks for
+    times = n_asked[shapes]
+    rows = np.repeat(np.arange(len(shapes)), times)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+    places = (ends - n_asked)[shapes][rows] + within
+    leaves = np.searchsorted(firsts, rows, side="right") - 1
+    codes, which = np.unique(leaves * max(len(numbers), 1) + kinds[places], return_inverse=True)
+    sums = np.zeros(len(codes), dtype=dtype)
+    np.add.at(sums, which, np.array(values, dtype=dtype)[places] * counts[rows])
+    names = list(numbers)
     pending: list[Resources] = [{} for _ in firsts]
-    for kind in kinds:
-        asked = np.array([own.get(kind, 0) for own in amounts], dtype=dtype)[shapes] * counts
-        is_asked = np.array([kind in own for own in amounts])[shapes]
-        leaves = np.flatnonzero(np.logical_or.reduceat(is_asked, firsts))
-        for leaf, amount in zip(leaves.tolist(), np.add.reduceat(asked, firsts)[leaves].tolist(), strict=True):
-            pending[leaf][kind] = amount
+    for code, amount in zip(codes.tolist(), sums.tolist(), strict=True):
+        leaf, kind = divmod(code, len(names))
+        pending[leaf][names[kind]] = amount
     return pending
 
 

@@ -1,0 +1,62 @@
+"""Matrices have columns for what nodes offer and queues limit only, however many types jobs have named."""
+
+import random
+
+import msgspec
+import numpy as np
+import pytest
+from builder import kind, shape
+from placement_problem import random_problem
+
+from rankd.core.model.quantity import LARGEST
+from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.kind_table import KindTable
+from rankd_plugins.node_sort.fair import Fair
+
+MANY = [
+    kind(shape(resources={"vcore": 1000 + job, **{f"kind{job}x{number}": 1 for number in range(100)}}))
+    for job in range(700)
+]
+
+
+def test_types_that_nobody_offers_take_no_columns():
+    table = KindTable(MANY, known={"vcore", "memory"})
+    assert table.types == ["vcore"]
+    assert table.most_of(np.arange(700)).shape == (1,)
+    assert sum(map(len, table.amounts)) == 700
+    assert table.summed(np.arange(700), np.ones(700, dtype=np.int64)) == {"vcore": sum(range(1000, 1700))}
+
+
+def test_kinds_that_ask_for_what_nobody_offers_ask_for_more_than_any_node_has():
+    table = KindTable([*MANY[:2], kind(shape(resources={"vcore": 1000}))], known={"vcore"})
+    assert table.asking_more({"vcore": 10_000}, has_empty_node=True).tolist() == [True, True, False]
+    assert table.over(np.arange(3), {"vcore": 1000}).tolist() == [False, True, False]
+
+
+def test_amounts_without_a_column_leave_sums_within_64_bits():
+    table = KindTable([kind(shape(resources={"vcore": 1000, "huge": LARGEST}, nodes=1000))], known={"vcore"})
+    assert table.is_exact
+    assert not KindTable(table.kinds).is_exact
+
+
+def outcome(given):
+    found = run_cycle(given, Fair())
+    return found.placements, found.reservations, set(found.own), set(found.common)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_cycle_decides_the_same_without_columns_that_no_node_and_no_queue_names(seed):
+    given = msgspec.structs.replace(random_problem(random.Random(seed)), each=False)
+    given = msgspec.structs.replace(given, nodes=[_without_gpu(node) for node in given.nodes])
+    known = {kind for node in given.nodes for kind in (*node.capacity, *node.used)}
+    known |= {kind for queue in given.queues for kind in queue.maximum}
+    narrow = msgspec.structs.replace(given, kinds=KindTable(given.kinds.kinds, known))
+    assert narrow.kinds.n_types <= given.kinds.n_types
+    assert outcome(narrow) == outcome(given)
+
+
+def _without_gpu(node):
+    def rest(amounts):
+        return {kind: value for kind, value in amounts.items() if kind != "gpu"}
+
+    return msgspec.structs.replace(node, capacity=rest(node.capacity), used=rest(node.used))
