@@ -527,6 +527,27 @@ async def test_a_node_ends_no_other_nodes_allocation(broker, tmp_path):
             assert stage.rows("SELECT cancel FROM allocations") == [(found,)]
 
 
+@pytest.mark.parametrize("verb", ["job.list", "job.acct", "priority.list"])
+async def test_a_filter_names_what_exists(broker, tmp_path, verb):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.submit()
+        for given, code in (
+            ({"users": ["alcie"]}, "unknown_user"),
+            ({"queues": ["root.defualt"]}, "unknown_queue"),
+            ({"accounts": ["root", "phsics"]}, "unknown_account"),
+            ({"partitions": ["gpu"]}, "unknown_partition"),
+            ({"qos": ["x"]}, "unknown_qos"),
+            ({"states": ["sleeping"]}, "unknown_state"),
+        ):
+            reply = await stage.do(verb, given)
+            assert (reply.status, reply.body["code"]) == (404, code)
+        assert "did you mean 'root.default'?" in (await stage.do(verb, {"queues": ["root.defualt"]})).body["message"]
+        assert (await stage.do(verb, {"users": ["alice"], "queues": ["ROOT.default"]})).status is None
+        assert (await stage.do(verb, {"users": ["newcomer"]}, "newcomer")).status is None
+        assert (await stage.do(verb, {"names": ["x"] * 1001})).body["code"] == "too_many"
+        assert (await stage.do(verb, {"names": ["x" * 1025]})).body["code"] == "too_long"
+
+
 async def test_jobs_may_ask_for_what_nodes_offer(broker, tmp_path):
     gpu = {**JOB, "resources": {"gpu": 1}}
     async with an_intake(broker, tmp_path) as stage:

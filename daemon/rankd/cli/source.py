@@ -13,6 +13,7 @@ import msgspec
 from rankd.cli.place import Place, find
 from rankd.store import explain, look
 from rankd.store.accounting import accounting
+from rankd.store.filter_check import check_filter
 from rankd.wire.message import AccountingFilter, JobFilter
 
 if TYPE_CHECKING:
@@ -67,15 +68,18 @@ class Source(Protocol):
 class DatabaseSource:
     """Reads the views; everything that one object answers is of one instant."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, me: str | None = None) -> None:
         self._connection = connection
+        self._me = me
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
+        check_filter(self._connection, wanted, self._me)
         return look.jobs(self._connection, wanted)
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
         """See :class:`Source`."""
+        check_filter(self._connection, wanted, self._me)
         return accounting(self._connection, wanted)
 
     def job(self, job_id: int) -> Row:
@@ -88,6 +92,7 @@ class DatabaseSource:
 
     def priorities(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
+        check_filter(self._connection, wanted, self._me)
         return look.priorities(self._connection, wanted)
 
     def weights(self) -> dict[str, float]:
@@ -198,8 +203,8 @@ def open_source(arguments: argparse.Namespace) -> Source:
         Unavailable: neither is to be found.
     """
     place = find(arguments)
-    if place.nats and (place.by_bus or place.database is None or not place.database.is_file()):
-        from rankd.cli.session import asker
+    from rankd.cli.session import asker
 
+    if place.nats and (place.by_bus or place.database is None or not place.database.is_file()):
         return BusSource(place, asker(arguments))
-    return DatabaseSource(look.open_for_reading(place.need_database()))
+    return DatabaseSource(look.open_for_reading(place.need_database()), asker(arguments).user)

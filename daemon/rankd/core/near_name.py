@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 
 LONGEST = 100
@@ -22,6 +21,8 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     >>> near_name("root.bathc", ["root", "root.batch", "root.default"])
     'root.batch'
     """
+    from difflib import get_close_matches  # noqa: PLC0415 - commands that only look start without it
+
     wanted = name.lower()
     if not wanted or len(wanted) > LONGEST:
         return None

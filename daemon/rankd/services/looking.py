@@ -10,6 +10,7 @@ from rankd.core.admission.admit import Submitter
 from rankd.store import explain, look
 from rankd.store.accounting import accounting
 from rankd.store.database import Database
+from rankd.store.filter_check import check_filter
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import AccountingFilter, JobFilter, JobShow
 
@@ -33,17 +34,18 @@ def looking_verbs(database: Database) -> list[Verb]:
         wanted = decode_strict(payload, JobShow)
         return {"events": await _read(database, lambda reader: look.history(reader, wanted.id))}
 
-    async def jobs(_asker: Submitter, payload: bytes) -> Reply:
+    async def jobs(asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, JobFilter)
-        return {"jobs": await _read(database, lambda reader: look.jobs(reader, wanted))}
+        return {"jobs": await _read(database, _checked(asker, wanted, lambda reader: look.jobs(reader, wanted)))}
 
-    async def acct(_asker: Submitter, payload: bytes) -> Reply:
+    async def acct(asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, AccountingFilter)
-        return {"jobs": await _read(database, lambda reader: accounting(reader, wanted))}
+        return {"jobs": await _read(database, _checked(asker, wanted, lambda reader: accounting(reader, wanted)))}
 
-    async def priorities(_asker: Submitter, payload: bytes) -> Reply:
+    async def priorities(asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, JobFilter)
-        rows, weights = await _read(database, lambda r: (look.priorities(r, wanted), look.weights(r)))
+        both = _checked(asker, wanted, lambda r: (look.priorities(r, wanted), look.weights(r)))
+        rows, weights = await _read(database, both)
         return {"jobs": rows, "weights": weights}
 
     return [
@@ -57,6 +59,16 @@ def looking_verbs(database: Database) -> list[Verb]:
         Verb("queue.list", _table(database, "queues", look.queues)),
         Verb("share.list", _table(database, "shares", look.shares)),
     ]
+
+
+def _checked(asker: Submitter, wanted: JobFilter, query: Query) -> Query:
+    """The query, once it is clear that everything exists that the filter names."""
+
+    def both(reader: look.Reader) -> Any:  # noqa: ANN401 - rows as the views give them
+        check_filter(reader, wanted, asker.user)
+        return query(reader)
+
+    return both
 
 
 def _table(database: Database, name: str, query: Query) -> UserHandler:

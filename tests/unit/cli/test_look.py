@@ -69,7 +69,6 @@ def test_queue_long_has_words_and_limits(rankd):
         (["-t", "all"], ["4", "5", "2", "1", "3", "6"]),
         (["-j1,5"], ["5", "1"]),
         (["-q", "root.b"], ["2"]),
-        (["-A", "nobody"], []),
         (["-p", "default", "-n", "one,two"], ["2", "1"]),
         (["-w", "n[02-05]"], ["4"]),
         (["-S", "-i"], ["6", "4", "3", "2", "1"]),
@@ -79,6 +78,29 @@ def test_queue_long_has_words_and_limits(rankd):
 )
 def test_queue_filters_and_sorts(rankd, flags, expected):
     assert first(rankd("queue", *flags)) == expected
+
+
+@pytest.mark.parametrize("command", ["queue", "prio", "acct"])
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["-u", "bobb"], "there is no user 'bobb'; did you mean 'bob'?"),
+        (["-u", "bob,stranger-0"], "there is no user 'stranger-0'"),
+        (["-q", "root.bb"], "there is no queue 'root.bb'; did you mean 'root.B'?"),
+        (["-A", "nobody"], "there is no account 'nobody'"),
+        (["-p", "defualt"], "there is no partition 'defualt'; did you mean 'default'?"),
+    ],
+)
+def test_a_filter_names_what_exists(rankd, capsys, command, flags, message):
+    assert rankd(command, "--json", "-j", "1") != ""
+    assert main([command, *flags]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_an_own_name_and_users_of_the_machine_are_known_before_their_first_job(rankd, monkeypatch):
+    assert rankd("queue", "-h", "-u", "root") == ""
+    monkeypatch.setenv("RANKD_USER", "newcomer")
+    assert rankd("queue", "-h", "--me") == ""
 
 
 def test_queue_formats(rankd):
