@@ -47,6 +47,7 @@ class Intake:
         self.heartbeats: list[Heartbeat] = []
         self.reports: list[tuple[str, Report]] = []
         self.forgetful = False
+        self.grace_s = 0.4
         self.open: list[int] = []
         self.max_processes = 4096
         self._news = asyncio.Condition()
@@ -58,7 +59,7 @@ class Intake:
     async def _register(self, message) -> None:
         self.registrations.append((node_of(message.subject), msgspec.json.decode(message.data, type=NodeRegistration)))
         self.forgetful = False
-        await message.respond(encode(NodeRegistered(heartbeat_s=0.1, grace_s=0.4, open=self.open)))
+        await message.respond(encode(NodeRegistered(heartbeat_s=0.1, grace_s=self.grace_s, open=self.open)))
         await self._tell()
 
     async def _heartbeat(self, message) -> None:
@@ -68,7 +69,7 @@ class Intake:
             refusal = {"Nats-Service-Error-Code": "404"}
             await self.bus.client.publish(message.reply, encode(body), headers=refusal)
         else:
-            answer = NodeRegistered(heartbeat_s=0.1, grace_s=0.4, max_processes=self.max_processes)
+            answer = NodeRegistered(heartbeat_s=0.1, grace_s=self.grace_s, max_processes=self.max_processes)
             await message.respond(encode(answer))
         await self._tell()
 
@@ -120,7 +121,8 @@ def start_of(allocation: int, *command: str, nodes=(NODE,), rank=0, name="hello"
 
 
 def options_of(broker, tmp_path: Path, **more) -> AgentOptions:
-    return AgentOptions(nats=broker.url, name=NODE, state_dir=tmp_path / "state", **more)
+    ending = {"drain_on_stop_s": 0.0}  # a test leaves nothing running
+    return AgentOptions(nats=broker.url, name=NODE, state_dir=tmp_path / "state", **ending | more)
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import pytest
 from integration.stage import NOW, a_cluster
 
 from rankd.core.model.quantity import VCORE
-from rankd.store.node import silent_nodes
+from rankd.store.node import silent_nodes, take_down
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +57,17 @@ async def test_a_sign_of_life_from_the_future_counts_no_longer_than_any_other(br
     async with a_cluster(tmp_path, broker.url) as cluster:
         await cluster.add_node("n1")
         assert await cluster.database.read(lambda c: silent_nodes(c, now, 60)) == silent
+
+
+async def test_a_node_whose_agent_has_stopped_is_silent_only_while_it_has_jobs(broker, tmp_path):
+    """Its jobs run on and wait for the next agent; without jobs it may stay away for as long as it likes."""
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
+        for node in ("n1", "n2"):
+            await cluster.add_node(node, vcore=4)
+        [job] = await cluster.submit(builder.accepted(resources={VCORE: 1000}))
+        assert (await cycle(cluster, prioritizer, scheduler, NOW + 1))[job] == "allocated"
+        [(busy,)] = cluster.rows("SELECT node FROM allocation_nodes")
+        await cluster.database.write(lambda c: take_down(c, ["n1", "n2"], NOW + 30))
+        for now, silent in ((NOW + 90, []), (NOW + 91, [busy])):
+            assert await cluster.database.read(lambda c, now=now: silent_nodes(c, now, 60)) == silent

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.cli.option import add_command, key_value
 from rankd.core.errors import Refused
@@ -82,6 +83,14 @@ def _add_agent(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--otherwise-as", metavar="USER", help="with --run-as submitter: who runs jobs of users unknown here"
     )
+    parser.add_argument(
+        "--drain-on-stop",
+        nargs="?",
+        type=seconds,
+        const=0.0,
+        metavar="SECONDS",
+        help="when stopped, wait this long (0) for running jobs, then end them; without it, they run on",
+    )
     parser.add_argument("--no-limits", action="store_true", help="don't hold jobs to their memory and cores by cgroups")
 
 
@@ -92,6 +101,17 @@ def weight(text: str) -> tuple[str, float]:
         return name, float(value)
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{value}' is no number; write {name}=2000") from None
+
+
+def seconds(text: str) -> float:
+    """``90``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds; write 90, for example")
+    return value
 
 
 def pairs(text: str) -> dict[str, str]:
@@ -146,6 +166,8 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
 def run_agent(arguments: argparse.Namespace) -> int:
     """Run jobs until stopped."""
     _need(arguments, "nats")
+    import asyncio
+
     from rankd.services import agent
     from rankd.services.agent_identity import RunAs, usual_mode
 
@@ -160,8 +182,16 @@ def run_agent(arguments: argparse.Namespace) -> int:
         labels=arguments.labels,
         run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as),
         limited=not arguments.no_limits,
+        drain_on_stop_s=arguments.drain_on_stop,
     )
-    return _serve(arguments, "agent", lambda stop: agent.run(options, stop))
+    hurry = asyncio.Event()
+    return serve(
+        lambda stop: agent.run(options, stop, hurry),
+        "agent",
+        parent_pid=arguments.parent_pid,
+        log_level=arguments.log_level,
+        again=hurry,
+    )
 
 
 def _serve(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:
@@ -175,20 +205,23 @@ def serve(
     parent_pid: int | None = None,
     log_level: str = "info",
     hangup: asyncio.Event | None = None,
+    again: asyncio.Event | None = None,
 ) -> int:
     """Run a service's ``main`` until SIGINT, SIGTERM or the parent's end; 0 if it stopped when told to.
 
     ``main`` gets an event that is set once it shall finish its round and return. What it raises is passed on.
     ``hangup`` is set at every SIGHUP; without it, SIGHUP does nothing. Where it says that the terminal has gone, it
-    ends the service.
+    ends the service. ``again`` is set by a second SIGINT or SIGTERM.
     """
+    import asyncio
+
     import uvloop
 
     from rankd.services.garbage import search_less
 
     set_up_logging(log_level)
     search_less()
-    uvloop.run(_until_stopped(main, name, parent_pid, hangup))
+    uvloop.run(_until_stopped(main, name, parent_pid, Heard(stop=asyncio.Event(), hangup=hangup, again=again)))
     return 0
 
 
@@ -205,19 +238,29 @@ def set_up_logging(level: str) -> None:
     logging.getLogger("alembic").setLevel("WARNING")
 
 
-async def _until_stopped(main: Main, name: str, parent_pid: int | None, hangup: asyncio.Event | None) -> None:
+class Heard(NamedTuple):
+    """What signals set: the first that stops, SIGHUP, a second that stops."""
+
+    stop: asyncio.Event
+    hangup: asyncio.Event | None
+    again: asyncio.Event | None
+
+
+async def _until_stopped(main: Main, name: str, parent_pid: int | None, heard: Heard) -> None:
     import asyncio
     import logging
     import signal
 
     from rankd.services.watchdog import EventLoopWatchdog
 
-    stop = asyncio.Event()
+    stop, hangup, again = heard
     loop = asyncio.get_running_loop()
     log = logging.getLogger(f"rankd.{name}")
 
     def on_signal(number: signal.Signals) -> None:
         log.info("%s: stopping", number.name)
+        if stop.is_set() and again is not None:
+            again.set()
         stop.set()
 
     had_terminal = _has_terminal()

@@ -25,7 +25,7 @@ from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer
 from rankd.core.errors import Unavailable
 from rankd.core.model.quantity import Amount
-from rankd.services.agent_audit import Audit
+from rankd.services.agent_audit import AUDITING, Audit
 from rankd.services.agent_cgroup_layout import own_allowances
 from rankd.services.agent_identity import RunAs
 from rankd.services.agent_plan import Planner
@@ -56,6 +56,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``name`` defaults to the host's; a real node is called the same. ``simulate`` 0 means a real node, N the nodes
     ``<simulate_prefix>1`` … N. ``resources`` are a node's; they default to what this machine lets us use, or to
     ``simulate_resources``. ``limited``: jobs keep to the memory and cores that they asked for, where the host can.
+    ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops; otherwise it waits for them for so
+    many seconds, then ends them.
     """
 
     nats: str
@@ -66,6 +68,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, Amount] | None = None
     run_as: RunAs = RunAs()
     limited: bool = True
+    drain_on_stop_s: float | None = None
     labels: dict[str, str] = {}
     simulate: int = 0
     simulate_prefix: str = "sim-"
@@ -79,8 +82,11 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
         return [f"{self.simulate_prefix}{number}" for number in range(1, self.simulate + 1)]
 
 
-async def run(options: AgentOptions, stop: asyncio.Event) -> None:
-    """Serve until ``stop``; then end what runs, report it, and return."""
+async def run(options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event | None = None) -> None:
+    """Serve until ``stop``; leave what runs to the keeper, or end it and report it (``drain_on_stop_s``); return.
+
+    ``hurry``: jobs that are waited for, or that are told to end, are killed at once.
+    """
     async with AsyncExitStack() as stack:
         bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None)
         if await unless(stop, stack.enter_async_context(bus)) is None:
@@ -89,7 +95,7 @@ async def run(options: AgentOptions, stop: asyncio.Event) -> None:
         runner = stack.enter_context(_runner(options, reporter))
         reporter.on_acknowledged = runner.acknowledged
         async with asyncio.TaskGroup() as group:
-            await Agent(options, bus, runner, reporter, group).serve(stop)
+            await Agent(options, bus, runner, reporter, group).serve(stop, hurry or asyncio.Event())
 
 
 @contextmanager
@@ -132,8 +138,8 @@ class Agent:
         self._audit = Audit(bus, f"agent-{options.name}", runner)
         self._taking = asyncio.Lock()
 
-    async def serve(self, stop: asyncio.Event) -> None:
-        """Run the loops until ``stop``, then wind down in order: take nothing, end all, flush the reports."""
+    async def serve(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+        """Run the loops until ``stop``. Then take no more orders, leave or end the jobs, and flush the reports."""
         await self._runner.recover(self._group)
         await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
         supervising = self._group.create_task(self._bus.supervise())
@@ -145,11 +151,28 @@ class Agent:
         await stop.wait()
         async with self._taking:
             await end_tasks(taking, settling, auditing)
+        self._bus.loops.drop(AUDITING)
         await end_tasks(registering)
-        await self._registration.leave()
-        await self._runner.stop()
+        away = self._group.create_task(self._registration.stay_away())
+        if self._options.drain_on_stop_s is not None:
+            await self._drain(self._options.drain_on_stop_s, hurry)
+        await self._runner.leave()
         await self._flush()
-        await end_tasks(reporting, supervising)
+        await end_tasks(reporting, away, supervising)
+        await self._registration.leave()
+
+    async def _drain(self, patience_s: float, hurry: asyncio.Event) -> None:
+        """Wait for the jobs, then end them. ``hurry`` ends the wait, and then also the grace time."""
+        ended, hurried = (self._group.create_task(wait) for wait in (self._runner.all_ended(), hurry.wait()))
+        if patience_s:
+            log.info("waiting for running jobs, for up to %g s", patience_s)
+            await asyncio.wait((ended, hurried), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        self._runner.end_all(at_once=hurried.done())
+        await asyncio.wait((ended, hurried), return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            self._runner.end_all(at_once=True)
+        await ended
+        await end_tasks(hurried)
 
     async def _flush(self) -> None:
         try:

@@ -21,6 +21,7 @@ from rankd.wire.subject import STREAM_ALLOCATIONS, STREAM_REPORTS, encode_name
 
 log = logging.getLogger("rankd.agent")
 
+AUDITING = "audit"
 INTAKE = "intake"
 """The intake's consumer of reports."""
 
@@ -45,7 +46,7 @@ class Audit:
 
     async def run(self, taking: asyncio.Lock) -> None:
         """For ever; ``taking`` is held while orders are carried out."""
-        loop = self._bus.loops.add("audit")
+        loop = self._bus.loops.add(AUDITING)
         while True:
             loop.beat()
             if not await is_set(self._wake, IDLE_S):

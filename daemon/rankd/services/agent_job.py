@@ -65,8 +65,10 @@ class JobRun:
         return None if self._started_at is None else self._report(kind="started", at=self._started_at)
 
     def end(self, cause: str, grace_s: float) -> None:
-        """TERM to all of its processes, and KILL after the grace; the first cause counts."""
+        """TERM to all of its processes, and KILL after the grace. The first cause counts; no grace kills at once."""
         if self._cause is not None:
+            if self._process and grace_s <= 0:
+                self._process.signal_group(signal.SIGKILL)
             return
         self._cause, self._grace_s = cause, grace_s
         if self._process:

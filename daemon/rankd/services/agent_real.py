@@ -228,13 +228,26 @@ class RealNode:
     def _report(self, report: Report) -> None:
         self._reporter.add(self._name, report)
 
-    async def stop(self) -> None:
-        """End all jobs and wait for them."""
+    def end_all(self, *, at_once: bool) -> None:
+        """Tell all jobs to end; a second time ``at_once``: kill them."""
+        if at_once:
+            self.grace_s = 0.0
         for entry in self._ledger.entries.values():
             if entry.terminate:
                 entry.terminate("agent_stopped")
+
+    async def all_ended(self) -> None:
+        """Return once nothing runs."""
         await self._ledger.all_ended()
-        await self._link.close()
+
+    async def leave(self) -> None:
+        """Leave the jobs to the keeper, which ends with the last of them."""
+        running = self._ledger.running()
+        if running:
+            log.info(
+                "%d jobs run on in their keeper; the next agent with %s finds them", len(running), self._state.root
+            )
+        await self._link.close(keeps_jobs=bool(running))
 
     def close(self) -> None:
         """Let go of the keeper, which stays with its jobs; wait for the threads: directories may have to be removed."""

@@ -19,6 +19,7 @@ from rankd.wire.subject import node_subject
 
 log = logging.getLogger("rankd.agent")
 
+LOOP = "registration"
 RETRY_S = 0.3
 ASK_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 1.0
@@ -53,10 +54,11 @@ class Registration:
         self._complaint = ""
         self._key = secrets.token_hex(16) if len(nodes) > 1 else ""
         """Proves to the intake that nodes were registered by this agent, so that one message may speak for them all."""
+        self._heartbeat_s = RETRY_S
 
     async def run(self) -> None:
         """For ever: register if the intake does not know us or the connection is a new one; heartbeat."""
-        loop = self._bus.loops.add("registration", REGISTERING_BOUND_S)
+        loop = self._bus.loops.add(LOOP, REGISTERING_BOUND_S)
         while True:
             delay_s = await self.run_once()
             loop.beat(delay_s)
@@ -75,17 +77,29 @@ class Registration:
             return self._retry(error)
         self._complaint = ""
         self._on_answer(answer)
+        self._heartbeat_s = answer.heartbeat_s
         self.done.set()
         return answer.heartbeat_s
 
+    async def stay_away(self) -> None:
+        """For ever: say that the nodes take nothing more, as often as they gave signs of life before.
+
+        The intake counts the silence of a node with running jobs from the last time that it heard this.
+        """
+        loop = self._bus.loops.add(LOOP, REGISTERING_BOUND_S)
+        while True:
+            await self.leave()
+            loop.beat(self._heartbeat_s)
+            await asyncio.sleep(self._heartbeat_s)
+
     async def leave(self) -> None:
-        """Say that the nodes take nothing any more; if nobody hears it, their silence says it later."""
+        """Say that the nodes take nothing more; if nobody hears it, their silence says it later."""
         if not self.done.is_set():
             return
         try:
             await self._ask(node_subject(self._nodes[0], "leave"), self._all_nodes(), LEAVE_TIMEOUT_S)
         except RankdError as error:
-            log.info("could not say goodbye: %s", error.message)
+            log.log(self._bus.wait_level, "the intake has not heard that this agent leaves: %s", error.message)
 
     def _retry(self, error: RankdError) -> float:
         if error.code == "unknown_node":

@@ -50,5 +50,11 @@ class Runner(Protocol):
     def running(self, node: str) -> list[int]:
         """Allocations of this node that have not ended."""
 
-    async def stop(self) -> None:
-        """End everything, cause ``agent_stopped``; returns once all ends are handed to the reporter."""
+    def end_all(self, *, at_once: bool) -> None:
+        """Tell everything to end, cause ``agent_stopped``; ``at_once`` without a grace time."""
+
+    async def all_ended(self) -> None:
+        """Return once nothing runs and all ends are handed to the reporter."""
+
+    async def leave(self) -> None:
+        """Let go of what runs: it goes on without this agent. Simulated jobs can't, and end."""

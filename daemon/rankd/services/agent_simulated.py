@@ -85,7 +85,15 @@ class SimulatedNodes:
         base = Report(allocation=allocation, job=entry.job, kind="ended", at=time.time(), started_at=entry.started_at)
         self._reporter.add(node, msgspec.structs.replace(base, **fields))
 
-    async def stop(self) -> None:
+    async def all_ended(self) -> None:
+        """Return once nothing runs."""
+        await self._ledger.all_ended()
+
+    async def leave(self) -> None:
+        """End all jobs: they exist in this process only."""
+        self.end_all(at_once=True)
+
+    def end_all(self, *, at_once: bool) -> None:  # noqa: ARG002 - they end at once
         """End all jobs."""
         for entry in list(self._ledger.entries.values()):
             if entry.terminate:

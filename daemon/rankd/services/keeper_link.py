@@ -99,14 +99,14 @@ class KeeperLink:
         if self._writer is not None:
             self._writer.write(line(message))
 
-    async def close(self) -> None:
-        """Let go of a keeper that keeps nothing any more, and wait for its end."""
+    async def close(self, *, keeps_jobs: bool) -> None:
+        """Write what is still to be asked, and let go. Waits for the end of a keeper that keeps nothing any more."""
         self._closing = True
         if self._writer is not None:
             self._writer.close()
             with suppress(OSError):
                 await self._writer.wait_closed()
-        if self._keeper is not None:
+        if self._keeper is not None and not keeps_jobs:
             with suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(self._keeper.wait, END_S)
 

@@ -90,15 +90,24 @@ def set_state(connection: Connection, name: str, state: NodeState, now: float, a
 
 
 def take_down(connection: Connection, nodes: Sequence[str], now: float) -> None:
-    """Their agent has stopped: they count for nothing until they register again."""
+    """Their agent stops: they take nothing until they register again. What runs there may go on without the agent."""
+    connection.exec_driver_sql(
+        "UPDATE nodes SET heartbeat_at = ? WHERE name IN (SELECT value FROM json_each(?))",
+        (now, json.dumps(list(nodes))),
+    )
     for name in nodes:
         set_state(connection, name, NodeState.DOWN, now, name)
 
 
 def silent_nodes(connection: Connection, now: float, limit_s: float) -> list[str]:
-    """Nodes that are counted on and have not been heard of for so long, or not since the clock was set back."""
+    """Nodes that are counted on and have not been heard of for so long, or not since the clock was set back.
+
+    A node whose agent has stopped is counted on while it has jobs: they run on, and another agent is to come for them.
+    """
     rows = connection.exec_driver_sql(
-        f"SELECT name FROM nodes WHERE state IN ('{NodeState.UP}', '{NodeState.DRAINING}')"
+        f"SELECT name FROM nodes WHERE (state IN ('{NodeState.UP}', '{NodeState.DRAINING}')"
+        f" OR (state = '{NodeState.DOWN}' AND name IN (SELECT p.node FROM allocations l CROSS JOIN allocation_nodes p"
+        " ON p.allocation_id = l.id WHERE l.ended_at IS NULL AND p.ended_at IS NULL)))"
         " AND (heartbeat_at < ? OR heartbeat_at > ?)",
         (now - limit_s, now + limit_s),
     )
