@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from rankd.bus.address import user_in
 from rankd.cli.option import add_command
+from rankd.cli.service import pairs
+from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     from rankd.cli.option import Subparsers
@@ -28,8 +30,19 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--simulate", type=int, default=0, metavar="N", help="add N simulated nodes")
     parser.add_argument("--no-local-agent", action="store_true", help="run no jobs on this machine itself")
     parser.add_argument("--nats", metavar="URL", help="use this broker instead of the embedded one")
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="where the embedded broker listens (default: 127.0.0.1), so that agents on other machines can join."
+        " It has no authentication: who can connect can act as any user, and run commands here",
+    )
     parser.add_argument("--port", type=int, default=0, help="the embedded broker's port (default: a free one)")
     parser.add_argument("--name", default=os.uname().nodename.partition(".")[0], help="this machine's name as a node")
+    parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
+    parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
+    parser.add_argument(
+        "--keep-jobs", action="store_true", help="leave running jobs running on Ctrl-C; the next `rankd up` finds them"
+    )
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
 
 
@@ -38,37 +51,71 @@ def run(arguments: argparse.Namespace) -> int:
     import asyncio
 
     from rankd.cli.service import serve
+    from rankd.core.model.quantity import parse_resources
     from rankd.services import up
+    from rankd.services.up_command import UpOptions
     from rankd.store.migration import shipped
 
-    options = up.UpOptions(
+    if arguments.nats and arguments.listen:
+        raise Refused("usage", "--listen is for the embedded broker; leave it out with --nats", "listen")
+    if arguments.resources is not None:
+        parse_resources(arguments.resources)
+    options = UpOptions(
         directory=arguments.dir,
         config=arguments.config or shipped("config"),
         simulate=arguments.simulate,
         local_agent=not arguments.no_local_agent,
         agent_name=arguments.name,
+        resources=arguments.resources,
+        labels=arguments.labels,
         nats=arguments.nats,
+        listen=arguments.listen or "127.0.0.1",
         port=arguments.port,
+        keep_jobs=arguments.keep_jobs,
     )
     print(f"rankd up: starting in {arguments.dir.absolute()}, configuration {options.config}", flush=True)
-    hangup = asyncio.Event()
+    hangup, hurry = asyncio.Event(), asyncio.Event()
     status = serve(
-        lambda stop: up.run(options, stop, lambda state: _announce(arguments, state), hangup),
+        lambda stop: up.run(options, up.Told(stop=stop, hurry=hurry, hangup=hangup), _Terminal(arguments)),
         "up",
         log_level=arguments.log_level,
         hangup=hangup,
+        again=hurry,
     )
     print("rankd up: everything has stopped", flush=True)
     return status
 
 
+class _Terminal:
+    """What ``up`` tells, as lines for whoever started it."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+
+    def ready(self, state: Up) -> None:
+        """What runs where, and what to do next."""
+        _announce(self._arguments, state)
+
+    def stopping(self, running: int, grace_s: float) -> None:
+        """What becomes of the jobs, before it does."""
+        jobs = "1 job is running" if running == 1 else f"{running} jobs are running"
+        print(f"rankd up: {jobs}; " + (KEPT if self._arguments.keep_jobs else ENDED.format(grace_s)), flush=True)
+
+
+ENDED = (
+    "they are told to end (SIGTERM), have {:g} s for it, and are queued again."
+    " Ctrl-C again kills them now. `rankd up --keep-jobs` would leave them running."
+)
+KEPT = "they go on without rankd, and the next `rankd up` finds them. Jobs of simulated nodes are queued again."
+
+
 def _announce(arguments: argparse.Namespace, state: Up) -> None:
-    """What runs where, and what to do next."""
+    """Print what runs where, and what to do next."""
     processes = ", ".join(f"{name} {pid}" for name, pid in state.pids.items())
     nodes = [arguments.name] * (not arguments.no_local_agent)
     if arguments.simulate:
         nodes.append(f"sim-1..sim-{arguments.simulate} (simulated: jobs only take their time)")
-    believed = "no authentication: whoever reaches it is believed to be who it says it is"
+    believed = "no authentication: anyone who can connect can act as any user"
     if user_in(arguments.nats or ""):
         believed = "it asks who connects; others connect with a user and a password of their own: $RANKD_NATS"
     flag = "" if str(arguments.dir) == ".rankd" else f" --dir {arguments.dir}"
@@ -86,9 +133,27 @@ Try, in another terminal:
   rankd queue{flag}            rankd prio{flag} -l
   sqlite3 -readonly {state.db} 'select * from job_priority'
 
-Ctrl-C stops everything; what is queued stays.""",
+Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay.""",
         flush=True,
     )
+    if arguments.listen:
+        print("\n".join(_joining(arguments.listen, state.nats)), flush=True)
+
+
+def _joining(listen: str, url: str) -> list[str]:
+    """How a second node joins, and what an open port means."""
+    from rankd.services.broker import is_loopback, url_of
+
+    port = int(url.rpartition(":")[2])
+    joined = url if url != url_of("0.0.0.0", port) else f"nats://THIS-HOST:{port}"  # noqa: S104 - nothing is bound here
+    lines = ["", "Another machine joins with:", f"  rankd agent --nats {joined} --name NODE --state DIR"]
+    if not is_loopback(listen):
+        lines += [
+            f"WARNING: the broker has no authentication. Anyone who can reach {listen} port {port} can act as any",
+            f"user or administrator, and run commands as '{_login()}' on this machine.",
+            "Let only machines that you trust reach this port (a firewall), or use a broker that knows its users.",
+        ]
+    return lines
 
 
 def _login() -> str:

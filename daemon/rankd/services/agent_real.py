@@ -23,9 +23,11 @@ from rankd.services.agent_process import Launch
 from rankd.services.agent_report import Reporter
 from rankd.services.agent_runner import Order
 from rankd.services.agent_state import AgentState, Claim, Leftover
-from rankd.services.keeper_link import KeeperLink
+from rankd.services.keeper_link import LOG, KeeperLink
 from rankd.services.keeper_message import EndJob, KeepJob
 from rankd.services.keeper_spawn import NOT_EXECUTABLE
+from rankd.services.log_file import keep_small
+from rankd.services.runtime import end_tasks
 from rankd.wire.message import Report, StartJob
 
 T = TypeVar("T")
@@ -55,6 +57,7 @@ class RealNode:
         self._reporter = reporter
         self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
         self._ledger: Ledger[int] = Ledger()
+        self._tidying: asyncio.Task[None] | None = None
         self._link = KeeperLink(state.root, self._happened, self._lose_all)
 
     @property
@@ -86,6 +89,7 @@ class RealNode:
             self._report(report)
         log.info("%d jobs of an earlier agent run on, %d are lost", len(running), len(lost))
         await self._lose(lost)
+        self._tidying = group.create_task(keep_small([self._state.root / LOG]))
         group.create_task(self._link.run(self._reporter.loops.add("keeper", KEEPER_BOUND_S)))
 
     def _watch(self, entry: Entry[int]) -> None:
@@ -242,6 +246,8 @@ class RealNode:
 
     async def leave(self) -> None:
         """Leave the jobs to the keeper, which ends with the last of them."""
+        if self._tidying:
+            await end_tasks(self._tidying)
         running = self._ledger.running()
         if running:
             log.info(

@@ -32,7 +32,7 @@ class SpareDirectories:
     def begin(self) -> None:
         """What an earlier agent has left may be half emptied."""
         shutil.rmtree(self._root, ignore_errors=True)
-        self._root.mkdir(exist_ok=True)
+        self._root.mkdir(mode=0o700, exist_ok=True)
 
     def make(self, directory: Path) -> None:
         """A directory that there is not yet.
@@ -45,7 +45,7 @@ class SpareDirectories:
         try:
             self._free.popleft().rename(directory)
         except (IndexError, FileNotFoundError):
-            directory.mkdir()
+            directory.mkdir(mode=0o700)
 
     def keep(self, directory: Path) -> bool:
         """Take a directory away, whatever is in it; False where it must be removed.

@@ -86,7 +86,9 @@ class AgentState(AbstractContextManager["AgentState"]):
         Raises:
             Refused: ``state_in_use``: another agent works with it.
         """
-        self._allocations.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(parents=True, exist_ok=True)
+        self._allocations.mkdir(mode=0o700, exist_ok=True)
+        self._allocations.chmod(0o700)
         self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,16 +1,18 @@
-"""The embedded broker: the real nats-server of the wheel, on loopback, everything synced before it is acknowledged."""
+"""The embedded broker: the real nats-server of the wheel, everything synced before it is acknowledged."""
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
 import shutil
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-from rankd.core.errors import Unavailable
+from rankd.core.errors import Refused, Unavailable
 
-HOST = "127.0.0.1"
 MAX_PAYLOAD = "8MB"
 
 _CONFIGURATION = """\
@@ -39,31 +41,66 @@ def find_server() -> str:
     return found
 
 
-def free_port(wanted: int | None, remembered: Path) -> int:
-    """The port to listen on: the one asked for, the one of the last time if it is free, else any."""
-    if wanted:
-        return wanted
-    last = int(remembered.read_text()) if remembered.exists() else 0
-    for candidate in (last, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, candidate))
-            except OSError:
-                continue
-            port = int(probe.getsockname()[1])
-            remembered.write_text(str(port))
-            return port
-    raise Unavailable("no_port", "no free port on loopback")
+def free_port(host: str, wanted: int | None, remembered: Path) -> int:
+    """The port to listen on: the one asked for, the one of the last time if it is free, else any.
+
+    Raises:
+        Refused: ``bad_listen``: this machine can't listen there, or the port asked for is in use.
+    """
+    last = 0
+    with suppress(OSError, ValueError):
+        last = int(remembered.read_text())
+    for candidate in (wanted,) if wanted else (last, 0):
+        try:
+            port = _bound(host, candidate)
+        except OSError as error:
+            failure = error
+            continue
+        remembered.write_text(str(port))
+        return port
+    place = f"{host} port {wanted}" if wanted else host
+    message = f"can't listen on {place}: {failure.strerror}; give an address of this machine, and a port that is free"
+    raise Refused("bad_listen", message, "listen")
 
 
-def write_configuration(directory: Path, port: int) -> Path:
+def _bound(host: str, port: int) -> int:
+    """The number of a port that can be listened on."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+        return int(probe.getsockname()[1])
+
+
+def url_of(host: str, port: int) -> str:
+    """Where processes on this machine reach the broker.
+
+    >>> url_of("0.0.0.0", 4222), url_of("fd00::1", 4222)
+    ('nats://127.0.0.1:4222', 'nats://[fd00::1]:4222')
+    """
+    reached = host
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        if address.is_unspecified:
+            reached = "127.0.0.1" if address.version == 4 else "::1"
+    return f"nats://[{reached}]:{port}" if ":" in reached else f"nats://{reached}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def write_configuration(directory: Path, host: str, port: int) -> Path:
     """The server's configuration file, with its data below ``directory``."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "server.conf"
     store = str(directory / "jetstream")
     path.write_text(
-        _CONFIGURATION.format(host=HOST, port=port, max_payload=MAX_PAYLOAD, store=f"'{store}'"),
+        _CONFIGURATION.format(host=json.dumps(host), port=port, max_payload=MAX_PAYLOAD, store=f"'{store}'"),
         encoding="utf-8",
     )
     return path

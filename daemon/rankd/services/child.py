@@ -9,11 +9,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_environment
+from rankd.services.log_file import open_log
 
 log = logging.getLogger("rankd.up")
 
@@ -30,17 +33,39 @@ STOP_PATIENCE_S = 20.0
 _PR_SET_PDEATHSIG = 1
 
 
-def _die_with_parent() -> None:
-    """In the child, before exec: TERM when ``up`` dies, whatever killed it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+class Manner(NamedTuple):
+    """How a child lives. ``orphaned`` is the signal that it gets when ``up`` dies, whatever killed that.
+
+    ``variables`` are added to its environment.
+    """
+
+    orphaned: signal.Signals = signal.SIGTERM
+    umask: int = 0o077
+    stop_patience_s: float = STOP_PATIENCE_S
+    variables: Mapping[str, str] = {}
+
+
+def _die_with_parent(parent: int, number: signal.Signals) -> None:
+    """In the child, before exec."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:  # it died before that
+        os._exit(1)
 
 
 class Child:
     """One process that is kept running until :meth:`stop`."""
 
-    def __init__(self, name: str, command: Sequence[str], log_file: Path, on_start: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log_file: Path,
+        on_start: Callable[[], None],
+        manner: Manner = Manner(),  # noqa: B008 - it never changes
+    ) -> None:
         self.name = name
         self.was_ready = False
+        self._manner = manner
         self._command = list(command)
         self._log_file = log_file
         self._on_start = on_start
@@ -81,18 +106,26 @@ class Child:
 
     async def _run(self) -> int:
         """Start it and wait for its end."""
-        with self._log_file.open("ab") as output:
+        with open_log(self._log_file) as output:
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command; a few at start-up
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=python_environment(os.environ),
+                env=python_environment({**os.environ, **self._manner.variables}),
                 process_group=0,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - no other thread holds a lock at this point
+                umask=self._manner.umask,
+                preexec_fn=partial(_die_with_parent, os.getpid(), self._manner.orphaned),  # noqa: PLW1509 - as before exec
             )
         self._on_start()
         return await asyncio.to_thread(self._process.wait)
+
+    async def kill(self) -> None:
+        """KILL; returns when it is gone."""
+        self._ending.set()
+        if self._process is not None:
+            self.signal(signal.SIGKILL)
+            await asyncio.to_thread(self._process.wait)
 
     async def stop(self) -> None:
         """TERM, patience, KILL; returns when it is gone."""
@@ -103,9 +136,9 @@ class Child:
         if process.poll() is None:
             process.terminate()
         try:
-            await asyncio.to_thread(process.wait, STOP_PATIENCE_S)
+            await asyncio.to_thread(process.wait, self._manner.stop_patience_s)
         except subprocess.TimeoutExpired:
-            log.warning("%s did not stop within %.0f s; killing it", self.name, STOP_PATIENCE_S)
+            log.warning("%s did not stop within %.0f s; killing it", self.name, self._manner.stop_patience_s)
             os.killpg(process.pid, signal.SIGKILL)
             await asyncio.to_thread(process.wait)
 

@@ -15,10 +15,12 @@ from rankd.bus.liveness import IDLE_S, Loop
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.keeper_message import LONGEST_LINE, SOCKET, Ask, EndJob, Happened, Hello, line, read_tell
+from rankd.services.log_file import open_log
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.agent")
 
+LOG = "keeper.log"
 PATIENCE_S = 30.0
 END_S = 5.0
 ATTEMPTS = 3
@@ -119,7 +121,7 @@ class KeeperLink:
 
     def _spawn(self) -> socket.socket:
         """Start a keeper on a socket that listens already; a connection to it."""
-        with _directory(self._state) as path, (self._state / "keeper.log").open("ab") as output:
+        with _directory(self._state) as path, open_log(self._state / LOG) as output:
             Path(path).unlink(missing_ok=True)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
                 os.fchmod(listening.fileno(), 0o600)

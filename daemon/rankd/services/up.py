@@ -1,7 +1,8 @@
 """``rankd up``: broker, database and all services on one machine, each a process that is kept running.
 
-Stops so that nothing is lost on its way: the scheduler (nothing new starts), agents (jobs end and are reported),
-prioritizer, intake, broker. ``up.json`` exists exactly while everything answers.
+It stops the scheduler first, so that nothing new starts, then the agents, so that the ends of jobs are reported, then
+prioritizer, intake and broker. Jobs are ended only if somebody asks ``up`` to stop, and never with ``keep_jobs``. When
+it is killed, or fails, they run on, and the next ``rankd up`` finds them. ``up.json`` exists exactly while all answer.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -20,36 +23,30 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.config.configuration import load_configuration
 from rankd.core.errors import Unavailable
-from rankd.plugin.interpreter import python_command
-from rankd.services.broker import HOST, find_server, free_port, write_configuration
-from rankd.services.child import Child
+from rankd.services.broker import find_server, free_port, url_of, write_configuration
+from rankd.services.child import STOP_PATIENCE_S, Child, Manner
 from rankd.services.keeper_link import end_kept
+from rankd.services.log_file import keep_small
+from rankd.services.private_directory import make_private
 from rankd.services.runtime import end_tasks
+from rankd.services.up_command import UpOptions, service_commands
 from rankd.store.database import Database
 from rankd.store.lock import acquire_or_fail
+from rankd.store.look import count_running, open_for_reading
 from rankd.store.migration import upgrade
 from rankd.wire.message import Health
 from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.up")
 
+PRIVATE = 0o077
+"""The umask: what is written is for whoever runs ``rankd up``."""
+
 READY_PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05
 WATCH_EVERY_S = 1.0
 UNHEARD = 60
 """A service that does not answer this often in a row hangs."""
-
-
-class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run. ``nats`` None: the embedded broker, on ``port`` (0: a free one)."""
-
-    directory: Path
-    config: Path
-    simulate: int = 0
-    local_agent: bool = True
-    agent_name: str
-    nats: str | None = None
-    port: int = 0
 
 
 class Up(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,75 +60,86 @@ class Up(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
 
 
-async def run(
-    options: UpOptions, stop: asyncio.Event, on_ready: Callable[[Up], None], hangup: asyncio.Event | None = None
-) -> None:
-    """Start everything, keep it running until ``stop``, stop everything. At every ``hangup`` the intake gets SIGHUP.
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody tells ``up``: stop; stop at once; read the configuration again (the intake gets SIGHUP)."""
+
+    stop: asyncio.Event
+    hurry: asyncio.Event
+    hangup: asyncio.Event
+
+
+class Tell(Protocol):
+    """What ``up`` tells: that everything answers; how many jobs run, and for how long they may, when it is to stop."""
+
+    def ready(self, state: Up) -> None:
+        """Everything answers."""
+
+    def stopping(self, running: int, grace_s: float) -> None:
+        """Jobs run here; they are ended now, or kept."""
+
+
+async def run(options: UpOptions, told: Told, tell: Tell) -> None:
+    """Start everything, keep it running until it is told to stop, stop everything.
 
     Raises:
         ConfigurationError, Unavailable: before or instead of running.
     """
     grace_s = load_configuration(options.config).settings.node.grace_s
-    options.directory.mkdir(parents=True, exist_ok=True)
+    umask = os.umask(PRIVATE)
+    make_private(options.directory, without=options.directory / "agent" / "output")
     lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:
-        await _Machine(options, grace_s, on_ready).run(stop, hangup or asyncio.Event())
+        await _Machine(options, grace_s, umask, tell).run(told)
     finally:
         lock.close()
+        os.umask(umask)
 
 
 class _Machine:
-    def __init__(self, options: UpOptions, grace_s: float, on_ready: Callable[[Up], None]) -> None:
+    def __init__(self, options: UpOptions, grace_s: float, umask: int, tell: Tell) -> None:
         self._options = options
-        self._on_ready = on_ready
+        self._tell = tell
+        self._umask = umask
         self._directory = options.directory.absolute()
         self._file = self._directory / "up.json"
         self._db = self._directory / "rankd.db"
         self._logs = self._directory / "log"
         self._logs.mkdir(exist_ok=True)
+        if options.local_agent:
+            (self._directory / "agent" / "output").mkdir(parents=True, exist_ok=True)
         self._broker: Child | None = None
-        self._url = options.nats or self._embedded_broker()
-        self._services = {name: self._child(name, command) for name, command in self._commands()}
-        self._ready = False
         self._silent: dict[str, tuple[int | None, int]] = {}
         """By service: the process that answered last, and how often it has not answered since."""
+        self._url_given = options.nats or ""
         self._grace_s = grace_s
+        self._url = options.nats or self._embedded_broker()
+        commands = service_commands(options, self._url, self._db)
+        self._services = {name: self._child(name, command) for name, command in commands}
+        self._ready = False
 
     def _embedded_broker(self) -> str:
-        port = free_port(self._options.port, self._directory / "nats.port")
-        configuration = write_configuration(self._directory / "nats", port)
+        host = self._options.listen
+        port = free_port(host, self._options.port, self._directory / "nats.port")
+        configuration = write_configuration(self._directory / "nats", host, port)
         self._broker = self._child("nats", [find_server(), "--config", str(configuration)])
-        return f"nats://{HOST}:{port}"
+        return url_of(host, port)
 
     def _child(self, name: str, command: list[str]) -> Child:
-        return Child(name, command, self._logs / f"{name}.log", self._write_file)
+        return Child(name, command, self._log(name), self._write_file, self._manner(name))
 
-    def _commands(self) -> list[tuple[str, list[str]]]:
-        """Services by name, in starting order; agents last."""
-        rankd = python_command("rankd")
-        place = [*self._broker_flag(), "--db", str(self._db), "--config", str(self._options.config.absolute())]
-        commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
-        if self._options.local_agent:
-            local = self._agent(self._options.agent_name, "agent")
-            commands.append(("agent", [*rankd, *local, "--run-as", "agent"]))
-        if self._options.simulate:
-            simulated = self._agent("sim", "agent-sim")
-            more = ["--simulate", str(self._options.simulate), "--labels", "simulated=true"]
-            commands.append(("agent-sim", [*rankd, *simulated, *more]))
-        return commands
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
 
-    def _broker_flag(self) -> list[str]:
-        """Not where everybody sees it if there is a password in it: the children have it in their environment."""
-        if user_in(self._url) is None:
-            return ["--nats", self._url]
-        os.environ["RANKD_NATS"] = self._url
-        return []
+    def _manner(self, name: str) -> Manner:
+        """Agents leave their jobs running when ``up`` dies: they are killed. Jobs have the umask of who started it."""
+        variables = {} if name == "nats" or user_in(self._url_given) is None else {"RANKD_NATS": self._url_given}
+        if not name.startswith("agent"):
+            return Manner(variables=variables)
+        patience_s = STOP_PATIENCE_S + self._grace_s
+        return Manner(orphaned=signal.SIGKILL, umask=self._umask, stop_patience_s=patience_s, variables=variables)
 
-    def _agent(self, name: str, folder: str) -> list[str]:
-        return ["agent", *self._broker_flag(), "--name", name, "--state", str(self._directory / folder)]
-
-    async def run(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
-        """Until ``stop``, or until a service turns out to be hopeless."""
+    async def run(self, told: Told) -> None:
+        """Until it is told to stop, or until a service turns out to be hopeless."""
         self._file.unlink(missing_ok=True)
         async with Database(self._db) as database:
             await upgrade(database)
@@ -139,14 +147,16 @@ class _Machine:
         try:
             async with asyncio.TaskGroup() as group:
                 keeping = [group.create_task(child.keep()) for child in everything]
-                watching = [group.create_task(self._watch()), group.create_task(self._pass_on(hangup))]
-                await stop.wait()
+                logs = [self._log(child.name) for child in everything]
+                watching = [
+                    group.create_task(loop) for loop in (self._watch(), self._pass_on(told.hangup), keep_small(logs))
+                ]
+                await told.stop.wait()
                 await end_tasks(*watching)
-                await self._stop()
+                await self._stop(told.hurry)
                 await end_tasks(*keeping)
         finally:
-            self._file.unlink(missing_ok=True)
-            await self._stop()
+            await self._abandon()
 
     async def _pass_on(self, hangup: asyncio.Event) -> None:
         """The intake reads the configuration, and tells the others."""
@@ -155,17 +165,54 @@ class _Machine:
             hangup.clear()
             self._services["intake"].signal(signal.SIGHUP)
 
-    async def _stop(self) -> None:
-        self._ready = False
-        self._file.unlink(missing_ok=True)
+    async def _stop(self, hurry: asyncio.Event) -> None:
+        """As somebody asks: jobs are ended, and their ends reported, unless they are to be kept."""
+        self._withdraw()
         await self._services["scheduler"].stop()
-        agents = [child for name, child in self._services.items() if name.startswith("agent")]
-        await asyncio.gather(*(child.stop() for child in agents))
-        await end_kept(self._directory / "agent", self._grace_s)  # should the agent have been killed just now
+        if running := await asyncio.to_thread(self._running):
+            self._tell.stopping(running, self._grace_s)
+        async with asyncio.TaskGroup() as group:
+            hurrying = group.create_task(self._hurry(hurry))
+            await asyncio.gather(*(child.stop() for child in self._agents()))
+            await end_tasks(hurrying)
+        if not self._options.keep_jobs:
+            await end_kept(self._directory / "agent", self._grace_s)  # should the agent have been killed just now
+        await self._stop_rest()
+
+    async def _hurry(self, hurry: asyncio.Event) -> None:
+        """The agents get the signal a second time."""
+        await hurry.wait()
+        for child in self._agents():
+            child.signal(signal.SIGTERM)
+
+    async def _abandon(self) -> None:
+        """Whatever made it fail: stop what is still there, and leave the jobs running."""
+        self._withdraw()
+        await self._services["scheduler"].stop()
+        await asyncio.gather(*(child.kill() for child in self._agents()))
+        await self._stop_rest()
+
+    async def _stop_rest(self) -> None:
         for name in ("prioritizer", "intake"):
             await self._services[name].stop()
         if self._broker is not None:
             await self._broker.stop()
+
+    def _withdraw(self) -> None:
+        self._ready = False
+        self._file.unlink(missing_ok=True)
+
+    def _agents(self) -> list[Child]:
+        return [child for name, child in self._services.items() if name.startswith("agent")]
+
+    def _running(self) -> int:
+        """How many jobs run on the nodes of this machine, by the records; 0 if they can't be read."""
+        try:
+            with closing(open_for_reading(self._db)) as connection:
+                return count_running(connection, self._options.agents)
+        except (Unavailable, sqlite3.Error) as error:
+            log.warning("can't count the running jobs: %s", error)
+            return 0
 
     async def _watch(self) -> None:
         """Announce readiness, then keep an eye on which services have ever been ready."""
@@ -174,7 +221,7 @@ class _Machine:
                 await self._until_ready(bus, name)
             self._ready = True
             self._write_file()
-            self._on_ready(self._described())
+            self._tell.ready(self._described())
             while True:
                 await asyncio.sleep(WATCH_EVERY_S)
                 for name, child in self._services.items():

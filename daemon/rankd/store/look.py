@@ -376,3 +376,13 @@ def shares(connection: Reader) -> list[Row]:
 def classes(connection: Reader) -> list[Row]:
     """The priority classes by name, the built-ins among them."""
     return fetch(connection, "SELECT * FROM priority_class ORDER BY name")
+
+
+def count_running(connection: sqlite3.Connection, agents: Sequence[str]) -> int:
+    """How many jobs run on the nodes of these agents."""
+    query = (
+        "SELECT count(DISTINCT l.job_id) FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id"
+        " JOIN nodes n ON n.name = p.node WHERE l.ended_at IS NULL AND p.started_at IS NOT NULL AND p.ended_at IS NULL"
+        " AND n.agent IN (SELECT value FROM json_each(?))"
+    )
+    return int(connection.execute(query, (msgspec.json.encode(list(agents)).decode(),)).fetchone()[0])

@@ -1,0 +1,73 @@
+"""Keeps the log files of other processes small: those of the children of ``rankd up``, and the keeper's.
+
+A process writes into its log by a descriptor that it inherited, so the log also has what it prints when it crashes.
+Therefore the file cannot be renamed under it. It is copied, then emptied in place; all writers append. A line that is
+written in the microseconds between the copy and the truncation is lost. A pipe would lose none, but then every service
+would stand still while ``rankd up`` does (Ctrl-Z).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+log = logging.getLogger("rankd.log")
+
+LARGEST_BYTES = 4 * 2**20
+KEPT = 3
+"""So many older parts are kept: ``intake.log.1`` is the newest of them."""
+
+LOOK_EVERY_S = 1.0
+
+
+def open_log(path: Path) -> BinaryIO:
+    """The log for a child to append to; readable by its owner only."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+
+
+async def keep_small(paths: Sequence[Path]) -> None:
+    """For ever: look at the logs; one that is too large becomes an older part."""
+    while True:
+        for path in paths:
+            await asyncio.to_thread(rotate_if_large, path)
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def rotate_if_large(path: Path, largest_bytes: int = LARGEST_BYTES) -> None:
+    """Move the content to ``<name>.1``, that of ``.1`` to ``.2``, and so on; the oldest part is deleted.
+
+    On a full disk, or where it must not, it leaves everything as it is, but for the oldest part.
+    """
+    try:
+        if path.stat().st_size <= largest_bytes:
+            return
+        for number in range(KEPT, 1, -1):
+            _part(path, number).unlink(missing_ok=True)
+            if _part(path, number - 1).exists():
+                _part(path, number - 1).rename(_part(path, number))
+        _move_content(path, _part(path, 1))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        log.debug("%s is not rotated: %s", path, error)
+
+
+def _part(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+def _move_content(path: Path, part: Path) -> None:
+    part.unlink(missing_ok=True)
+    with path.open("rb+") as source:
+        try:
+            with open_log(part) as copy:
+                shutil.copyfileobj(source, copy)
+        except OSError:  # a full disk: half a copy helps nobody
+            part.unlink(missing_ok=True)
+            raise
+        source.truncate(0)
