@@ -62,7 +62,7 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
         assert said["adapters"] == []
         refused = await client.do("diag.show", {"reset": True})
         assert (refused.status, refused.body["field"]) == (403, "reset")
-        shown = json.loads(await rankd("diag", "--reset", "--json", "--nats", broker.url))
+        shown = json.loads(await rankd("diag", "--reset", "--admin", "--json", "--nats", broker.url))
         assert shown["scheduler"]["started"] == 2
         begun_again = (await client.do("diag.show")).body
         assert begun_again["scheduler"]["started"] == 0

@@ -25,11 +25,11 @@ value: 5
 async def test_classes_are_created_shown_updated_and_deleted_on_the_command_line(machine):
     machine.start("--no-local-agent", "--simulate", "1")
     rankd = machine.rankd
-    made = rankd("class", "create", "batch", "--value", "-10", "--description", "can wait")
+    made = rankd("class", "create", "--admin", "batch", "--value", "-10", "--description", "can wait")
     assert made == "priority class batch created\n"
     _refused(machine, "exists already", "create", "batch", "--value", "1")
     _refused(machine, "needs a value", "create", "nothing")
-    rankd("class", "update", "batch", "--global-default")
+    rankd("class", "update", "--admin", "batch", "--global-default")
     expected = {
         "name": "batch", "value": -10, "global_default": True, "description": "can wait",
         "preemption_policy": "PreemptLowerPriority",
@@ -40,7 +40,7 @@ async def test_classes_are_created_shown_updated_and_deleted_on_the_command_line
     _refused(machine, "can't become 3", "update", "batch", "--value", "3", "--description", "new")
     async with connected(machine.up["nats"]) as client:
         [job] = await client.submit("alice", {"command": ["true"], "held": True})
-    rankd("class", "delete", "batch")
+    rankd("class", "delete", "--admin", "batch")
     assert machine.rows("SELECT class_value, priority_class FROM job WHERE id = ?", job) == [
         {"class_value": -10, "priority_class": "batch"}
     ]
@@ -54,25 +54,28 @@ def test_manifests_of_kubernetes_are_created_and_what_is_refused_stops_nothing(m
     machine.start("--no-local-agent", "--simulate", "1")
     file = machine.directory.parent / "classes.yaml"
     file.write_text(MANIFESTS)
-    machine.rankd("class", "create", "batch", "--value", "5")
-    assert machine.rankd("class", "create", "-f", str(file), status=1) == "priority class from-kubernetes created\n"
+    machine.rankd("class", "create", "--admin", "batch", "--value", "5")
+    assert (
+        machine.rankd("class", "create", "--admin", "-f", str(file), status=1)
+        == "priority class from-kubernetes created\n"
+    )
     shown = machine.rankd("class", "show", "from-kubernetes").splitlines()
     assert [line.split(maxsplit=1) for line in shown] == [
         ["name", "from-kubernetes"], ["value", "77"], ["global_default", "no"],
         ["description", "As it is there."], ["preemption_policy", "Never"],
     ]  # fmt: skip
     file.write_text(MANIFESTS.replace("As it is there.", "Otherwise."))
-    assert machine.rankd("class", "update", "-f", str(file)).count("updated") == 2
+    assert machine.rankd("class", "update", "--admin", "-f", str(file)).count("updated") == 2
     assert json.loads(machine.rankd("class", "show", "from-kubernetes", "--json"))["description"] == "Otherwise."
-    machine.rankd("class", "delete", "system-node-critical", "batch", "from-kubernetes", status=1)
+    machine.rankd("class", "delete", "--admin", "system-node-critical", "batch", "from-kubernetes", status=1)
     left = {row["name"] for row in json.loads(machine.rankd("class", "list", "--json"))}
     assert "system-node-critical" in left
     assert not left & {"batch", "from-kubernetes"}
 
 
 def test_only_one_of_name_and_file_is_taken(machine):
-    machine.rankd("class", "create", status=2)
-    machine.rankd("class", "create", "a", "-f", "x.yaml", status=2)
+    machine.rankd("class", "create", "--admin", status=2)
+    machine.rankd("class", "create", "--admin", "a", "-f", "x.yaml", status=2)
     machine.rankd("class", "list", status=3)
 
 
@@ -80,6 +83,6 @@ def _refused(machine, said: str, *words: str) -> None:
     """The daemon's answer is one line of error, and the table stays."""
     before = machine.rankd("class", "list", "--json")
     with pytest.raises(AssertionError, match=f"^rankd: .*{said}.*\\n"):
-        machine.rankd("class", *words)
-    assert machine.rankd("class", *words, status=1) == ""
+        machine.rankd("class", *words, "--admin")
+    assert machine.rankd("class", *words, "--admin", status=1) == ""
     assert machine.rankd("class", "list", "--json") == before

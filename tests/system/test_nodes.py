@@ -68,7 +68,7 @@ async def test_a_drained_node_finishes_what_it_has_and_takes_nothing_over_a_rest
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [first] = await client.submit("alice", {"command": ["sleep", "1"]})
         await until(events, "start")
-        machine.rankd("node", "drain", "sim-[1]", "-r", "new disks", "--as", "root")
+        machine.rankd("node", "drain", "--admin", "sim-[1]", "-r", "new disks", "--as", "root")
         [second] = await client.submit("alice", {"command": ["true"]})
         assert await client.until_ended(1) == {first: "completed"}
     reasons = machine.rankd("nodes", "-R")
@@ -79,9 +79,9 @@ async def test_a_drained_node_finishes_what_it_has_and_takes_nothing_over_a_rest
     assert machine.rows("SELECT state FROM node") == [{"state": "draining"}]
     assert machine.rows("SELECT state FROM job WHERE id = ?", second) == [{"state": "pending"}]
     async with connected(machine.up["nats"]) as client:
-        machine.rankd("node", "resume", "sim-1")
+        machine.rankd("node", "resume", "--admin", "sim-1")
         assert (await client.until_ended(1))[second] == "completed"
-    assert "is not draining" in machine.rankd_fails("node", "undrain", "sim-1")
+    assert "is not draining" in machine.rankd_fails("node", "undrain", "--admin", "sim-1")
 
 
 async def test_a_killed_agents_job_runs_on_and_is_not_started_again(machine):

@@ -57,13 +57,13 @@ async def test_a_reload_a_refused_one_and_one_by_a_signal(machine, config):
         assert said.startswith("a reload would change:\n  priority.weights.age 1000 -> 2000\n  priority.weights.qos")
         assert "4 of 4 pending jobs would change their rank" in said
         assert machine.rankd("config", "history").count("\n") == 1
-        assert machine.rankd("reload") == (
+        assert machine.rankd("reload", "--admin") == (
             "configuration 2 is in force\n  priority.weights.age 1000 -> 2000\n  priority.weights.qos 5000 -> -5000\n"
         )
-        assert machine.rankd("reload") == "configuration 2 is in force; the files say the same\n"
+        assert machine.rankd("reload", "--admin") == "configuration 2 is in force; the files say the same\n"
         edit(config, "age = 2000", "aeg = 2000")
         edit(config, "shares: 1", "shares: much", "accounts.yaml")
-        refused = machine.rankd_fails("reload", status=2)
+        refused = machine.rankd_fails("reload", "--admin", status=2)
         assert "unknown factor 'aeg'" in refused
         assert "accounts.yaml: accounts[0].shares" in refused
         edit(config, "aeg = 2000", "age = 3000")

@@ -57,7 +57,7 @@ async def test_a_run_that_was_given_up_is_ended_when_its_node_is_back(machine, h
     machine.start("--no-local-agent", "--simulate", "1", "--config", str(hasty))
     pids = machine.directory.parent / "pids"
     async with connected(machine.up["nats"]) as client:
-        machine.rankd("node", "drain", "sim-1")
+        machine.rankd("node", "drain", "--admin", "sim-1")
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         async with another_agent(machine, client, "there") as agent:
             command = ["sh", "-c", f"echo $$ > {pids}; exec sleep 1000"]
@@ -66,7 +66,7 @@ async def test_a_run_that_was_given_up_is_ended_when_its_node_is_back(machine, h
             pid = int(await appears(pids))
             os.kill(agent.pid, signal.SIGSTOP)
             assert (await until(events, "requeue"))["cause"] == "node_lost"
-            machine.rankd("node", "resume", "sim-1")
+            machine.rankd("node", "resume", "--admin", "sim-1")
             assert (await client.until_ended(1))[job] == "completed"
             assert alive(pid)
             os.kill(agent.pid, signal.SIGCONT)

@@ -42,7 +42,7 @@ def test_jobs_are_changed_by_number_and_by_filter_and_what_fails_is_named(machin
 
 def test_a_change_is_on_record_and_outlives_the_death_of_every_service(machine):
     machine.start("--no-local-agent")
-    machine.rankd("class", "create", "deadline", "--value", "5000")
+    machine.rankd("class", "create", "--admin", "deadline", "--value", "5000")
     first, job = submit(machine, ALICE), submit(machine, ALICE)
     machine.rankd("update", *ALICE, str(job), "--class", "deadline", "-q", "urgent", "--urgency", "10")
     machine.rankd("update", *ALICE, str(job), "-d", f"afterany:{first}", "-N", "2")

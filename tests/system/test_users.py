@@ -91,9 +91,11 @@ def test_everybody_asks_under_his_own_name_only(running, port, tmp_path):
     assert [row["user"] for row in running.rows("SELECT user FROM jobs")] == ["alice"]
 
     refused = rankd(port, "alice", "submit", "--as", "bob", "--", "true", status=1).stderr
-    assert "does not let alice publish on rankd.v1.user.bob.job.submit" in refused
+    assert "does not let 'alice' ask as somebody else (rankd.v1.user.bob.job.submit)" in refused
     refused = rankd(port, "alice", "cancel", "--admin", "1", status=1).stderr
-    assert "does not let alice publish on rankd.v1.admin.alice.job.cancel" in refused
+    assert refused == "rankd: for administrators only: the broker does not take 'alice' for one\n"
+    refused = rankd(port, "alice", "reload", status=1).stderr
+    assert "config.reload is for administrators only; 'alice' asked as an ordinary user" in refused
 
     rankd(port, "bob", "submit", "--hold", "--", "true")
     assert "belongs to 'bob'" in rankd(port, "alice", "cancel", "2", status=1).stderr

@@ -32,7 +32,7 @@ from rankd.bus.standing import Standing
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.message import ErrorBody
-from rankd.wire.subject import inbox_prefix
+from rankd.wire.subject import inbox_prefix, is_admin_request
 
 T = TypeVar("T")
 
@@ -273,12 +273,18 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         except TimeoutError:
             if not scope.expired():
                 raise
-            message = f"the broker does not let {user_in(self._address) or 'you'} publish on {subject}"
-            raise Refused(
-                "not_permitted", f"{message}: ask under your own name (--as, $RANKD_USER)", status=403
-            ) from None
+            raise _not_permitted(user_in(self._address) or "you", subject) from None
         finally:
             scopes.discard(scope)
+
+
+def _not_permitted(user: str, subject: str) -> Refused:
+    """What a broker that knows its users does not let this one ask."""
+    if is_admin_request(subject):
+        message = f"for administrators only: the broker does not take '{user}' for one"
+    else:
+        message = f"the broker does not let '{user}' ask as somebody else ({subject}): leave out --as and $RANKD_USER"
+    return Refused("not_permitted", message, status=403)
 
 
 def raise_if_refused(reply: Msg) -> None:

@@ -21,7 +21,7 @@ from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
 from rankd.bus.connection import LOST, MESSAGE_ID, Bus
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.wire.codec import encode
 from rankd.wire.message import ErrorBody
 from rankd.wire.subject import PREFIX, asker_of, inbox_allowed, inbox_prefix, node_of, request_patterns
@@ -137,7 +137,7 @@ class Endpoints:
 
     def _of_verb(self, verb: Verb | IdempotentVerb, role: str) -> Callable[[Request], Awaitable[None]]:
         if role == "user" and verb.admin_only:
-            return self._of_user(_admins_only)
+            return self._of_user(_refusing(verb.name))
         return self._of_user(verb.handler) if isinstance(verb, Verb) else self._of_idempotent(verb.handler)
 
     def _of_user(self, handler: UserHandler) -> Callable[[Request], Awaitable[None]]:
@@ -254,8 +254,11 @@ async def _drain(client: Client, subscriptions: Sequence[Subscription]) -> None:
     await asyncio.gather(*(subscription.drain() for subscription in subscriptions))  # type: ignore[no-untyped-call]
 
 
-async def _admins_only(asker: Submitter, _payload: bytes) -> Reply:
-    raise Refused("admins_only", f"'{asker.user}' may not do that: it is for administrators", status=403)
+def _refusing(verb: str) -> UserHandler:
+    async def handle(asker: Submitter, _payload: bytes) -> Reply:
+        raise admins_only(verb, asker.user)
+
+    return handle
 
 
 async def _respond(request: Request, reply: Reply | RankdError) -> None:

@@ -38,7 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"such as {USUAL}")
     parser.add_argument("-e", "--helpformat", action="store_true", help="list the fields")
     add_output(parser, "-H")
-    add_place(parser)
+    add_place(parser, looks=True)
     add_asker(parser)
 
 

@@ -1,6 +1,6 @@
 """``rankd class create|update|delete``: in kubectl's words, by name and flags or by Kubernetes' manifests.
 
-They always ask as an administrator: nobody else may. Every rule is the daemon's; nothing is judged here.
+Every rule is the daemon's, also that they are for administrators; nothing is judged here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the answers as JSON, one per line")
     add_place(parser)
     add_asker(parser)
-    parser.set_defaults(admin=True)
 
 
 def run_change(arguments: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
     show.add_argument("name", metavar="NAME")
     show.add_argument("--json", action="store_true", help="print JSON")
     for looking in (listed, show):
-        add_place(looking)
+        add_place(looking, looks=True)
         add_asker(looking)
     class_change.add_verbs(verbs)
     text = "Say whether a class may be created, updated or deleted, and how the table looks afterwards."

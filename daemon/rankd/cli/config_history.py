@@ -26,7 +26,7 @@ def add_history(verbs: Subparsers) -> None:
     history.add_argument("--diff", type=int, metavar="N", help="how the files of number N differ from those before")
     history.add_argument("--limit", type=int, default=SHOWN, metavar="N", help="show N of them (default 20); 0: all")
     history.add_argument("--json", action="store_true", help="print JSON, with all changes and the files' texts")
-    add_place(history)
+    add_place(history, looks=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.cli.option import add_command, add_output, add_place
-from rankd.cli.place import DATABASE_FILE, find
+from rankd.cli.place import DATABASE_FILE, DEFAULT_DIRECTORY, find
 from rankd.cli.table import Column, print_json, print_table
 from rankd.core.errors import Refused, Unavailable
 from rankd.store.look import open_for_reading
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
 
     from rankd.cli.option import Subparsers
 
@@ -36,18 +36,18 @@ def add_parser(subparsers: Subparsers) -> None:
         ("check", run_check, "SQLite's version, the schema's revision, and the file's integrity."),
     ):
         parser = add_command(actions, name, run, text)
-        add_place(parser)
+        add_place(parser, looks=True)
     sql = add_command(actions, "sql", run_sql, "Run a query; it can't write and is ended after its time.", dash_h=False)
     sql.add_argument("query", metavar="QUERY", help="such as 'SELECT * FROM job_priority LIMIT 10'")
     sql.add_argument("--limit-s", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help="its time (10)")
     add_output(sql, "-h")
-    add_place(sql)
+    add_place(sql, looks=True)
 
 
 def run_upgrade(arguments: argparse.Namespace) -> int:
     """Alembic's revisions and the views."""
     place = find(arguments)
-    path = place.database or place.directory / DATABASE_FILE
+    path = place.database or (place.directory or Path(DEFAULT_DIRECTORY)) / DATABASE_FILE
     path.absolute().parent.mkdir(parents=True, exist_ok=True)
     import uvloop
 

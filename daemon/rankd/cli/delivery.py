@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +28,8 @@ POLL_S = 0.2
 PAYLOAD_SHARE = 0.9
 """How much of the broker's largest payload a message may fill."""
 
-REQUEST_TIMEOUT_S = 30.0
+REQUEST_TIMEOUT_S = 10.0
+"""After so long without an answer it is asked again: the key makes it the same job."""
 
 
 class Delivered(msgspec.Struct):
@@ -38,9 +41,10 @@ class Delivered(msgspec.Struct):
 
 def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Submit, report, wait if asked to; returns the exit status."""
+    until = time.monotonic() + arguments.retry_for
 
     async def action(bus: Bus) -> int:
-        outcome = await submit(bus, who, jobs, arguments)
+        outcome = await submit(bus, who, jobs, arguments, until)
         report(outcome, arguments)
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
@@ -55,12 +59,18 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     """Leave the jobs with the broker, and say under which keys; what becomes of them is an event."""
     from rankd.wire.subject import enqueue_subject
 
+    until = time.monotonic() + arguments.retry_for
+
     async def action(bus: Bus) -> None:
         parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
         if arguments.atomic and len(parts) > 1:
             raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
         for first, payload in parts:
-            await bus.publish_durably(enqueue_subject(who.user), msgspec.Raw(payload), f"{jobs[first]['key']}")
+
+            async def send(message: msgspec.Raw, key: str) -> None:
+                await bus.publish_durably(enqueue_subject(who.user), message, key)
+
+            await repeat(partial(send, msgspec.Raw(payload), f"{jobs[first]['key']}"), until)
 
     with_bus(place, action, connect_timeout_s=arguments.retry_for)
     keys = [job["key"] for job in jobs]
@@ -71,16 +81,13 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     return 0
 
 
-async def submit(bus: Bus, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> Delivered:
-    """Send all jobs and collect their numbers.
+async def submit(bus: Bus, who: Asker, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
+    """Send all jobs and collect their numbers, until ``time.monotonic()`` shows ``until``.
 
     Raises:
         Refused: the only job is refused, or ``--atomic`` for more than one message holds.
         Unavailable: nobody took them in time.
     """
-    import asyncio
-
-    until = asyncio.get_running_loop().time() + arguments.retry_for
     subject = who.subject("job.submit")
     if len(jobs) == 1:
         payload = msgspec.json.encode(jobs[0])
@@ -165,7 +172,7 @@ async def wait(bus: Bus, who: Asker, ids: list[int], retry_for: float) -> int:
 
     worst, left = 0, list(ids)
     while left:
-        until = asyncio.get_running_loop().time() + retry_for
+        until = time.monotonic() + retry_for
         record = await repeat(lambda: bus.request(who.subject("job.show"), b'{"id":%d}' % left[0], Row), until)
         if record["state"] in FINAL_STATES:
             worst = max(worst, status_of(record))

@@ -35,8 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.wire.codec import encode
     from rankd.wire.diag import Diag, DiagRequest
 
-    if arguments.reset:
-        arguments.admin = True
     subject = asker(arguments).subject("diag.show")
     question = encode(DiagRequest(reset=arguments.reset))
     found = with_bus(find(arguments), lambda bus: bus.request(subject, question, Diag))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.cli.document import print_answer
-from rankd.cli.option import add_command
+from rankd.cli.option import add_command, add_place
 from rankd.cli.place import UP_FILE, find
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> None:
     """Where the live state is; ``config`` is the flag for the services' configuration."""
-    parser.add_argument("--dir", metavar="DIR", help="directory of `rankd up` ($RANKD_DIR; default .rankd)")
-    parser.add_argument("--db", metavar="FILE", help="the database ($RANKD_DB)")
+    add_place(parser, looks=True)
     parser.add_argument(
         config,
         dest="live_config",
@@ -41,7 +40,6 @@ def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> 
         help="the configuration of the services (default: the one on record; without one $RANKD_CONFIG, that of"
         " `rankd up`, the one that ships)",
     )
-    parser.set_defaults(nats=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -105,7 +103,7 @@ def dropped_inputs(
     return [(one.input, one.read_at) for one in stored if one.input.factor not in given]
 
 
-def _configuration(connection: Reader, named: Path | None, place: Path) -> tuple[Configuration, object]:
+def _configuration(connection: Reader, named: Path | None, place: Path | None) -> tuple[Configuration, object]:
     """The one under which the newest full generation was made, and the document of its queues."""
     from rankd.config.configuration import load_configuration, read_configuration
     from rankd.config.evaluation import parsed_queues, queues_document
@@ -120,11 +118,11 @@ def _configuration(connection: Reader, named: Path | None, place: Path) -> tuple
     return load_configuration(directory), queues_document(directory)
 
 
-def configured_directory(place: Path) -> Path:
+def configured_directory(place: Path | None) -> Path:
     """The configuration that the services run with, as far as it is on record."""
     if named := os.environ.get("RANKD_CONFIG"):
         return Path(named)
-    if on_record := _on_record(place / UP_FILE):
+    if place is not None and (on_record := _on_record(place / UP_FILE)):
         return Path(on_record)
     from rankd.store.migration import shipped
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rankd.bus.address import without_secret
 from rankd.cli.option import add_command, add_place
-from rankd.cli.place import find
+from rankd.cli.place import Place, find
 
 if TYPE_CHECKING:
     import argparse
@@ -27,18 +28,22 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask and print."""
-    health = _ask(arguments)
+    place = find(arguments)
+    health = _ask(arguments, place)
     if arguments.json:
         from rankd.cli.table import print_json
 
-        print_json({"service": health.service, "ready": health.ready, "pid": health.pid, "detail": health.detail})
+        asked = {"broker": without_secret(place.need_nats()), "chosen": place.reason}
+        told = {"service": health.service, "ready": health.ready, "pid": health.pid, "detail": health.detail}
+        print_json(told | asked)
     else:
         word = "ready" if health.ready else "not ready"
         print(f"{health.service}: {word} (pid {health.pid}) {health.detail}".rstrip())
+        print(place.explained(acts=True))
     return 0 if health.ready else 1
 
 
-def _ask(arguments: argparse.Namespace) -> Health:
+def _ask(arguments: argparse.Namespace, place: Place) -> Health:
     from rankd.bus.health import ask_health
     from rankd.cli.session import with_bus
     from rankd.wire.subject import encode_name
@@ -49,4 +54,4 @@ def _ask(arguments: argparse.Namespace) -> Health:
     async def action(bus: Bus) -> Health:
         return await ask_health(bus, service, timeout_s=arguments.timeout)
 
-    return with_bus(find(arguments), action, connect_timeout_s=arguments.timeout)
+    return with_bus(place, action, connect_timeout_s=arguments.timeout)

@@ -49,7 +49,7 @@ COMMANDS: dict[str, Command] = {
     "why": Command("Look", "why", "why a job stands where it stands, and why it does not run"),
     "show": Command("Look", "show", "everything about a job"),
     "history": Command("Look", "show", "what happened to a job, and when"),
-    "list": Command("Look", "queue", "jobs in any state, asked over the bus"),
+    "list": Command("Look", "queue", "jobs in any state, by number"),
     "watch": Command("Look", "watch", "what happens to jobs, as it happens"),
     "acct": Command("Look", "acct", "what jobs used, also ended ones (sacct)"),
     "nodes": Command("Look", "nodes", "nodes and how full they are (sinfo)"),
@@ -104,7 +104,7 @@ def _run(argv: list[str]) -> int:
         print(f"rankd {__version__}")
         return DONE
     if argv[0] not in COMMANDS:
-        return _unknown(argv[0])
+        return _unknown(argv)
     arguments = _parser(argv[0]).parse_args(_descending(argv) if argv[0] in SORTED else argv)
     return int(arguments.run(arguments))
 
@@ -139,7 +139,13 @@ def _global_help() -> str:
     return "\n".join([*lines, "", "`rankd COMMAND --help` shows a command's options; `rankd --version` the version."])
 
 
-def _unknown(word: str) -> int:
+def _unknown(argv: list[str]) -> int:
+    from rankd.cli.foreign import counterpart
+
+    word = argv[0]
+    if (ours := counterpart(argv)) is not None:
+        print(f"rankd: '{word}' is another program's command; {ours}", file=sys.stderr)
+        return USAGE
     from difflib import get_close_matches
 
     near = get_close_matches(word, COMMANDS, n=1)

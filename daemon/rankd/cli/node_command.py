@@ -39,7 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.cli.session import ask
     from rankd.wire.message import NodeReply, NodeSelection
 
-    arguments.admin = True
     selection = NodeSelection(nodes=_names(arguments.node), reason=arguments.reason)
     reply = ask(arguments, arguments.verb, selection, NodeReply)
     if arguments.json:

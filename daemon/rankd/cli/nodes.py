@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-t", "--states", type=names, metavar="STATES", help="only in these states (idle, mixed, …)")
     parser.add_argument("-o", "--format", metavar="SPEC", help="columns, such as '%%P %%t %%N'; see the reference")
     add_output(parser, "-h")
-    add_place(parser)
+    add_place(parser, looks=True)
     add_asker(parser)
 
 

@@ -26,24 +26,26 @@ def add_command(
     return parser
 
 
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """Where rankd is: its directory, or broker and database outright."""
-    group = parser.add_argument_group("where rankd is")
-    group.add_argument("--dir", metavar="DIR", help="directory of `rankd up` ($RANKD_DIR; default .rankd)")
-    group.add_argument("--nats", metavar="URL", help="the broker ($RANKD_NATS)")
+def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
+    """Where rankd is. ``looks``: the command only looks, so that it may read the database instead of asking."""
+    group = parser.add_argument_group("where rankd is (the first that names anything: options, variables, .rankd)")
+    group.add_argument("--dir", metavar="DIR", help="directory of `rankd up` ($RANKD_DIR; .rankd here or above)")
+    group.add_argument("--nats", metavar="URL", help="the broker ($RANKD_NATS; ~/.config/rankd/client.toml)")
     group.add_argument("--db", metavar="FILE", help="the database ($RANKD_DB)")
+    group.add_argument("-v", "--verbose", action="store_true", help="say which rankd was chosen, and why")
+    parser.set_defaults(looks=looks)
 
 
 def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Who asks."""
+    """Who asks, and with whose rights; the same for every command that asks the daemon."""
     group = parser.add_argument_group("who asks")
     group.add_argument(
         *(names or ("--as",)),
         dest="asker",
         metavar="USER",
-        help="the user who asks ($RANKD_USER, else the broker's user in --nats, else the login name)",
+        help="the user who asks ($RANKD_USER, else the broker's user in its URL, else the login name)",
     )
-    group.add_argument("--admin", action="store_true", help="ask as an administrator")
+    group.add_argument("--admin", action="store_true", help="with an administrator's rights, for what needs them")
 
 
 def add_output(parser: argparse.ArgumentParser, *no_header: str) -> None:

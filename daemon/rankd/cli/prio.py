@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.duration import shown_time
 from rankd.cli.layout import Field, column_of, formatted, ordered, table_rows
-from rankd.cli.option import add_command, add_output, add_place, job_ids, names
+from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
 from rankd.cli.source import EVERYTHING, open_source
 from rankd.cli.table import print_json, print_table
 from rankd.wire.message import JobFilter
@@ -52,7 +52,8 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-S", "--sort", metavar="KEYS", help="sort by fields, such as 'u,-Y' (default: by rank)")
     parser.add_argument("--limit", type=int, default=EVERYTHING, metavar="N", help="at most so many jobs")
     add_output(parser, "-h")
-    add_place(parser)
+    add_place(parser, looks=True)
+    add_asker(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rankd.cli.duration import shown_duration, shown_time
 from rankd.cli.layout import Field, column_of, formatted, ordered, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
-from rankd.cli.source import EVERYTHING, BusSource, Source, open_source
+from rankd.cli.source import EVERYTHING, Source, open_source
 from rankd.cli.table import print_json, print_table
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold
@@ -51,13 +51,14 @@ def add_parser(subparsers: Subparsers) -> None:
     queue.add_argument("--start", action="store_true", help="expected starts of pending jobs")
     queue.add_argument("-i", "--iterate", type=float, metavar="SECONDS", help="again every so many seconds")
     add_output(queue, "-h")
-    add_place(queue)
-    listing = add_command(subparsers, "list", run_list, "Jobs in any state, asked over the bus.", dash_h=False)
+    add_place(queue, looks=True)
+    add_asker(queue)
+    listing = add_command(subparsers, "list", run_list, "Jobs in any state, by number.", dash_h=False)
     add_filters(listing)
     listing.add_argument("-o", "--format", metavar="SPEC", help="columns, as in `rankd queue`")
-    listing.add_argument("--limit", type=int, default=EVERYTHING, metavar="N", help="at most so many jobs (500)")
+    listing.add_argument("--limit", type=int, default=EVERYTHING, metavar="N", help="at most so many jobs")
     add_output(listing, "-h")
-    add_place(listing)
+    add_place(listing, looks=True)
     add_asker(listing)
 
 
@@ -203,11 +204,8 @@ def _usual_order(row: Row) -> tuple[bool, float, int]:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print jobs as the daemon lists them."""
-    from rankd.cli.place import find
-    from rankd.cli.session import asker
-
-    rows = BusSource(find(arguments), asker(arguments)).jobs(job_filter(arguments))
+    """Print jobs by number."""
+    rows = open_source(arguments).jobs(job_filter(arguments))
     print_jobs(arguments, rows, "iwjuTMDxR")
     return 0
 

@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "queues", run, text, dash_h=False)
     parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only of these partitions")
     add_output(parser, "-h")
-    add_place(parser)
+    add_place(parser, looks=True)
     add_asker(parser)
 
 

@@ -36,7 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.cli.session import ask
     from rankd.wire.configuration import Reload, Reloaded
 
-    arguments.admin = True
     reply = ask(arguments, "config.reload", Reload(), Reloaded)
     if arguments.json:
         from rankd.cli.table import print_json

@@ -9,11 +9,12 @@ import os
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rankd.cli.place import Place, find
-from rankd.core.errors import Unavailable
+from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     import msgspec
 
@@ -39,13 +40,17 @@ class Asker(NamedTuple):
 
 
 def asker(arguments: argparse.Namespace) -> Asker:
-    """The user named by flag or environment, else the one who connects to the broker, else the login name."""
+    """Who asks, with whose rights; one rule for all commands.
+
+    The user named by option or environment, else the one who connects to the chosen broker, else the login name; an
+    administrator with ``--admin`` only.
+    """
     named = getattr(arguments, "asker", None) or os.environ.get("RANKD_USER")
-    return Asker(named or _connecting(arguments) or login_name(), getattr(arguments, "admin", False))
+    user = named or _connecting_with(find(arguments).nats) or login_name()
+    return Asker(user, getattr(arguments, "admin", False))
 
 
-def _connecting(arguments: argparse.Namespace) -> str | None:
-    url = getattr(arguments, "nats", None) or os.environ.get("RANKD_NATS")
+def _connecting_with(url: str | None) -> str | None:
     if not url or "@" not in url:
         return None
     from rankd.bus.address import user_in
@@ -69,23 +74,53 @@ def with_bus(place: Place, action: Callable[[Bus], Awaitable[T]], *, connect_tim
     """Run ``action`` with a connection, in an event loop of its own.
 
     Raises:
-        Unavailable: no broker is known, or it does not answer.
+        Unavailable: no broker is known, it does not answer, or it went away meanwhile.
+        Refused: ``usage``: broker and database were named, and are of different sites.
     """
     url = place.need_nats()
     import logging
 
     import uvloop
 
-    from rankd.bus.connection import Bus
+    from rankd.bus.connection import LOST, Bus
 
-    for noisy in ("rankd", "nats"):  # a command says what went wrong once, in its own words
+    for noisy in ("rankd", "nats", "asyncio"):  # a command says what went wrong once, in its own words
         logging.getLogger(noisy).addHandler(logging.NullHandler())
+        logging.getLogger(noisy).propagate = False
 
     async def run() -> T:
         async with Bus(url, "command", connect_timeout_s=connect_timeout_s) as bus:
+            if place.is_both and place.database is not None:
+                await _check_site(bus, place.database, _connecting_with(url) or login_name())
             return await action(bus)
 
-    return uvloop.run(run())
+    try:
+        return uvloop.run(run())
+    except BrokenPipeError:  # whoever read our output has gone
+        raise
+    except LOST as error:
+        from rankd.bus.address import without_secret
+
+        message = f"the broker {without_secret(url)} went away ({type(error).__name__}); try again"
+        raise Unavailable("bus_unavailable", message) from error
+
+
+async def _check_site(bus: Bus, database: Path, user: str) -> None:
+    """That the rankd at this broker keeps its records in this very file.
+
+    Raises:
+        Refused: ``usage``: it does not.
+        Unavailable: it does not answer.
+    """
+    from rankd.store.site import site_of
+    from rankd.wire.codec import encode
+    from rankd.wire.site import Site
+    from rankd.wire.subject import user_request
+
+    there = await bus.request(user_request(user, "site.show"), encode({}), Site)
+    if site_of(database) != there:
+        message = f"the database {database} is not the one of the rankd at {bus.url}: name one of them, not both"
+        raise Refused("usage", message, "db")
 
 
 def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
@@ -101,18 +136,24 @@ def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind:
 
 
 async def repeat(action: Callable[[], Awaitable[T]], until: float) -> T:
-    """Repeat what may be repeated while the other side is away, until the loop's clock shows ``until``.
+    """Repeat what may be repeated while the other side is away, until ``time.monotonic()`` shows ``until``, no longer.
 
     Raises:
-        Unavailable: the last one, once the time is over.
+        Unavailable: the last one, once the time is over; ``no_answer`` where nothing at all has come.
     """
     import asyncio
+    import time
 
-    loop = asyncio.get_running_loop()
+    last = Unavailable("no_answer", "rankd did not answer in time; is it running?")
     while True:
+        left = until - time.monotonic()
         try:
-            return await action()
-        except Unavailable:
-            if loop.time() + RETRY_PAUSE_S >= until:
+            async with asyncio.timeout(max(left, 0.0)):
+                return await action()
+        except TimeoutError:
+            raise last from None
+        except Unavailable as error:
+            last = error
+            if time.monotonic() + RETRY_PAUSE_S >= until:
                 raise
             await asyncio.sleep(RETRY_PAUSE_S)

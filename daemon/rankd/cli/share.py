@@ -32,7 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-P", "--parsable2", action="store_true", help="columns are separated by |")
     parser.add_argument("-o", "--format", type=names, metavar="COLUMNS", help="these columns: account,user,fairshare,…")
     add_output(parser, "-h", "-n")
-    add_place(parser)
+    add_place(parser, looks=True)
     add_asker(parser)
 
 

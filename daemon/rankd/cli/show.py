@@ -28,12 +28,12 @@ def add_parser(subparsers: Subparsers) -> None:
     show = add_command(subparsers, "show", run_show, "Everything about a job: as submitted, as resolved, as it went.")
     show.add_argument("job", type=int, nargs="+", metavar="JOB")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
-    add_place(show)
+    add_place(show, looks=True)
     add_asker(show)
     history = add_command(subparsers, "history", run_history, "What happened to a job, oldest first.", dash_h=False)
     history.add_argument("job", type=int, metavar="JOB")
     add_output(history, "-h")
-    add_place(history)
+    add_place(history, looks=True)
     add_asker(history)
 
 

@@ -205,6 +205,6 @@ def open_source(arguments: argparse.Namespace) -> Source:
     place = find(arguments)
     from rankd.cli.session import asker
 
-    if place.nats and (place.by_bus or place.database is None or not place.database.is_file()):
+    if place.uses_bus:
         return BusSource(place, asker(arguments))
     return DatabaseSource(look.open_for_reading(place.need_database()), asker(arguments).user)

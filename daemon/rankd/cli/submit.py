@@ -120,9 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.enqueue:
         if arguments.wait or arguments.admin:
-            raise Refused(
-                "usage", "--enqueue gives no job numbers to --wait for, and nobody's rights but a user's", "enqueue"
-            )
+            raise Refused("usage", "--enqueue cannot be combined with --wait or --admin", "enqueue")
         return enqueue(find(arguments), asker(arguments), jobs, arguments)
     return deliver(find(arguments), asker(arguments), jobs, arguments)
 
@@ -145,7 +143,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
 
 def _is_local(arguments: argparse.Namespace) -> bool:
     """Whether the jobs will find this folder: a broker that was named may be of other machines."""
-    return not (arguments.nats or os.environ.get("RANKD_NATS"))
+    return not find(arguments).by_bus
 
 
 def read_jobs(name: str) -> list[Job]:

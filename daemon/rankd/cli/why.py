@@ -49,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--live-config", type=Path, metavar="DIR", help="for --gap: the services' configuration")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-    add_place(parser)
+    add_place(parser, looks=True)
     add_asker(parser)
 
 

@@ -101,3 +101,11 @@ class RoleLost(RankdError):
     def __init__(self, role: str) -> None:
         super().__init__("role_lost", f"another instance is the {role} now; this one stops")
         self.role = role
+
+
+def admins_only(what: str, user: str, field: str | None = None) -> Refused:
+    """The refusal of what an ordinary user may not do: the same words everywhere. ``what`` begins the sentence."""
+    message = (
+        f"{what} is for administrators only; '{user}' asked as an ordinary user (--admin asks as an administrator)"
+    )
+    return Refused("admins_only", message, field, status=403)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.services.enqueued import Submit
 from rankd.services.submission import rejected_of
 from rankd.store.database import Database
@@ -38,6 +38,9 @@ class DeadLetterVerbs:
     async def listed(self, asker: Submitter, payload: bytes) -> Reply:
         """Letters, oldest first."""
         wanted = decode_strict(payload, DeadLetterFilter)
+        others = [user for user in wanted.users or () if user != asker.user]
+        if others and not asker.privileged:
+            raise admins_only(f"looking at dead letters of '{others[0]}'", asker.user, "users")
         users = wanted.users if asker.privileged else [asker.user]
         wanted = msgspec.structs.replace(wanted, users=users)
         return await self._database.read(

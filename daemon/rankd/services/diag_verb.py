@@ -12,7 +12,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.diag import ask_diag
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import Refused
+from rankd.core.errors import admins_only
 from rankd.services.relay import MARK
 from rankd.store.database import Database
 from rankd.wire.codec import decode_strict
@@ -31,7 +31,7 @@ def diag_verb(database: Database, bus: Bus, configuration: Callable[[], Configur
     async def show(asker: Submitter, payload: bytes) -> Reply:
         reset = decode_strict(payload or b"{}", DiagRequest).reset
         if reset and not asker.privileged:
-            raise Refused("admins_only", "only an administrator may reset what services count", "reset", status=403)
+            raise admins_only("resetting what services count", asker.user, "reset")
         scheduler, prioritizer = await asyncio.gather(
             ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
             ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),

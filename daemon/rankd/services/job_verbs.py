@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables, Submitter
-from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.store import job_action
 from rankd.store.catalog import Catalog
 from rankd.store.database import Database
@@ -164,12 +164,17 @@ def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
 
 
 def _chosen(selection: JobSelection, asker: Submitter) -> JobFilter | None:
-    """The filter; that of an ordinary user selects own jobs alone."""
+    """The filter; that of an ordinary user selects own jobs alone.
+
+    Raises:
+        Refused: ``admins_only``: an ordinary user's filter names other users.
+    """
     chosen = selection.filter
     if chosen is None or asker.privileged:
         return chosen
-    mine = [asker.user] if chosen.users is None or asker.user in chosen.users else []
-    return msgspec.structs.replace(chosen, users=mine)
+    if others := [user for user in chosen.users or () if user != asker.user]:
+        raise admins_only(f"changing jobs of '{others[0]}'", asker.user, "users")
+    return msgspec.structs.replace(chosen, users=[asker.user])
 
 
 def _still(connection: Connection, ids: Sequence[int], chosen: JobFilter | None) -> Sequence[int]:

@@ -11,6 +11,7 @@ from rankd.store import explain, look
 from rankd.store.accounting import accounting
 from rankd.store.database import Database
 from rankd.store.filter_check import check_filter
+from rankd.store.site import site_of
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import AccountingFilter, JobFilter, JobShow
 
@@ -48,7 +49,11 @@ def looking_verbs(database: Database) -> list[Verb]:
         rows, weights = await _read(database, both)
         return {"jobs": rows, "weights": weights}
 
+    async def site(_asker: Submitter, _payload: bytes) -> Reply:
+        return site_of(database.path)
+
     return [
+        Verb("site.show", site),
         Verb("job.show", show),
         Verb("job.why", why),
         Verb("job.history", history),

@@ -8,14 +8,19 @@ letters of one user that wait, only the newest stay, within :data:`MOST_LETTERS`
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
-from sqlalchemy import Connection
 
-from rankd.core.errors import RankdError
 from rankd.store.look import Reader, Row, fetch
 from rankd.wire.message import DeadLetter, DeadLetterFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from rankd.core.errors import RankdError
 
 PREVIEW_BYTES = 16 * 2**10
 LARGEST_KEPT = 2**20

@@ -18,7 +18,7 @@ from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.dependency import Blocked, Progress, blocked_by, check_known
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import CLASS_FIELDS, Standing, readmit
-from rankd.core.errors import Refused
+from rankd.core.errors import Refused, admins_only
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.job import URGENCY_HOLD, AcceptedJob, Event, JobRequest, State
 from rankd.store.catalog import Catalog
@@ -72,8 +72,7 @@ def check_update(update: JobUpdate, asker: Submitter) -> None:
         message = "priority and preemption_policy are the class's; name it in priority_class"
         raise Refused("class_not_named", message, "priority_class")
     if fixed is not msgspec.UNSET and not asker.privileged:
-        message = "only an administrator may fix a job's priority; ask one, or change the urgency"
-        raise Refused("admins_only", message, "fixed_priority", status=403)
+        raise admins_only("fixing a job's priority", asker.user, "fixed_priority")
     if isinstance(fixed, int) and not INT32_MIN <= fixed <= INT32_MAX:
         message = f"{fixed} is no priority; give {INT32_MIN} to {INT32_MAX}"
         raise Refused("bad_fixed_priority", message, "fixed_priority")

@@ -49,6 +49,11 @@ def admin_request(user: str, verb: str) -> str:
     return f"{PREFIX}.admin.{encode_name(user)}.{verb}"
 
 
+def is_admin_request(subject: str) -> bool:
+    """Whether it is one where administrators ask."""
+    return subject.startswith(f"{PREFIX}.admin.")
+
+
 def request_patterns(verb: str) -> tuple[str, str]:
     """What the daemon listens on for a verb: users', administrators'."""
     return f"{PREFIX}.user.*.{verb}", f"{PREFIX}.admin.*.{verb}"

@@ -1,6 +1,7 @@
 import fcntl
 import io
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -14,6 +15,7 @@ from unit.store.sample_database import make_database
 
 from rankd import __version__
 from rankd.cli import main as command_line
+from rankd.cli.foreign import COUNTERPARTS
 from rankd.cli.main import COMMANDS, exit_status, main
 from rankd.core.errors import ConfigurationError, InvalidTransition, Problem, Refused, Unavailable
 
@@ -87,6 +89,44 @@ def test_version(capsys):
 def test_an_unknown_command_names_the_nearest(capsys):
     assert main(["quue"]) == 2
     assert "unknown command 'quue'; did you mean queue" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [
+        (["sbatch", "job.sh"], "`rankd submit`"),
+        (["srun", "hostname"], "`rankd submit --wait`"),
+        (["squeue", "-u", "me"], "`rankd queue`"),
+        (["scancel", "17"], "`rankd cancel`"),
+        (["sinfo"], "`rankd nodes`"),
+        (["sacct"], "`rankd acct`"),
+        (["sprio"], "`rankd prio`"),
+        (["sshare"], "`rankd share`"),
+        (["sdiag"], "`rankd diag`"),
+        (["scontrol"], "`rankd hold`"),
+        (["scontrol", "hold", "17"], "`rankd hold JOB`"),
+        (["scontrol", "release", "17"], "`rankd release JOB`"),
+        (["scontrol", "show", "job", "17"], "`rankd show JOB`"),
+        (["scontrol", "update", "JobId=17"], "`rankd update JOB`"),
+        (["scontrol", "requeue", "17"], "`rankd cancel JOB`"),
+        (["scontrol", "reconfigure"], "`rankd reload --admin`"),
+        (["sacctmgr", "show"], "accounts.yaml"),
+        (["salloc"], "`rankd submit`"),
+        (["sreport"], "`rankd acct`"),
+        (["flux", "jobs"], "`rankd queue`"),
+        (["kubectl", "drain", "n1"], "`rankd node drain NODE`"),
+    ],
+)
+def test_slurms_commands_are_answered_with_ours(words, ours, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(f"rankd: '{words[0]}' is another program's command; ")
+    assert main(words) == 2
+    assert ours in capsys.readouterr().err
+
+
+def test_every_counterpart_exists():
+    named = {word.strip("`,;. ") for ours in COUNTERPARTS.values() for word in re.findall(r"`rankd (\w+)", ours)}
+    assert named <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("up", "demo")])

@@ -1,5 +1,6 @@
 import argparse
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,62 +11,176 @@ from rankd.core.errors import RankdError, Refused, Unavailable
 
 @pytest.fixture(autouse=True)
 def nowhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    here = tmp_path / "work" / "deep"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
     for name in ("RANKD_DIR", "RANKD_NATS", "RANKD_DB"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    return here
 
 
-def flags(*, directory=None, nats=None, db=None):
-    return argparse.Namespace(dir=directory, nats=nats, db=db)
+def flags(*, directory=None, nats=None, db=None, verbose=False):
+    return argparse.Namespace(dir=directory, nats=nats, db=db, verbose=verbose, looks=True)
 
 
 def running(directory, **changes):
-    directory.mkdir(exist_ok=True)
-    up = {"nats": "nats://up:1", "db": "/up/rankd.db", "pids": {"intake": 1}, "ready": True} | changes
+    directory.mkdir(exist_ok=True, mode=0o700)
+    database = directory / "rankd.db"
+    database.touch()
+    up = {"nats": "nats://up:1", "db": str(database), "pids": {"intake": 1}, "ready": True} | changes
     (directory / "up.json").write_text(json.dumps(up))
+    return database
+
+
+def user_file(tmp_path, text, mode=0o600):
+    file = tmp_path / "xdg" / "rankd" / "client.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    file.chmod(mode)
+    return file
 
 
 def test_up_says_where_everything_is(nowhere):
-    running(nowhere / ".rankd")
+    database = running(nowhere / ".rankd")
     place = find(flags())
-    assert (place.nats, place.database) == ("nats://up:1", Path("/up/rankd.db"))
+    assert (place.nats, place.database, place.uses_bus) == ("nats://up:1", database, False)
+    assert place.explained() == f"reads the database {database}: found {nowhere}/.rankd"
+    assert place.explained(acts=True) == f"asks the broker nats://up:1: found {nowhere}/.rankd"
 
 
-def test_the_environment_overrides_up_and_flags_override_both(nowhere, monkeypatch):
-    running(nowhere / "elsewhere")
-    monkeypatch.setenv("RANKD_DIR", "elsewhere")
-    assert find(flags()).nats == "nats://up:1"
+def test_a_directory_of_a_parent_is_found_and_the_nearest_counts(nowhere, tmp_path):
+    far = running(tmp_path / ".rankd")
+    assert find(flags()).database == far
+    near = running(nowhere.parent / ".rankd")
+    assert find(flags()).database == near
+
+
+def test_a_broker_in_the_environment_means_the_bus_whatever_lies_about(nowhere, monkeypatch):
+    running(nowhere / ".rankd")
+    monkeypatch.setenv("RANKD_NATS", "nats://elsewhere:1")
+    place = find(flags())
+    assert (place.nats, place.database, place.uses_bus) == ("nats://elsewhere:1", None, True)
+    assert place.explained() == "asks the broker nats://elsewhere:1: named by $RANKD_NATS"
+
+
+def test_an_option_wins_over_the_whole_environment(nowhere, monkeypatch):
+    database = running(nowhere / "elsewhere")
     monkeypatch.setenv("RANKD_NATS", "nats://environment:1")
     monkeypatch.setenv("RANKD_DB", "environment.db")
-    assert find(flags())[1:3] == ("nats://environment:1", Path("environment.db"))
-    assert find(flags(nats="nats://flag:1", db="flag.db"))[1:3] == ("nats://flag:1", Path("flag.db"))
+    place = find(flags(directory="elsewhere"))
+    assert (place.nats, place.database, place.uses_bus) == ("nats://up:1", database, False)
+    assert find(flags(nats="nats://flag:1"))[1:4] == ("nats://flag:1", None, True)
+    assert find(flags(db="flag.db"))[1:4] == (None, Path("flag.db"), False)
+
+
+def test_a_database_that_is_named_belongs_to_the_broker_of_the_up_beside_it(nowhere):
+    database = running(nowhere / "elsewhere")
+    assert find(flags(db=str(database))).nats == "nats://up:1"
+    other = nowhere / "elsewhere" / "copy.db"
+    other.touch()
+    place = find(flags(db=str(other)))
+    assert place.nats is None
+    with pytest.raises(Unavailable, match="nothing says which broker belongs to the database"):
+        place.need_nats()
+
+
+def test_directory_and_database_of_different_sites_are_an_error(nowhere):
+    running(nowhere / "one")
+    with pytest.raises(Refused, match="is not the one of the `rankd up` in one") as refused:
+        find(flags(directory="one", db="other.db"))
+    assert refused.value.code == "usage"
+
+
+def test_a_directory_that_others_can_write_is_passed_over_and_the_user_hears_of_it(nowhere, capsys):
+    running(nowhere / ".rankd")
+    (nowhere / ".rankd").chmod(0o777)
+    mine = running(nowhere.parent / ".rankd")
+    assert find(flags()).database == mine
+    assert "passed over" in capsys.readouterr().err
+
+
+def test_a_planted_directory_is_passed_over(nowhere, capsys):
+    running(nowhere / ".rankd")
+    os.chown(nowhere / ".rankd", 12345, 12345)
+    with pytest.raises(Unavailable, match=r"passed over .*\.rankd: it belongs to user 12345"):
+        find(flags()).need_nats()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_link_is_passed_over_but_may_be_named(nowhere):
+    running(nowhere / "real")
+    (nowhere / ".rankd").symlink_to("real")
+    with pytest.raises(Unavailable, match="symbolic link"):
+        find(flags()).need_nats()
+    assert find(flags(directory=".rankd")).nats == "nats://up:1"
+
+
+def test_an_up_file_that_others_can_write_is_not_believed(nowhere):
+    running(nowhere / ".rankd")
+    (nowhere / ".rankd" / "up.json").chmod(0o666)
+    with pytest.raises(Refused, match=r"up\.json: others than its owner can write to it"):
+        find(flags())
+
+
+def test_the_users_own_file_is_the_last_source(nowhere, tmp_path):
+    user_file(tmp_path, 'nats = "nats://mine:4222"\n')
+    place = find(flags())
+    assert (place.nats, place.uses_bus) == ("nats://mine:4222", True)
+    assert "client.toml" in place.explained()
+    database = running(nowhere / ".rankd")
+    assert find(flags()).database == database
+
+
+@pytest.mark.parametrize("text", ["nats = 4", "nats = ''", "nat = 'x'", "nats = 'x'\ndb = 'y'", "nats", "\xff"])
+def test_a_users_own_file_that_is_wrong_is_named(tmp_path, text):
+    user_file(tmp_path, text)
+    with pytest.raises(Refused, match=r"client\.toml"):
+        find(flags())
+
+
+def test_a_removed_current_directory_is_no_error(nowhere):
+    nowhere.rmdir()
+    with pytest.raises(Unavailable, match="no rankd was named"):
+        find(flags()).need_nats()
+
+
+def test_verbose_says_what_was_chosen_once(nowhere, capsys):
+    running(nowhere / ".rankd")
+    asked = flags(verbose=True)
+    find(asked)
+    find(asked)
+    assert capsys.readouterr().err == f"rankd: reads the database {nowhere}/.rankd/rankd.db: found {nowhere}/.rankd\n"
+
+
+def test_no_secret_is_shown(capsys):
+    find(flags(nats="nats://alice:secret@broker:1", verbose=True))
+    assert capsys.readouterr().err == "rankd: asks the broker nats://broker:1: named by --nats\n"
 
 
 def test_the_database_is_found_while_nothing_runs(nowhere):
     (nowhere / ".rankd").mkdir()
     (nowhere / ".rankd" / "rankd.db").touch()
     place = find(flags())
-    assert place.need_database() == Path(".rankd/rankd.db")
+    assert place.need_database() == nowhere / ".rankd/rankd.db"
     with pytest.raises(Unavailable, match="start `rankd up`, or give --nats URL"):
         place.need_nats()
 
 
 def test_nothing_found_says_what_to_do():
-    with pytest.raises(Unavailable, match="start `rankd up`, or give --db FILE"):
+    with pytest.raises(Unavailable, match="start `rankd up`, or give --nats URL"):
+        find(flags()).need_database()
+
+
+def test_a_command_on_the_file_says_why_a_broker_is_not_enough(monkeypatch):
+    monkeypatch.setenv("RANKD_NATS", "nats://elsewhere:1")
+    with pytest.raises(Refused, match=r"named by \$RANKD_NATS is a broker: give --db FILE"):
         find(flags()).need_database()
 
 
 def test_a_database_that_is_not_there_is_named():
     with pytest.raises(Unavailable, match=r"no database at gone\.db"):
         find(flags(db="gone.db")).need_database()
-
-
-def test_naming_the_broker_alone_means_asking_it(nowhere):
-    running(nowhere / ".rankd")
-    assert find(flags(nats="nats://flag:1")).by_bus
-    assert not find(flags(nats="nats://flag:1", db="flag.db")).by_bus
-    assert not find(flags()).by_bus
 
 
 def test_databases_are_files_or_sqlite_urls():

@@ -1,0 +1,103 @@
+"""Which rankd a command talks to. Pure: what was named and what was found, as values; no environment, no files.
+
+One rule for all commands. The first of these sources wins, whole: options, environment variables, a directory
+``.rankd`` here or in a parent directory, the user's own file. Nothing of a later source is mixed in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+WRITABLE_BY_OTHERS = 0o022
+
+
+class Named(NamedTuple):
+    """What one source names: the directory of ``rankd up``, the broker's URL, the database."""
+
+    dir: str | None = None
+    nats: str | None = None
+    db: str | None = None
+
+    def shown(self, words: Named) -> str:
+        """The words that name something: ``--nats and --db``."""
+        return " and ".join(word for word, value in zip(words, self, strict=True) if value and word)
+
+
+class Found(NamedTuple):
+    """A file or directory that was looked at: its owner's number, its permission bits, whether it is a link."""
+
+    path: str
+    owner: int
+    mode: int
+    is_link: bool = False
+
+
+class PassedOver(NamedTuple):
+    """A directory that does not count, and why. ``is_own``: the user's own, who may take it for the one in use."""
+
+    text: str
+    is_own: bool
+
+
+class Chosen(NamedTuple):
+    """The source that won. ``reason`` says which it is. ``is_found``: its directory was found, not named."""
+
+    named: Named
+    reason: str
+    passed_over: tuple[PassedOver, ...] = ()
+    is_found: bool = False
+
+
+OPTIONS = Named("--dir", "--nats", "--db")
+VARIABLES = Named("$RANKD_DIR", "$RANKD_NATS", "$RANKD_DB")
+
+
+def choose(
+    options: Named,
+    environment: Named,
+    directories: Iterable[Found],
+    user_file: Callable[[], tuple[Found, str] | None],
+    uid: int,
+) -> Chosen:
+    """The first source that names anything.
+
+    ``directories``: every ``.rankd`` there is, from the current directory up. ``user_file``: the user's own file and
+    the broker that it names. Both are read only when their turn comes. ``uid``: who runs the command.
+
+    Raises:
+        Refused: ``usage``: other users can write to the user's own file.
+    """
+    for named, words in ((options, OPTIONS), (environment, VARIABLES)):
+        if any(named):
+            return Chosen(named, f"named by {named.shown(words)}")
+    passed_over: list[PassedOver] = []
+    for found in directories:
+        why = distrust(found, uid)
+        if why is None:
+            return Chosen(Named(dir=found.path), f"found {found.path}", tuple(passed_over), is_found=True)
+        passed_over.append(PassedOver(f"{found.path}: {why}", found.owner == uid))
+    if own := user_file():
+        file, nats = own
+        if why := distrust(file, uid):
+            raise Refused("usage", f"{file.path} names the broker, but {why}; mend that, or give --nats URL", "nats")
+        return Chosen(Named(nats=nats), f"named in {file.path}", tuple(passed_over))
+    return Chosen(Named(), "nothing was named or found", tuple(passed_over))
+
+
+def distrust(found: Found, uid: int) -> str | None:
+    """Why a file or directory does not count. None if it is the user's own or root's, and nobody else can write it.
+
+    A symbolic link does not count: whoever may write to the directory around it could have planted it.
+    """
+    if found.is_link:
+        return "it is a symbolic link"
+    if found.owner not in (uid, 0):
+        return f"it belongs to user {found.owner}, neither to you nor to root"
+    if found.mode & WRITABLE_BY_OTHERS:
+        return f"others than its owner can write to it (mode {found.mode & 0o7777:04o})"
+    return None

@@ -1,0 +1,166 @@
+"""Commands while the broker is away, hangs, or dies: a line and an exit status in time, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+RANKD = [str(Path(sys.executable).with_name("rankd"))]
+
+COMMANDS = [
+    ["submit", "--retry-for", "1", "--", "true"],
+    ["submit", "--retry-for", "1", "--count", "3", "--", "true"],
+    ["submit", "--retry-for", "1", "--enqueue", "--", "true"],
+    ["submit", "--retry-for", "1", "--wait", "--", "true"],
+    ["cancel", "1"],
+    ["hold", "--me"],
+    ["release", "1"],
+    ["update", "1", "--urgency", "3"],
+    ["deadletter", "list"],
+    ["deadletter", "show", "1"],
+    ["deadletter", "retry", "1"],
+    ["deadletter", "drop", "1"],
+    ["queue"],
+    ["prio"],
+    ["prio", "-w"],
+    ["why", "1"],
+    ["why", "1", "--gap"],
+    ["show", "1"],
+    ["history", "1"],
+    ["list"],
+    ["watch"],
+    ["acct"],
+    ["nodes"],
+    ["share"],
+    ["queues"],
+    ["class", "list"],
+    ["class", "show", "x"],
+    ["class", "create", "x", "--value", "1"],
+    ["class", "update", "x", "--global-default"],
+    ["class", "delete", "x"],
+    ["whatif", "--weights", "age=1"],
+    ["dump"],
+    ["config", "history"],
+    ["config", "history", "--diff", "1"],
+    ["node", "drain", "n1"],
+    ["node", "resume", "n1"],
+    ["reload"],
+    ["reload", "--dry-run"],
+    ["diag"],
+    ["diag", "--reset"],
+    ["health", "intake"],
+    ["db", "sql", "SELECT 1"],
+    ["db", "check"],
+]
+
+ON_THE_FILE = [words for words in COMMANDS if words[0] in ("db", "dump", "whatif")] + [
+    ["config", "history"],
+    ["config", "history", "--diff", "1"],
+    ["reload", "--dry-run"],
+]
+"""They say that a broker is not enough."""
+
+INFO = (
+    b'INFO {"server_id":"X","server_name":"x","version":"2.12.0","proto":1,"headers":true,"max_payload":1048576,'
+    b'"jetstream":true,"host":"127.0.0.1","port":4222}\r\n'
+)
+
+
+class Server:
+    """Takes connections, and does with each what ``serve`` does."""
+
+    def __init__(self, serve) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._serve = serve
+        self._held: list[socket.socket] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self._held.append(connection)
+            threading.Thread(target=self._one, args=(connection,), daemon=True).start()
+
+    def _one(self, connection: socket.socket) -> None:
+        try:
+            self._serve(connection)
+        except OSError:
+            connection.close()
+
+    def close(self) -> None:
+        self._socket.close()
+        for connection in self._held:
+            connection.close()
+
+
+def silent(connection: socket.socket) -> None:
+    """As a broker that was stopped before it said anything: the kernel takes connections for it."""
+    while connection.recv(65536):
+        pass
+
+
+def deaf(connection: socket.socket) -> None:
+    """Greets and answers the first ping, then nothing: as one that was stopped behind an open connection."""
+    connection.sendall(INFO)
+    seen = b""
+    while b"PING\r\n" not in seen:
+        if not (came := connection.recv(65536)):
+            return
+        seen += came
+    connection.sendall(b"PONG\r\n")
+    silent(connection)
+
+
+def dying(connection: socket.socket) -> None:
+    """Greets, answers the first ping, and dies at the first question."""
+    connection.sendall(INFO)
+    seen = b""
+    while b"PING\r\n" not in seen:
+        seen += connection.recv(65536) or b"PING\r\n"
+    connection.sendall(b"PONG\r\n")
+    connection.recv(65536)
+    connection.close()
+
+
+def run(url: str, *words: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RANKD_")}
+    return subprocess.run(
+        [*RANKD, *words], capture_output=True, check=False, text=True, timeout=120, cwd=directory,
+        env=environment | {"RANKD_NATS": url},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["away", "silent", "deaf", "dying"])
+def test_every_command_ends_with_a_line_and_a_status(tmp_path, kind):
+    server = Server({"away": silent, "silent": silent, "deaf": deaf, "dying": dying}[kind])
+    url = server.url
+    if kind == "away":
+        server.close()
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            ended = list(pool.map(lambda words: run(url, *words, directory=tmp_path), COMMANDS))
+    finally:
+        server.close()
+    wrong = [
+        (words, done.returncode, done.stdout, done.stderr)
+        for words, done in zip(COMMANDS, ended, strict=True)
+        if done.returncode != (2 if words in ON_THE_FILE else 3)
+        or done.stdout
+        or not done.stderr.startswith("rankd: ")
+        or len(done.stderr.splitlines()) != 1
+    ]
+    assert not wrong

@@ -1,0 +1,114 @@
+"""The same rights and the same words for every command, on a real intake: what is for administrators, says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from integration.stage import connected, ready, running, write_config
+
+from rankd.bus.connection import Bus
+from rankd.services import intake
+from rankd.store.database import Database
+from rankd.store.migration import upgrade
+
+RANKD = str(Path(sys.executable).with_name("rankd"))
+
+
+@pytest.fixture
+async def site(broker, tmp_path):
+    """An intake with jobs 1 of alice and 2 of bob; runs commands as users."""
+    database = tmp_path / "rankd.db"
+    async with Database(database) as opened:
+        await upgrade(opened)
+    options = intake.IntakeOptions(nats=broker.url, db=str(database), config=write_config(tmp_path / "config"))
+    async with Bus(broker.url, "test") as bus, running(intake.run, options), connected(broker.url) as client:
+        await ready(bus, "intake")
+        for user in ("alice", "bob"):
+            await client.submit(user)
+
+        async def rankd(*words, status=0, **environment):
+            env = {name: value for name, value in os.environ.items() if not name.startswith("RANKD_")}
+            child = await asyncio.create_subprocess_exec(
+                RANKD, *words, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                env=env | {"RANKD_NATS": broker.url} | environment,
+            )  # fmt: skip
+            out, err = await child.communicate()
+            assert child.returncode == status, (out, err)
+            return err.decode() if status else out.decode()
+
+        rankd.database = database
+        rankd.url = broker.url
+        yield rankd
+
+
+FOR_ADMINISTRATORS = [
+    ["reload"],
+    ["node", "drain", "n1"],
+    ["node", "resume", "n1"],
+    ["class", "create", "x", "--value", "1"],
+    ["class", "delete", "x"],
+    ["diag", "--reset"],
+    ["cancel", "-u", "bob"],
+    ["hold", "-u", "bob"],
+    ["release", "-u", "alice,bob"],
+    ["update", "-u", "bob", "--urgency", "3"],
+    ["update", "-w", "user=bob", "--urgency", "3"],
+    ["update", "1", "--fix-priority", "3"],
+    ["deadletter", "list", "-u", "bob"],
+]
+
+
+async def test_what_is_for_administrators_says_so_in_the_same_words(site):
+    for words in FOR_ADMINISTRATORS:
+        said = await site(*words, "--as", "alice", status=1)
+        assert "is for administrators only; 'alice' asked as an ordinary user" in said, words
+    rows = json.loads(await site("list", "--json", "--as", "alice"))
+    assert [(row["id"], row["state"], row["urgency"], row["held"]) for row in rows] == [
+        (1, "pending", 16, False),
+        (2, "pending", 16, False),
+    ]
+
+
+async def test_the_same_is_done_with_admin_whoever_is_named(site):
+    assert await site("cancel", "-u", "bob", "--as", "alice", "--admin", "-v") == "2\n"
+    assert "configuration" in await site("reload", "--as", "alice", "--admin")
+
+
+async def test_an_own_filter_selects_own_jobs_alone(site):
+    assert await site("cancel", "-q", "root.default", "--as", "alice", "-v") == "1\n"
+
+
+async def test_a_broker_and_the_database_of_another_site_are_an_error(site, tmp_path):
+    other = tmp_path / "other.db"
+    async with Database(other) as opened:
+        await upgrade(opened)
+    both = ["--nats", site.url, "--db"]
+    for words in (["queue"], ["cancel", "1", "--as", "alice"], ["submit", "--", "true"]):
+        head, tail = (words[:1], words[1:])
+        said = await site(*head, *both, str(other), *tail, status=2)
+        assert f"the database {other} is not the one of the rankd at {site.url}" in said
+        said = await site(*head, *both, str(tmp_path / "gone.db"), *tail, status=2)
+        assert "can't be looked at" in said
+    assert "alice" in await site("queue", *both, str(site.database))
+    assert "2 batch jobs" in await site("submit", *both, str(site.database), "--count", "2", "--", "true")
+
+
+async def test_health_says_which_broker_was_asked_and_why(site):
+    assert (await site("health", "intake")).splitlines()[1] == f"asks the broker {site.url}: named by $RANKD_NATS"
+    told = json.loads(await site("health", "intake", "--json"))
+    assert (told["broker"], told["chosen"]) == (site.url, "named by $RANKD_NATS")
+
+
+async def test_a_named_broker_is_asked_whatever_lies_about(site, tmp_path):
+    stray = tmp_path / ".rankd"
+    stray.mkdir(mode=0o700)
+    async with Database(stray / "rankd.db") as opened:
+        await upgrade(opened)
+    for words in (["queue", "-h"], ["show", "1"], ["why", "1"], ["acct", "-j", "1"], ["list"]):
+        assert "alice" in await site(*words), words
+    assert await site("queue", "-h", RANKD_NATS="") == "", "without the variable, the directory counts"
