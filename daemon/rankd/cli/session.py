@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 2.0
 RETRY_PAUSE_S = 0.5
+UVLOOP_CLOSED = "the handler is closed"
+"""How uvloop says that the other side has closed the connection on which nats-py writes."""
 
 
 class Asker(NamedTuple):
@@ -99,10 +101,18 @@ def with_bus(place: Place, action: Callable[[Bus], Awaitable[T]], *, connect_tim
     except BrokenPipeError:  # whoever read our output has gone
         raise
     except LOST as error:
-        from rankd.bus.address import without_secret
+        raise _lost(url, error) from error
+    except RuntimeError as error:
+        if UVLOOP_CLOSED not in str(error):
+            raise
+        raise _lost(url, error) from error
 
-        message = f"the broker {without_secret(url)} went away ({type(error).__name__}); try again"
-        raise Unavailable("bus_unavailable", message) from error
+
+def _lost(url: str, error: Exception) -> Unavailable:
+    from rankd.bus.address import without_secret
+
+    message = f"the broker {without_secret(url)} went away ({type(error).__name__}); try again"
+    return Unavailable("bus_unavailable", message)
 
 
 async def _check_site(bus: Bus, database: Path, user: str) -> None:
