@@ -15,6 +15,7 @@ from rankd.bus.connection import Bus
 from rankd.core.model.setting import SchedulingSettings
 from rankd.services import intake, prioritizer, scheduler
 from rankd.services.diag_verb import diag_verb
+from rankd.services.lookers import Lookers
 from rankd.services.relay import Relay
 from rankd.services.statistic import spread
 from rankd.wire.diag import ConfigurationDiag
@@ -80,7 +81,8 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
 
 async def test_what_is_not_published_yet_is_the_relays_lag(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
-        show = diag_verb(cluster.database, cluster.bus, ConfigurationDiag).handler
+        lookers = Lookers(cluster.database, slots=1, per_user=1, waiting=1)
+        show = diag_verb(lookers, cluster.bus, ConfigurationDiag).handler
         await cluster.submit(builder.accepted(), builder.accepted(), at=NOW)
         said = await show(ROOT, b"{}")
         assert said.relay.events == 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rankd.cli.duration import parse_time, shown_duration, shown_time
 from rankd.cli.layout import Field, column_of
 from rankd.cli.option import add_asker, add_command, add_output, add_place
-from rankd.cli.queue import add_filters, job_filter, shown_nodes
+from rankd.cli.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.cli.source import open_source
 from rankd.cli.table import print_json, print_table
 from rankd.core.errors import Refused
@@ -33,6 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_filters(parser)
     parser.add_argument("-S", "--starttime", metavar="TIME", help="jobs that had not ended before (default: today)")
     parser.add_argument("-E", "--endtime", metavar="TIME", help="jobs submitted until then (default: now)")
+    add_limit(parser)
     parser.add_argument("-X", "--allocations", action="store_true", help="one line per job (always so)")
     parser.add_argument("-P", "--parsable2", action="store_true", help="fields separated by |")
     parser.add_argument("-o", "--format", metavar="FIELDS", help=f"such as {USUAL}")

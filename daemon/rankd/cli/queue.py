@@ -49,6 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
     queue.add_argument("-l", "--long", action="store_true", help="whole words for states, and time limits")
     queue.add_argument("-r", "--array", action="store_true", help="one line per job (always so)")
     queue.add_argument("--start", action="store_true", help="expected starts of pending jobs")
+    add_limit(queue)
     queue.add_argument("-i", "--iterate", type=float, metavar="SECONDS", help="again every so many seconds")
     add_output(queue, "-h")
     add_place(queue, looks=True)
@@ -56,10 +57,23 @@ def add_parser(subparsers: Subparsers) -> None:
     listing = add_command(subparsers, "list", run_list, "Jobs in any state, by number.", dash_h=False)
     add_filters(listing)
     listing.add_argument("-o", "--format", metavar="SPEC", help="columns, as in `rankd queue`")
-    listing.add_argument("--limit", type=int, default=EVERYTHING, metavar="N", help="at most so many jobs")
+    add_limit(listing)
     add_output(listing, "-h")
     add_place(listing, looks=True)
     add_asker(listing)
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """How many jobs at most."""
+    text = "at most so many jobs, the newest (default: all; over the bus 10,000)"
+    parser.add_argument("--limit", type=_limit, default=EVERYTHING, metavar="N", help=text)
+
+
+def _limit(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:

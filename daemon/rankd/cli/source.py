@@ -12,7 +12,7 @@ import msgspec
 
 from rankd.cli.place import Place, find
 from rankd.store import explain, look
-from rankd.store.accounting import accounting
+from rankd.store.accounting import accounting, in_time
 from rankd.store.filter_check import check_filter
 from rankd.wire.message import AccountingFilter, JobFilter
 
@@ -20,22 +20,25 @@ if TYPE_CHECKING:
     import argparse
     import sqlite3
 
+    from rankd.bus.connection import Bus
     from rankd.cli.session import Asker
     from rankd.store.look import Row
 
 EVERYTHING = 2**31 - 1
-MOST_BY_BUS = 500
-"""So many records fit into one message of any broker (1 MiB by default)."""
+LARGEST_PAGE = 1_000
+"""Rows of a page: the service's own limit."""
+MOST_BY_BUS = 10_000
+"""Jobs that are fetched over the bus where no limit is given, in pages."""
 
 
 class Source(Protocol):
     """What looking commands ask for."""
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
-        """Jobs that the filter holds for."""
+        """Jobs that the filter holds for, by id; if the limit cuts, the newest, which is said."""
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
-        """What jobs used."""
+        """What jobs used, by id; if the limit cuts, the newest, which is said."""
 
     def job(self, job_id: int) -> Row:
         """Everything about one job."""
@@ -75,12 +78,18 @@ class DatabaseSource:
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
         check_filter(self._connection, wanted, self._me)
-        return look.jobs(self._connection, wanted)
+        rows = look.jobs(self._connection, wanted)
+        if len(rows) == wanted.limit:
+            _say_cut(len(rows), look.count_jobs(self._connection, wanted), "newest")
+        return rows
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
         """See :class:`Source`."""
         check_filter(self._connection, wanted, self._me)
-        return accounting(self._connection, wanted)
+        rows = accounting(self._connection, wanted)
+        if len(rows) == wanted.limit:
+            _say_cut(len(rows), look.count_jobs(self._connection, wanted, *in_time(wanted)), "newest")
+        return rows
 
     def job(self, job_id: int) -> Row:
         """See :class:`Source`."""
@@ -134,27 +143,44 @@ class BusSource:
         subject, payload = self._who.subject(verb), encode(message)
         return with_bus(self._place, lambda bus: bus.request(subject, payload, object))
 
-    def _rows(self, verb: str, name: str, message: object) -> list[Row]:
-        """The list in the answer, under its name (``{"jobs": […]}``)."""
-        answer = self._ask(verb, message)
-        rows = answer.get(name) if isinstance(answer, dict) else None
-        return rows if isinstance(rows, list) else []
+    def _rows(self, verb: str, name: str, message: object, most: int = EVERYTHING) -> list[Row]:
+        """The list under its name (``{"jobs": […]}``), page after page, of at most so many rows."""
+        return self._pages(verb, name, msgspec.to_builtins(message), most)[0]
 
-    def _first(self, verb: str, wanted: JobFilter) -> list[Row]:
-        """As many jobs as a message holds; whoever gets fewer than there are is told."""
-        limit = MOST_BY_BUS if wanted.limit == EVERYTHING else wanted.limit
-        rows = self._rows(verb, "jobs", msgspec.structs.replace(wanted, limit=limit))
-        if len(rows) == limit < wanted.limit:
-            print(f"rankd: the first {limit} jobs only; give a filter or a database (--db)", file=sys.stderr)
-        return rows
+    def _pages(self, verb: str, name: str, request: Row, most: int) -> tuple[list[Row], Row]:
+        """The rows of all pages, and the first page's answer."""
+        from rankd.cli.session import with_bus
+        from rankd.wire.codec import encode
+
+        subject = self._who.subject(verb)
+
+        async def action(bus: Bus) -> tuple[list[Row], Row]:
+            first = answer = await bus.request(subject, encode(request), dict)
+            rows = list(answer.get(name) or ())
+            while (behind := answer.get("next")) and len(rows) < most:
+                page = {**request, **behind, "limit": min(most - len(rows), LARGEST_PAGE)}
+                answer = await bus.request(subject, encode(page), dict)
+                rows += answer.get(name) or ()
+            return rows[:most], first
+
+        return with_bus(self._place, action)
+
+    def _listed(self, verb: str, wanted: JobFilter, which: str) -> tuple[list[Row], Row]:
+        """Jobs in the order of the pages, up to the limit; whoever gets fewer than there are is told."""
+        most = MOST_BY_BUS if wanted.limit == EVERYTHING else wanted.limit
+        request = msgspec.to_builtins(wanted) | {"count": True, "limit": min(most, LARGEST_PAGE)}
+        rows, first = self._pages(verb, "jobs", request, most)
+        if len(rows) == most:
+            _say_cut(most, int(first.get("total") or 0), which)
+        return rows, first
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
-        return self._first("job.list", wanted)
+        return self._listed("job.list", wanted, "newest")[0][::-1]
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
         """See :class:`Source`."""
-        return self._first("job.acct", wanted)
+        return self._listed("job.acct", wanted, "newest")[0][::-1]
 
     def job(self, job_id: int) -> Row:
         """See :class:`Source`."""
@@ -167,7 +193,7 @@ class BusSource:
 
     def priorities(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
-        return self._first("priority.list", wanted)
+        return self._listed("priority.list", wanted, "next")[0]
 
     def weights(self) -> dict[str, float]:
         """See :class:`Source`."""
@@ -194,6 +220,12 @@ class BusSource:
     def classes(self) -> list[Row]:
         """See :class:`Source`."""
         return self._rows("class.list", "classes", {})
+
+
+def _say_cut(shown: int, total: int, which: str) -> None:
+    if total > shown:
+        what = f"only the {which} {shown:,} of {total:,} jobs are shown"
+        print(f"rankd: {what}; give --limit N, or a filter", file=sys.stderr)
 
 
 def open_source(arguments: argparse.Namespace) -> Source:

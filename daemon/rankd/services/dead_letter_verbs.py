@@ -11,10 +11,12 @@ from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.services.enqueued import Submit
+from rankd.services.looking import Looking
 from rankd.services.submission import rejected_of
 from rankd.store.database import Database
-from rankd.store.dead_letter import StoredLetter, letters, losses, settle, still_dead, stored
+from rankd.store.dead_letter import StoredLetter, settle, still_dead, stored
 from rankd.store.group_commit import GroupCommit
+from rankd.store.page import letters as letter_page
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter
 
@@ -22,7 +24,8 @@ from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, Le
 class DeadLetterVerbs:
     """``deadletter.list``, ``deadletter.retry``, ``deadletter.drop``: own ones; an administrator any."""
 
-    def __init__(self, database: Database, group: GroupCommit, submit: Submit) -> None:
+    def __init__(self, database: Database, group: GroupCommit, submit: Submit, looking: Looking) -> None:
+        self._looking = looking
         self._database = database
         self._group = group
         self._submit = submit
@@ -43,12 +46,7 @@ class DeadLetterVerbs:
             raise admins_only(f"looking at dead letters of '{others[0]}'", asker.user, "users")
         users = wanted.users if asker.privileged else [asker.user]
         wanted = msgspec.structs.replace(wanted, users=users)
-        return await self._database.read(
-            lambda connection: {
-                "letters": letters(connection.connection, wanted),
-                "losses": losses(connection.connection, users),
-            }
-        )
+        return await self._looking.page(asker, lambda reader: letter_page(reader, wanted))
 
     async def retry(self, asker: Submitter, payload: bytes) -> Reply:
         """Submit again under the same key: what became a job meanwhile stays that job."""

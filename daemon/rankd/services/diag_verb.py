@@ -13,8 +13,8 @@ from rankd.bus.diag import ask_diag
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import admins_only
+from rankd.services.lookers import Lookers
 from rankd.services.relay import MARK
-from rankd.store.database import Database
 from rankd.wire.codec import decode_strict
 from rankd.wire.diag import ConfigurationDiag, Diag, DiagRequest, PrioritizerDiag, RelayDiag, SchedulerDiag
 
@@ -25,7 +25,7 @@ WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)
 _ADAPTERS = "SELECT name, input, plugin, state, rows, read_at, tried_at, failures, message FROM adapter ORDER BY name"
 
 
-def diag_verb(database: Database, bus: Bus, configuration: Callable[[], ConfigurationDiag]) -> Verb:
+def diag_verb(lookers: Lookers, bus: Bus, configuration: Callable[[], ConfigurationDiag]) -> Verb:
     """The verb; a service that is away is left out after two seconds. ``configuration``: the intake's own."""
 
     async def show(asker: Submitter, payload: bytes) -> Reply:
@@ -37,7 +37,7 @@ def diag_verb(database: Database, bus: Bus, configuration: Callable[[], Configur
             ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),
         )
         now = time.time()
-        relay, adapters = await database.read(lambda connection: (_relay(connection, now), _adapters(connection)))
+        relay, adapters = await lookers.look(asker.user, lambda c: (_relay(c, now), _adapters(c)))
         return Diag(
             at=now,
             scheduler=scheduler,

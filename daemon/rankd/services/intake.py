@@ -36,7 +36,7 @@ from rankd.services.diag_verb import diag_verb
 from rankd.services.enqueued import EnqueuedSubmissions
 from rankd.services.input_follower import InputFollower
 from rankd.services.job_verbs import JobVerbs
-from rankd.services.looking import looking_verbs
+from rankd.services.looking import Looking
 from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
@@ -159,12 +159,13 @@ class Intake:
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
-        letters = DeadLetterVerbs(self.database, self.group, self.take).verbs()
+        looking = Looking(self.database, lambda: self.bus.client.max_payload)
+        letters = DeadLetterVerbs(self.database, self.group, self.take, looking).verbs()
         return [
             IdempotentVerb("job.submit", self.submit),
             *self.jobs.verbs(),
-            *looking_verbs(self.database),
-            diag_verb(self.database, self.bus, self.keeper.diag),
+            *looking.verbs(),
+            diag_verb(looking.single, self.bus, self.keeper.diag),
             self.keeper.verb(),
             *classes,
             *letters,

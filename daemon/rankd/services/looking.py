@@ -1,87 +1,89 @@
-"""Requests that only look: the same queries as the command line's, answered over the bus."""
+"""Requests that only look: the same queries as the command line's, answered over the bus, lists in pages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.store import explain, look
-from rankd.store.accounting import accounting
+from rankd.services.lookers import Lookers
+from rankd.store import explain, look, page
 from rankd.store.database import Database
 from rankd.store.filter_check import check_filter
+from rankd.store.look import Reader
 from rankd.store.site import site_of
 from rankd.wire.codec import decode_strict
-from rankd.wire.message import AccountingFilter, JobFilter, JobShow
+from rankd.wire.message import AccountingFilter, HistoryRequest, JobFilter, JobList, JobShow, PriorityList, TableFilter
 
-Query = Callable[[look.Reader], Any]
+Wanted = TypeVar("Wanted", bound=msgspec.Struct)
 
-
-def looking_verbs(database: Database) -> list[Verb]:
-    """``job.show|why|list|history|acct``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
-
-    async def show(_asker: Submitter, payload: bytes) -> Reply:
-        wanted = decode_strict(payload, JobShow)
-        record: look.Row = await _read(database, lambda reader: look.job(reader, wanted.id))
-        return record
-
-    async def why(_asker: Submitter, payload: bytes) -> Reply:
-        wanted = decode_strict(payload, JobShow)
-        answer: look.Row = await _read(database, lambda reader: explain.why(reader, wanted.id))
-        return answer
-
-    async def history(_asker: Submitter, payload: bytes) -> Reply:
-        wanted = decode_strict(payload, JobShow)
-        return {"events": await _read(database, lambda reader: look.history(reader, wanted.id))}
-
-    async def jobs(asker: Submitter, payload: bytes) -> Reply:
-        wanted = decode_strict(payload, JobFilter)
-        return {"jobs": await _read(database, _checked(asker, wanted, lambda reader: look.jobs(reader, wanted)))}
-
-    async def acct(asker: Submitter, payload: bytes) -> Reply:
-        wanted = decode_strict(payload, AccountingFilter)
-        return {"jobs": await _read(database, _checked(asker, wanted, lambda reader: accounting(reader, wanted)))}
-
-    async def priorities(asker: Submitter, payload: bytes) -> Reply:
-        wanted = decode_strict(payload, JobFilter)
-        both = _checked(asker, wanted, lambda r: (look.priorities(r, wanted), look.weights(r)))
-        rows, weights = await _read(database, both)
-        return {"jobs": rows, "weights": weights}
-
-    async def site(_asker: Submitter, _payload: bytes) -> Reply:
-        return site_of(database.path)
-
-    return [
-        Verb("site.show", site),
-        Verb("job.show", show),
-        Verb("job.why", why),
-        Verb("job.history", history),
-        Verb("job.list", jobs),
-        Verb("job.acct", acct),
-        Verb("priority.list", priorities),
-        Verb("node.list", _table(database, "nodes", look.nodes)),
-        Verb("queue.list", _table(database, "queues", look.queues)),
-        Verb("share.list", _table(database, "shares", look.shares)),
-    ]
+PAYLOAD_SHARE = 0.9
+"""How much of the broker's largest payload a page may fill."""
 
 
-def _checked(asker: Submitter, wanted: JobFilter, query: Query) -> Query:
-    """The query, once it is clear that everything exists that the filter names."""
+class Looking:
+    """The verbs that look. Lists and requests about one job have turns of their own.
 
-    def both(reader: look.Reader) -> Any:  # noqa: ANN401 - rows as the views give them
-        check_filter(reader, wanted, asker.user)
-        return query(reader)
+    ``max_payload`` gives the broker's limit at present, in bytes.
+    """
 
-    return both
+    def __init__(self, database: Database, max_payload: Callable[[], int]) -> None:
+        self.lists = Lookers(database, slots=2, per_user=1, waiting=20)
+        self.single = Lookers(database, slots=2, per_user=1, waiting=1_000)
+        self._max_payload = max_payload
+        self._path = database.path
+
+    def verbs(self) -> list[Verb]:
+        """``job.show|why|list|history|acct``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
+        tables = [
+            Verb(name, self._paged(TableFilter, listing.page, self.lists)) for name, listing in page.LISTINGS.items()
+        ]
+
+        async def site(_asker: Submitter, _payload: bytes) -> Reply:
+            return site_of(self._path)
+
+        return [
+            Verb("site.show", site),
+            Verb("job.show", self._of_job(look.job)),
+            Verb("job.why", self._of_job(explain.why)),
+            Verb("job.history", self._paged(HistoryRequest, page.history, self.single)),
+            Verb("job.list", self._paged(JobList, page.jobs, self.lists)),
+            Verb("job.acct", self._paged(AccountingFilter, page.accounting, self.lists)),
+            Verb("priority.list", self._paged(PriorityList, page.priorities, self.lists)),
+            *tables,
+        ]
+
+    def _of_job(self, query: Callable[[Reader, int], look.Row]) -> UserHandler:
+        async def handle(asker: Submitter, payload: bytes) -> Reply:
+            wanted = decode_strict(payload, JobShow)
+            return await self.single.look(asker.user, lambda c: query(_reader(c), wanted.id))
+
+        return handle
+
+    def _paged(self, kind: type[Wanted], query: Callable[[Reader, Wanted], page.Page], lookers: Lookers) -> UserHandler:
+        async def handle(asker: Submitter, payload: bytes) -> Reply:
+            wanted = decode_strict(payload, kind)
+
+            def checked(reader: Reader) -> page.Page:
+                if isinstance(wanted, JobFilter):
+                    check_filter(reader, wanted, asker.user)
+                return query(reader, wanted)
+
+            return await self.page(asker, checked, lookers)
+
+        return handle
+
+    async def page(
+        self, asker: Submitter, query: Callable[[Reader], page.Page], lookers: Lookers | None = None
+    ) -> look.Row:
+        """A page as large as a message may be; by default of a list."""
+        room = int(self._max_payload() * PAYLOAD_SHARE)
+        return await (lookers or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
 
 
-def _table(database: Database, name: str, query: Query) -> UserHandler:
-    async def handle(_asker: Submitter, _payload: bytes) -> Reply:
-        return {name: await _read(database, query)}
-
-    return handle
-
-
-async def _read(database: Database, query: Query) -> Any:  # noqa: ANN401 - rows as the views give them
-    return await database.read(lambda connection: query(connection.connection))
+def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open
+    reader: Reader = connection.connection
+    return reader

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from rankd.store.look import conditions, fetch
+from rankd.store.look import fetch, job_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rankd.store.look import Reader, Row
     from rankd.wire.message import AccountingFilter
 
@@ -16,14 +19,26 @@ _COLUMNS = """
 
 
 def accounting(connection: Reader, wanted: AccountingFilter) -> list[Row]:
-    """Jobs, by id, that were in the system at some time between ``since`` and ``until`` (UTC seconds)."""
-    where, parameters = conditions(wanted)
-    terms = [where.removeprefix(" WHERE ")] if where else []
+    """Jobs, by id, that were in the system at some time between ``since`` and ``until`` (UTC seconds).
+
+    If the limit cuts, the newest.
+    """
+    return accounting_of(connection, job_ids(connection, wanted, *in_time(wanted)))
+
+
+def accounting_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
+    """What these jobs used, by id."""
+    sql = f"SELECT {_COLUMNS} FROM job WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+    return fetch(connection, sql, [json.dumps(ids)])
+
+
+def in_time(wanted: AccountingFilter) -> tuple[list[str], list[object]]:
+    """The conditions on the times, and the values of their parameters."""
+    terms, parameters = list[str](), list[object]()
     if wanted.since is not None:
         terms.append("(ended_at IS NULL OR ended_at >= ?)")
         parameters.append(wanted.since)
     if wanted.until is not None:
         terms.append("submitted_at <= ?")
         parameters.append(wanted.until)
-    where = f" WHERE {' AND '.join(terms)}" if terms else ""
-    return fetch(connection, f"SELECT {_COLUMNS} FROM job{where} ORDER BY id LIMIT ?", [*parameters, wanted.limit])
+    return terms, parameters

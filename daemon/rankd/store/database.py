@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
@@ -43,6 +43,8 @@ RECENT_FAILURE_S = 30.0
 """A write that failed is trouble for this long, unless a later one succeeds."""
 READERS = 4
 """So many short reads of a process go on at a time."""
+LOOKERS = 4
+"""So many reads for users who look, on threads and connections of their own."""
 
 
 def sqlite_path(url: str) -> Path:
@@ -91,6 +93,14 @@ class Database(AbstractAsyncContextManager["Database"]):
         )
         event.listen(self._reading, "connect", _on_reader_connect)
 
+        self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
+        self._looking = create_engine(
+            URL.create("sqlite", database=str(path)),
+            pool_size=LOOKERS,
+            connect_args={"check_same_thread": False, "isolation_level": None},
+        )
+        event.listen(self._looking, "connect", _on_reader_connect)
+
     def _on_writer_connect(self, connection: sqlite3.Connection, _record: object) -> None:
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -103,8 +113,9 @@ class Database(AbstractAsyncContextManager["Database"]):
     ) -> None:
         """Close everything; the last connection's own checkpoint happens under the lock."""
         await self._asyncio.dispose()
-        await asyncio.to_thread(self._readers.shutdown)
-        self._reading.dispose()
+        for readers, engine in ((self._readers, self._reading), (self._lookers, self._looking)):
+            await asyncio.to_thread(readers.shutdown)
+            engine.dispose()
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
@@ -170,8 +181,12 @@ class Database(AbstractAsyncContextManager["Database"]):
         """As :meth:`read_at_once`, for work that takes its time: it keeps no short read waiting."""
         return await asyncio.to_thread(self._read, work)
 
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        with self._reading.connect() as connection:
+    async def look(self, work: Callable[[Connection], T]) -> T:
+        """As :meth:`read_at_once`, for users who look: however many they are, no other read waits behind them."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookers, self._read, work, self._looking)
+
+    def _read(self, work: Callable[[Connection], T], engine: Engine | None = None) -> T:
+        with (engine or self._reading).connect() as connection:
             connection.exec_driver_sql("BEGIN")
             return work(connection)
 

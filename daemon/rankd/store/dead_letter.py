@@ -195,6 +195,9 @@ def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
     if wanted.users is not None:
         conditions.append('"user" IN (SELECT value FROM json_each(?))')
         parameters.append(json.dumps(wanted.users))
+    if wanted.after is not None:
+        conditions.append("id > ?")
+        parameters.append(wanted.after)
     query = f"SELECT * FROM dead_letter WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?"
     return fetch(connection, query, [*parameters, wanted.limit])
 

@@ -18,7 +18,7 @@ from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.quantity import VCORE, Resources
 from rankd.core.ranking.sibling import Sibling, ordered
 from rankd.store.rank_look import whole_ranking
-from rankd.wire.message import JobFilter
+from rankd.wire.message import JobFilter, JobList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 BUSY_TIMEOUT_S = 5.0
+ALL = 2**31 - 1
+"""A limit that limits nothing."""
+MANY = 10_000
+"""Up to so many jobs are chosen by their ids first, so that the columns of no others are read."""
 FEW = 500
 """Up to so many jobs, single look-ups of ranks are faster than reading the whole ranking."""
 
@@ -193,16 +197,80 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
     if wanted.after is not None:
         terms.append("id > ?")
         parameters.append(wanted.after)
+    if isinstance(wanted, JobList) and wanted.before is not None:
+        terms.append("id < ?")
+        parameters.append(wanted.before)
     if wanted.states is not None and set(wanted.states) <= set(ACTIVE):
         terms.append(_ACTIVE_SQL)
     return (" WHERE " + " AND ".join(terms) if terms else ""), parameters
 
 
-def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
-    """Jobs in any state, by id. Those that are ranked also have ``rank`` and ``priority`` (else None)."""
+def _chosen(wanted: JobFilter) -> str:
+    """What jobs are chosen from: with those columns of other tables only that the filter names."""
+    columns = ['j.id, j."user", j.state, j.name, j.submitted_at, j.ended_at']
+    joins = [""]
+    if wanted.accounts is not None:
+        columns.append("a.account")
+        joins.append("JOIN associations a ON a.id = j.association_id")
+    if wanted.queues is not None or wanted.partitions is not None:
+        columns.append("q.path AS queue, q.partition")
+        joins.append("JOIN queues q ON q.id = j.queue_id")
+    if wanted.qos is not None:
+        columns.append("s.name AS qos")
+        joins.append("JOIN qos s ON s.id = j.qos_id")
+    return f"(SELECT {', '.join(columns)} FROM jobs j{' '.join(joins)})"
+
+
+def _where(wanted: JobFilter, terms: Sequence[str], values: Sequence[object]) -> tuple[str, list[object]]:
     where, parameters = conditions(wanted)
-    sql = f"SELECT {_JOB_LIST} FROM job{where} ORDER BY id LIMIT ?"
-    rows = fetch(connection, sql, [*parameters, wanted.limit])
+    every = [*([where.removeprefix(" WHERE ")] if where else []), *terms]
+    return (f" WHERE {' AND '.join(every)}" if every else ""), [*parameters, *values]
+
+
+def job_ids(
+    connection: Reader, wanted: JobFilter, terms: Sequence[str] = (), values: Sequence[object] = ()
+) -> list[int]:
+    """Ids of at most ``limit`` jobs: the newest, newest first; with ``after`` the next ones, oldest first.
+
+    ``terms`` are further conditions on the columns of :func:`_chosen`, with ``values`` for their parameters.
+    """
+    where, parameters = _where(wanted, terms, values)
+    order = "id" if wanted.after is not None else "id DESC"
+    sql = f"SELECT id FROM {_chosen(wanted)}{where} ORDER BY {order} LIMIT ?"
+    return [row["id"] for row in fetch(connection, sql, [*parameters, wanted.limit])]
+
+
+def count_jobs(connection: Reader, wanted: JobFilter, terms: Sequence[str] = (), values: Sequence[object] = ()) -> int:
+    """How many jobs meet the filter, whatever its limit and wherever its page begins."""
+    whole = msgspec.structs.replace(wanted, after=None, **({"before": None} if isinstance(wanted, JobList) else {}))
+    where, parameters = _where(whole, terms, values)
+    return int(fetch(connection, f"SELECT count(*) AS n FROM {_chosen(wanted)}{where}", parameters)[0]["n"])
+
+
+def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
+    """Jobs in any state, by id; if the limit cuts, the newest (with ``after``: the next ones).
+
+    Those that are ranked also have ``rank`` and ``priority`` (else None).
+    """
+    if wanted.limit <= MANY:
+        return jobs_of(connection, job_ids(connection, wanted))
+    where, parameters = conditions(wanted)
+    order = "id" if wanted.after is not None else "id DESC"
+    sql = f"SELECT {_JOB_LIST} FROM job{where} ORDER BY {order} LIMIT ?"
+    return _with_ranks(connection, sorted(fetch(connection, sql, [*parameters, wanted.limit]), key=_id))
+
+
+def jobs_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
+    """These jobs, by id."""
+    sql = f"SELECT {_JOB_LIST} FROM job WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+    return _with_ranks(connection, fetch(connection, sql, [_list(ids)]))
+
+
+def _id(row: Row) -> int:
+    return int(row["id"])
+
+
+def _with_ranks(connection: Reader, rows: list[Row]) -> list[Row]:
     ranks = _ranks(connection, [row["id"] for row in rows if row["state"] == "pending"])
     for row in rows:
         row["rank"], row["priority"] = ranks.get(row["id"], (None, None))
@@ -247,6 +315,12 @@ def priorities(connection: Reader, wanted: JobFilter) -> list[Row]:
     """Breakdowns of pending jobs, by rank, those without one last; ``factors`` in summing order."""
     where, parameters = conditions(wanted)
     return _priorities(connection, f"job_priority{where} ORDER BY rank IS NULL, rank, id", [*parameters, wanted.limit])
+
+
+def priorities_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
+    """Breakdowns of these pending jobs, by rank, those without one last."""
+    source = "job_priority WHERE id IN (SELECT value FROM json_each(?)) ORDER BY rank IS NULL, rank, id"
+    return _priorities(connection, source, [_list(ids), max(len(ids), 1)])
 
 
 def head(connection: Reader, limit: int) -> list[Row]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from rankd.core.model.job import JobRequest
 
 MAX_JOBS_PER_MESSAGE = 10_000
+
+AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class _FromUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,7 +30,7 @@ class JobBatch(_FromUser, frozen=True, kw_only=True):
 
 
 class JobFilter(_FromUser, frozen=True, kw_only=True):
-    """Which jobs: all conditions hold; lists are alternatives. ``after``: ids above it; ``limit`` bounds the answer."""
+    """Which jobs: all conditions hold; lists are alternatives. ``after``: ids above it; ``limit``: at most so many."""
 
     id: int | None = None
     ids: list[int] | None = None
@@ -39,10 +42,43 @@ class JobFilter(_FromUser, frozen=True, kw_only=True):
     names: list[str] | None = None
     qos: list[str] | None = None
     after: int | None = None
-    limit: int = 100_000
+    limit: AtLeastOne = 100_000
 
 
-class AccountingFilter(JobFilter, frozen=True, kw_only=True):
+class JobList(JobFilter, frozen=True, kw_only=True):
+    """A page of jobs: newest first, ids below ``before``; or oldest first, ids above ``after``.
+
+    ``limit``: a page has at most 1,000. ``count``: say how many there are on all pages.
+    """
+
+    before: int | None = None
+    count: bool = False
+    limit: AtLeastOne = 1_000
+
+
+class RankPlace(_FromUser, frozen=True, kw_only=True):
+    """The last job of a page of priorities, and its rank then."""
+
+    job: int
+    rank: int | None
+
+
+class PriorityList(JobFilter, frozen=True, kw_only=True):
+    """A page of pending jobs by rank. ``behind``: where the last one ended."""
+
+    behind: RankPlace | None = None
+    count: bool = False
+    limit: AtLeastOne = 1_000
+
+
+class TableFilter(_FromUser, frozen=True, kw_only=True):
+    """A page of a list of nodes, queues or shares. ``after``: the last one's key."""
+
+    after: list[str] | None = None
+    limit: AtLeastOne = 1_000
+
+
+class AccountingFilter(JobList, frozen=True, kw_only=True):
     """Also: jobs that had not ended before ``since`` and were submitted until ``until``, in UTC seconds."""
 
     since: float | None = None
@@ -70,13 +106,22 @@ class DeadLetterFilter(_FromUser, frozen=True, kw_only=True):
     ids: list[int] | None = None
     users: list[str] | None = None
     all: bool = False
-    limit: int = 1000
+    after: int | None = None
+    limit: AtLeastOne = 1_000
 
 
 class JobShow(_FromUser, frozen=True, kw_only=True):
     """One job."""
 
     id: int
+
+
+class HistoryRequest(_FromUser, frozen=True, kw_only=True):
+    """A page of one job's events. ``after``: the last one's id."""
+
+    id: int
+    after: int | None = None
+    limit: AtLeastOne = 1_000
 
 
 class NodeSelection(_FromUser, frozen=True, kw_only=True):

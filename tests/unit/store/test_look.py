@@ -47,7 +47,8 @@ def ids(rows):
         (JobFilter(queues=["ROOT.b"]), [2]),
         (JobFilter(partitions=["elsewhere"]), []),
         (JobFilter(users=["x' OR 1=1 --"]), []),
-        (JobFilter(limit=2), [1, 2]),
+        (JobFilter(limit=2), [5, 6]),
+        (JobFilter(limit=2, after=1), [2, 3]),
     ],
 )
 def test_all_conditions_of_a_filter_hold_and_lists_are_alternatives(reader, wanted, expected):

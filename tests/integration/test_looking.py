@@ -1,0 +1,212 @@
+"""Lists over the bus: pages that are stable while jobs come and go, and users who ask for too much at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import builder
+import pytest
+from integration.stage import NOW, PATIENCE_S, a_cluster, ready
+from integration.test_intake import an_intake
+
+from rankd.bus.connection import Bus
+from rankd.core.errors import Unavailable
+from rankd.services.lookers import Lookers
+from rankd.store import job_action, page
+from rankd.store.database import Database
+from rankd.store.look import count_jobs, job_ids
+from rankd.wire.message import JobFilter, JobList, PriorityList, TableFilter
+
+JOB = {"command": ["true"]}
+AT_ONCE = 10_000
+FLOOD = 40
+LARGEST_REPLY = 2**20
+
+
+@pytest.fixture(autouse=True)
+def new_database(tmp_path):
+    return builder.new_database(tmp_path)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+async def test_a_flood_of_lists_of_one_user_holds_up_neither_health_nor_anybodys_submissions(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage, Bus(broker.url, "test") as bus:
+        for _ in range(10):
+            assert len((await stage.do("job.submit", {"jobs": [JOB] * AT_ONCE})).body["accepted"]) == AT_ONCE
+        before = resident_bytes()
+        answered: list[int] = []
+        wanted = b'{"users": ["alice"], "limit": 100000}'
+
+        async def ask() -> None:
+            reply = await stage.connection.request("rankd.v1.user.alice.job.list", wanted, timeout=10 * PATIENCE_S)
+            answered.append(int((reply.headers or {}).get("Nats-Service-Error-Code", 200)))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(FLOOD):
+                group.create_task(ask())
+            await stage.connection.flush()
+            assert await stage.submit("bob") == 10 * AT_ONCE + 1
+            await ready(bus, "intake")
+            assert len((await stage.do("job.list", {"users": ["bob"]}, "bob")).body["jobs"]) == 1
+            before_the_others = answered.count(200)
+        refused = answered.count(429)
+        assert answered.count(200) + refused == FLOOD
+        assert refused == FLOOD - 21, "one is answered, 20 wait"
+        assert before_the_others < 21, "bob need not wait until all of alice's are answered"
+        assert resident_bytes() - before < 100 * LARGEST_REPLY
+
+
+async def test_pages_hold_each_job_once_while_others_come_and_go(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.do("job.submit", {"jobs": [JOB] * 25})
+        for body, ascending in (({"limit": 10}, False), ({"limit": 10, "after": 0}, True)):
+            request, seen = dict(body), list[int]()
+            while request is not None:
+                answer = (await stage.do("job.list", request)).body
+                seen += [job["id"] for job in answer["jobs"]]
+                await stage.submit()
+                request = body | answer["next"] if "next" in answer else None
+            assert seen[:25] == (list(range(1, 26)) if ascending else list(range(seen[0], seen[0] - 25, -1)))
+            assert len(set(seen)) == len(seen)
+
+
+async def test_a_page_says_how_many_there_are_if_it_is_asked(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.do("job.submit", {"jobs": [JOB] * 5})
+        answer = (await stage.do("job.list", {"limit": 2, "count": True})).body
+        assert ([job["id"] for job in answer["jobs"]], answer["total"], answer["next"]) == ([5, 4], 5, {"before": 4})
+        second = (await stage.do("job.list", {"limit": 4, "count": True} | answer["next"])).body
+        assert ([job["id"] for job in second["jobs"]], second["total"], "next" in second) == ([3, 2, 1], 5, False)
+        acct = (await stage.do("job.acct", {"limit": 2, "count": True, "until": 1.0})).body
+        assert acct == {"jobs": [], "total": 0}
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2**63, "x"])
+@pytest.mark.parametrize("verb", ["job.list", "job.acct", "priority.list", "node.list", "deadletter.list"])
+async def test_a_limit_is_a_number_from_one_on(broker, tmp_path, verb, limit):
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.do(verb, {"limit": limit})
+        assert (reply.status, reply.body["code"]) == (400, "bad_field")
+
+
+async def test_pages_of_priorities_skip_nobody_who_waits_all_the_time(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        ranks = cluster.prioritizer()
+        await cluster.submit(*[builder.accepted()] * 30)
+        await ranks.run_once(NOW + 1)
+        wanted, seen = PriorityList(limit=7), list[int]()
+        gone = iter(range(1, 31))
+        while True:
+            answer = await cluster.database.read(
+                lambda c, wanted=wanted: page.answer(page.priorities(c.connection, wanted), 10**6)
+            )
+            seen += [row["id"] for row in answer["jobs"]]
+            if "next" not in answer:
+                break
+            wanted = PriorityList(limit=7, behind=page.RankPlace(**answer["next"]["behind"]))
+            await cluster.act(job_action.cancel, next(gone), next(gone), at=NOW + 2)
+            await ranks.run_once(NOW + 3)
+        assert seen == list(range(1, 31))
+
+
+async def test_a_page_has_no_more_than_fits_into_a_message():
+    rows = [{"id": number, "text": "x" * 90} for number in range(100)]
+    whole = page.Page("jobs", rows, False, lambda row: {"after": row["id"]})
+    answer = page.answer(whole, 1_000)
+    assert 1 <= len(answer["jobs"]) < 10
+    assert answer["next"] == {"after": answer["jobs"][-1]["id"]}
+    assert len(page.answer(whole, 1)["jobs"]) == 1
+    assert "next" not in page.answer(whole, 10**6)
+
+
+async def test_tables_come_in_pages_too(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        for node in ("n3", "n1", "n2"):
+            body = {"resources": {"vcore": 2}, "agent": node, "partition": "default"}
+            await stage.ask(f"rankd.v1.node.{node}.register", body)
+        first = (await stage.do("node.list", {"limit": 2})).body
+        assert [node["name"] for node in first["nodes"]] == ["n1", "n2"]
+        second = (await stage.do("node.list", {"limit": 2} | first["next"])).body
+        assert ([node["name"] for node in second["nodes"]], "next" in second) == (["n3"], False)
+        shares, request = [], {"limit": 1}
+        while request is not None:
+            answer = (await stage.do("share.list", request)).body
+            shares += answer["shares"]
+            request = {"limit": 1} | answer["next"] if "next" in answer else None
+        assert shares == (await stage.do("share.list")).body["shares"]
+
+
+async def test_users_take_turns_and_who_has_too_many_waiting_is_refused(tmp_path):
+    async with Database(tmp_path / "rankd.db", durable=False) as database:
+        lookers = Lookers(database, slots=1, per_user=1, waiting=3)
+        go_on, order = threading.Event(), list[str]()
+
+        def query(name: str):
+            def work(_connection: object) -> None:
+                go_on.wait(PATIENCE_S)
+                order.append(name)
+
+            return work
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(lookers.look("alice", query(f"alice {n}"))) for n in range(4)]
+            await asyncio.sleep(0)
+            group.create_task(lookers.look("bob", query("bob")))
+            gone = group.create_task(lookers.look("carol", query("carol")))
+            await asyncio.sleep(0)
+            with pytest.raises(Unavailable, match="3 looking requests of alice wait") as refused:
+                await lookers.look("alice", query("too many"))
+            assert (refused.value.code, refused.value.status) == ("too_many_requests", 429)
+            gone.cancel()
+            go_on.set()
+            await asyncio.wait(tasks)
+        assert order == ["alice 0", "alice 1", "bob", "alice 2", "alice 3"]
+        assert await lookers.look("alice", lambda _: 5) == 5
+
+
+async def test_ids_are_counted_and_cut_from_the_newest_end(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        await cluster.submit(*[builder.accepted()] * 5)
+
+        def look(connection):
+            reader = connection.connection
+            assert job_ids(reader, JobFilter(limit=2)) == [5, 4]
+            assert job_ids(reader, JobFilter(limit=2, after=1)) == [2, 3]
+            assert job_ids(reader, JobList(limit=2, before=4)) == [3, 2]
+            assert count_jobs(reader, JobList(limit=1, before=4)) == 5
+            assert page.LISTINGS["node.list"].page(reader, TableFilter()).rows == []
+
+        await cluster.database.read(look)
+
+
+async def rankd(*words: str) -> tuple[str, str]:
+    command = [sys.executable, "-m", "rankd", *words]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+async def test_the_command_line_follows_the_pages_and_says_what_it_leaves_out(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        await stage.do("job.submit", {"jobs": [JOB] * 2_500})
+        place = ("--nats", broker.url, "--json")
+        printed, said = await rankd("list", *place)
+        assert [job["id"] for job in json.loads(printed)] == list(range(1, 2_501))
+        assert said == ""
+        for command in (("list",), ("acct",), ("queue", "-t", "all")):
+            printed, said = await rankd(*command, *place, "--limit", "1200")
+            assert sorted(job["id"] for job in json.loads(printed)) == list(range(1_301, 2_501))
+            assert "only the newest 1,200 of 2,500 jobs are shown" in said
+        local = ("--db", str(stage.path), "--json", "--limit", "2")
+        for command in (("acct",), ("queue", "-t", "all")):
+            printed, said = await rankd(*command, *local)
+            assert sorted(job["id"] for job in json.loads(printed)) == [2_499, 2_500]
+            assert "only the newest 2 of 2,500 jobs are shown" in said
