@@ -42,6 +42,10 @@ RECONNECT_WAIT_S = 0.2
 PING_INTERVAL_S = 5
 LOOK_EVERY_S = 1.0
 PUBLISH_TIMEOUT_S = 5.0
+STREAM_BYTES = 832 * 2**20
+"""What all streams may take together, if there is room."""
+STORES_NOTHING = "stores_nothing"
+"""Health's code while the broker answers and acknowledges nothing for its streams."""
 STATUS_HEADER = "Nats-Service-Error-Code"
 MESSAGE_ID = "Nats-Msg-Id"
 
@@ -50,6 +54,10 @@ _FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]+)"')
 
 LOST = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
 """What the bus raises while the broker is away. Everything else is a bug."""
+
+
+BROKEN = (nats.errors.UnexpectedEOF, nats.errors.StaleConnectionError, OSError)
+"""What nats-py reports of a connection just before it knows that this has ended."""
 
 
 class Bus(AbstractAsyncContextManager["Bus"]):
@@ -71,6 +79,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """How many messages could not be decoded, by stream or kind; ``rankd diag`` shows it."""
         self.connected_at = 0.0
         self.loops = Loops()
+        self.stream_bytes = STREAM_BYTES
+        """What the broker's streams may take together where this connection makes them."""
         self.outage = Outage(self.url)
         self.loops.reasons.append(self.outage.described)
         self.storage = Failure()
@@ -138,16 +148,16 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                 await asyncio.sleep(RECONNECT_WAIT_S)
             else:
                 self.connected_at = time.monotonic()
-                self.outage.over()
+                self.outage.back()
                 return
 
     async def _on_disconnect(self) -> None:
         if self.connected_at and not self._closing:
-            self.outage.note(None)
+            self.outage.lost(None)
 
     async def _on_reconnect(self) -> None:
         self.connected_at = time.monotonic()
-        self.outage.over()
+        self.outage.back()
         for action in self.after_reconnect:
             await action()
 
@@ -156,10 +166,10 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         return time.monotonic() - self.connected_at if self.client.is_connected else 0.0
 
     async def _on_error(self, error: Exception) -> None:
-        if self.client.is_connected:
+        if self.client.is_connected and not isinstance(error, BROKEN):
             log.warning("bus: %s: %s", type(error).__name__, error)
-        else:
-            self.outage.note(error)
+        elif not self._closing:
+            self.outage.lost(error)
         text = str(error).lower()
         if "authorization violation" in text and not self._connecting.expired() and not self.connected_at:
             self._not_authorized = True
@@ -237,7 +247,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             )
         except LOST as error:
             message_text = f"{subject} was not acknowledged: {type(error).__name__} {error}"
-            self.storage.note(f"the broker at {self.url} stores nothing: {message_text}")
+            if self.client.is_connected:
+                self.storage.note(f"the broker at {self.url} stores nothing: {message_text}")
             raise Unavailable("bus_unavailable", message_text) from error
         self.storage.over()
 

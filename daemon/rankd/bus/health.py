@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from nats.aio.msg import Msg
 
-from rankd.bus.connection import Bus
+from rankd.bus.connection import STORES_NOTHING, Bus
 from rankd.core.errors import RankdError, Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.message import Health
@@ -30,7 +30,7 @@ async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[st
         try:
             health = Health(service=service, ready=True, pid=os.getpid(), detail=await _well(bus, probe))
         except RankdError as error:
-            health = Health(service=service, ready=False, pid=os.getpid(), detail=error.message)
+            health = Health(service=service, ready=False, pid=os.getpid(), detail=error.message, code=error.code)
         except Exception as error:  # who asks after our health must hear of any illness
             log.exception("the service is not well")
             health = Health(service=service, ready=False, pid=os.getpid(), detail=f"{type(error).__name__}: {error}")
@@ -41,7 +41,7 @@ async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[st
 
 async def _well(bus: Bus, probe: Callable[[], Awaitable[str]]) -> str:
     if (unwell := bus.loops.verdict()) is not None:
-        raise Unavailable("not_ready", unwell)
+        raise Unavailable(STORES_NOTHING if bus.storage.reason() else "not_ready", unwell)
     return await probe()
 
 

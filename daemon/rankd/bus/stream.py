@@ -17,9 +17,10 @@ from functools import partial
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
-from nats.js.errors import BadRequestError, NotFoundError
+from nats.js.errors import APIError, BadRequestError, NotFoundError
 
 from rankd.bus.connection import LOST, Bus
+from rankd.core.errors import Unavailable
 from rankd.wire.subject import (
     DEAD_LETTER_PATTERN,
     ENQUEUE_PATTERN,
@@ -37,19 +38,20 @@ log = logging.getLogger("rankd.bus")
 
 DUPLICATE_WINDOW_S = 600
 EVENTS_KEPT_S = 7 * 86400
-EVENTS_KEPT_BYTES = 512 * 2**20
+LEAST_STREAM_BYTES = 13 * 2**20
+"""With less, a single large submission would not fit."""
+EVENTS_PARTS, ENQUEUED_PARTS, DEAD_LETTERS_PARTS = 8, 4, 1
+"""How the streams share that, in thirteenths."""
 """The oldest go first: who needs older ones reads them in the database."""
-
-ENQUEUED_BYTES = 256 * 2**20
-"""A full queue refuses what comes, so that its sender knows; it never drops what it has acknowledged."""
 
 ENQUEUED_WINDOW_S = 0.1
 """The least there is: the stream would take two users' equal message ids for one. The records know users apart."""
 
 DEAD_LETTERS_KEPT_S = 30 * 86400
-DEAD_LETTERS_KEPT_BYTES = 64 * 2**20
 """The stream is a copy: the records stay in the database until somebody retries or drops them."""
 
+NO_ROOM = 10047
+"""The server's code where a stream would reserve more than ``max_file_store``."""
 NOT_UNIQUE = 10100
 """The server's code where a work queue's subject has a consumer already."""
 NO_STREAM = 10059
@@ -81,7 +83,8 @@ def _work_queue(name: str, subject: str) -> StreamConfig:
     )
 
 
-def _streams() -> list[StreamConfig]:
+def _streams(total_bytes: int) -> list[StreamConfig]:
+    part = total_bytes // (EVENTS_PARTS + ENQUEUED_PARTS + DEAD_LETTERS_PARTS)
     return [
         StreamConfig(
             name=STREAM_SUBMISSIONS,
@@ -89,7 +92,7 @@ def _streams() -> list[StreamConfig]:
             retention=RetentionPolicy.WORK_QUEUE,
             storage=StorageType.FILE,
             discard=DiscardPolicy.NEW,
-            max_bytes=ENQUEUED_BYTES,
+            max_bytes=ENQUEUED_PARTS * part,
             duplicate_window=ENQUEUED_WINDOW_S,
         ),
         StreamConfig(
@@ -98,7 +101,7 @@ def _streams() -> list[StreamConfig]:
             retention=RetentionPolicy.LIMITS,
             storage=StorageType.FILE,
             max_age=DEAD_LETTERS_KEPT_S,
-            max_bytes=DEAD_LETTERS_KEPT_BYTES,
+            max_bytes=DEAD_LETTERS_PARTS * part,
             duplicate_window=DUPLICATE_WINDOW_S,
         ),
         _work_queue(STREAM_ALLOCATIONS, node_pattern("allocation")),
@@ -109,15 +112,19 @@ def _streams() -> list[StreamConfig]:
             retention=RetentionPolicy.LIMITS,
             storage=StorageType.FILE,
             max_age=EVENTS_KEPT_S,
-            max_bytes=EVENTS_KEPT_BYTES,
+            max_bytes=EVENTS_PARTS * part,
             duplicate_window=DUPLICATE_WINDOW_S,
         ),
     ]
 
 
 async def ensure_streams(bus: Bus) -> None:
-    """Make the streams that are missing; several services may do so at once. Waits for the broker."""
-    for config in _streams():
+    """Make the streams that are missing; several services may do so at once. Waits for the broker.
+
+    Raises:
+        Unavailable: ``no_space``: the broker has no room for a stream.
+    """
+    for config in _streams(bus.stream_bytes):
         await _until_done(bus, partial(_make_stream, bus, config))
 
 
@@ -126,8 +133,9 @@ async def make_streams(bus: Bus) -> None:
 
     Raises:
         nats.errors.Error, OSError: the broker is away (:data:`~rankd.bus.connection.LOST`).
+        Unavailable: ``no_space``: the broker has no room for a stream.
     """
-    for config in _streams():
+    for config in _streams(bus.stream_bytes):
         await _make_stream(bus, config)
 
 
@@ -138,13 +146,27 @@ async def _make_stream(bus: Bus, config: StreamConfig) -> None:
     directory at each start, and a second creation does not write the checksum. A change of the stream does.
     """
     try:
-        await bus.jetstream.stream_info(str(config.name))
+        found = await bus.jetstream.stream_info(str(config.name))
     except NotFoundError:
-        await bus.jetstream.add_stream(config)
+        await _add_stream(bus, config)
         await bus.jetstream.update_stream(config.evolve(description=f"made again {time.time_ns()}"))
         await bus.jetstream.update_stream(config)
-    else:
-        await bus.jetstream.add_stream(config)  # refused where it is another one
+    else:  # its size was chosen when it was made; refused where it is another stream
+        await bus.jetstream.add_stream(config.evolve(max_bytes=found.config.max_bytes))
+
+
+async def _add_stream(bus: Bus, config: StreamConfig) -> None:
+    try:
+        await bus.jetstream.add_stream(config)
+    except APIError as error:
+        if error.err_code != NO_ROOM:
+            raise
+        total = bus.stream_bytes // 2**20
+        message = (
+            f"the broker at {bus.url} has no room for the stream {config.name}: all streams take {total} MiB together;"
+            " raise max_file_store in its configuration, or give the services a smaller --stream-bytes"
+        )
+        raise Unavailable("no_space", message) from error
 
 
 async def _until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:

@@ -62,6 +62,13 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
         default=os.environ.get("RANKD_CONFIG"),
         help="the configuration's directory ($RANKD_CONFIG; default: the one that ships)",
     )
+    parser.add_argument(
+        "--stream-bytes",
+        type=amount_of_bytes,
+        metavar="SIZE",
+        default=os.environ.get("RANKD_STREAM_BYTES") or "832Mi",
+        help="what the broker's streams may take together when they are made ($RANKD_STREAM_BYTES; 832Mi)",
+    )
 
 
 def _add_agent(subparsers: Subparsers) -> None:
@@ -114,6 +121,20 @@ def seconds(text: str) -> float:
     return value
 
 
+def amount_of_bytes(text: str) -> int:
+    """``200Mi``, at least 13 MiB."""
+    from rankd.bus.stream import LEAST_STREAM_BYTES
+    from rankd.core.model.quantity import parse_amount
+
+    try:
+        size = parse_amount("memory", text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if size < LEAST_STREAM_BYTES:
+        raise argparse.ArgumentTypeError(f"'{text}' is too little: the streams need {LEAST_STREAM_BYTES // 2**20}Mi")
+    return size
+
+
 def pairs(text: str) -> dict[str, str]:
     """``vcore=8,memory=16Gi``."""
     return dict(key_value(item) for item in text.split(",") if item)
@@ -138,7 +159,9 @@ def run_intake(arguments: argparse.Namespace) -> int:
 
     from rankd.services import intake
 
-    options = intake.IntakeOptions(nats=arguments.nats, db=arguments.db, config=_config(arguments))
+    options = intake.IntakeOptions(
+        nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
+    )
     hangup = asyncio.Event()
     return _serve(arguments, "intake", lambda stop: intake.run(options, stop, hangup), hangup)
 
@@ -149,7 +172,11 @@ def run_prioritizer(arguments: argparse.Namespace) -> int:
     from rankd.services import prioritizer
 
     options = prioritizer.PrioritizerOptions(
-        nats=arguments.nats, db=arguments.db, config=_config(arguments), weights=dict(arguments.weight)
+        nats=arguments.nats,
+        db=arguments.db,
+        config=_config(arguments),
+        weights=dict(arguments.weight),
+        stream_bytes=arguments.stream_bytes,
     )
     return _serve(arguments, "prioritizer", lambda stop: prioritizer.run(options, stop))
 
@@ -159,7 +186,9 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
     _need(arguments, "nats", "db")
     from rankd.services import scheduler
 
-    options = scheduler.SchedulerOptions(nats=arguments.nats, db=arguments.db, config=_config(arguments))
+    options = scheduler.SchedulerOptions(
+        nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
+    )
     return _serve(arguments, "scheduler", lambda stop: scheduler.run(options, stop))
 
 

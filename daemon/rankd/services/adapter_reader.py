@@ -19,11 +19,11 @@ from rankd.bus.connection import LOST, Bus
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import factor_range
 from rankd.core.adapter.input import Input, Range
-from rankd.core.errors import ConfigurationError
+from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.model.setting import AdapterSettings
 from rankd.services.adapter_process import START_S, read_adapter
 from rankd.services.adapter_worker import Answer, Task
-from rankd.services.runtime import announce, end_tasks
+from rankd.services.runtime import Patience, announce, end_tasks
 from rankd.store.adapter import (
     InForce,
     StoredInput,
@@ -110,9 +110,16 @@ class AdapterReader:
 
     async def _read_for_ever(self, adapter: AdapterSettings) -> None:
         loop = self._bus.loops.add(_loop_name(adapter), adapter.time_limit_s + START_S + STORE_BOUND_S)
+        patience = Patience(f"readings of adapter '{adapter.name}'", log)
         while True:
             begun = time.monotonic()
-            await self.read_once(adapter)
+            try:
+                await self.read_once(adapter)
+            except Unavailable as error:
+                loop.beat()
+                await patience.wait(error)
+                continue
+            patience.over()
             rest_s = max(adapter.period_s - (time.monotonic() - begun), adapter.period_s / 10)
             loop.beat(rest_s)
             await asyncio.sleep(rest_s)

@@ -226,7 +226,11 @@ class RealNode:
             await self._end(entry, _never_attended(entry, "cancel"))
 
     async def _end(self, entry: Entry[int], report: Report) -> None:
-        await self._in_thread(lambda: self._state.write_end(report))
+        """Write it down, and report it. On a full disk it is reported only: the report waits until it is stored."""
+        try:
+            await self._in_thread(lambda: self._state.write_end(report))
+        except OSError as error:
+            log.warning("the end of allocation %d cannot be written down: %s", entry.key, error)
         self._ended(entry, report)
 
     def _report(self, report: Report) -> None:

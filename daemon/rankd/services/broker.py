@@ -24,6 +24,7 @@ max_payload: {max_payload}
 jetstream {{
   store_dir: {store}
   sync_interval: always   # an acknowledged message is on the disk
+  max_file_store: 64GB    # the streams have limits of their own, by the space on the disk
 }}
 """
 

@@ -92,7 +92,10 @@ class Child:
         pause, failures = FIRST_PAUSE_S, 0
         while not self._ending.is_set():
             begun = time.monotonic()
-            status = await self._run()
+            try:
+                status = _described(await self._run())
+            except OSError as error:
+                status = f"not started: {error}"
             if self._ending.is_set():
                 return
             steady = time.monotonic() - begun > STEADY_S
@@ -100,7 +103,7 @@ class Child:
             if failures >= HOPELESS:
                 raise Unavailable("service_failed", f"{self.name} does not start; see {self._log_file}")
             pause = FIRST_PAUSE_S if steady else pause
-            log.warning("%s ended (%s); starting it again in %.1f s", self.name, _described(status), pause)
+            log.warning("%s ended (%s); starting it again in %.1f s", self.name, status, pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 

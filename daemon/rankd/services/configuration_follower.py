@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from rankd.bus.connection import Bus
 from rankd.bus.liveness import Loops
-from rankd.core.errors import RankdError
-from rankd.services.runtime import Wake
+from rankd.core.errors import RankdError, Unavailable
+from rankd.services.runtime import Patience, Wake
 from rankd.services.stated import Stated, parsed
 from rankd.store.configuration import newest_configuration, recorded
 from rankd.store.database import Database
@@ -48,11 +48,16 @@ class ConfigurationFollower:
 
     async def run(self, loops: Loops) -> None:
         """For ever."""
-        loop = loops.add("changes of the configuration", ROUND_S)
+        loop, patience = loops.add("changes of the configuration", ROUND_S), Patience("changes", log)
         while True:
             loop.beat()
-            await self.run_once()
-            await self.wake.wait(LOOK_EVERY_S)
+            try:
+                await self.run_once()
+            except Unavailable as error:
+                await patience.wait(error)
+            else:
+                patience.over()
+                await self.wake.wait(LOOK_EVERY_S)
 
     async def run_once(self) -> None:
         """Look once."""

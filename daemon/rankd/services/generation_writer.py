@@ -120,6 +120,11 @@ class GenerationWriter:
         await self._prune(number)
         return made
 
+    async def forget(self) -> None:
+        """After a write that failed: what is in memory may be ahead of the records. The next full pass repairs it."""
+        async with self.lock:
+            self.live, self.backlog, self.unapplied = None, None, []
+
     def _next_number(self) -> int:
         assert self._last_number is not None  # noqa: S101 - save_full comes first
         self._last_number += 1
@@ -181,12 +186,13 @@ class GenerationWriter:
         made = [full]
         if carried or left or (self.newest is not None and self.newest.number > number):
             made.append(self._delta_header(live, full))
-        new_jobs, self._source.jobs.new_jobs = self._source.jobs.new_jobs, 0
+        new_jobs = self._source.jobs.new_jobs
         made[-1] = msgspec.structs.replace(made[-1], new_jobs=new_jobs)
         views = found.columns if found.columns != self._shown else None
         last = [publish(full if len(made) > 1 else made[-1], found.settlement, views), *map(publish, made[1:])]
         head = live.head()
         await self._write_together([*rest, *taken, *last, head_stage(self._head, head)])
+        self._source.jobs.new_jobs -= new_jobs
         self._head, self._shown, self.live, self.newest = head, found.columns, live, made[-1]
         return made
 
@@ -200,7 +206,7 @@ class GenerationWriter:
         if stage is None:
             return None
         head = live.head()
-        new_jobs, self._source.jobs.new_jobs = self._source.jobs.new_jobs, 0
+        new_jobs = self._source.jobs.new_jobs
         header = msgspec.structs.replace(
             newest,
             number=number,
@@ -212,6 +218,7 @@ class GenerationWriter:
             durations=durations | {"rank": time.perf_counter() - begun},
         )
         await self._write_together([stage, publish(header), head_stage(self._head, head)])
+        self._source.jobs.new_jobs -= new_jobs
         self._head, self.newest = head, header
         return header
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 from rankd.bus.liveness import Loops
 from rankd.config.configuration import Configuration
+from rankd.core.errors import Unavailable
+from rankd.services.runtime import Patience
 from rankd.store.adapter import InForce, in_force, inputs_revision
 from rankd.store.database import Database
+
+log = logging.getLogger("rankd.adapter")
 
 LOOK_EVERY_S = 1.0
 ROUND_S = 60.0
@@ -25,12 +30,17 @@ class InputFollower:
 
     async def run(self, loops: Loops) -> None:
         """For ever; nothing to do while no adapters are configured."""
-        loop = loops.add("inputs of adapters", ROUND_S)
+        loop, patience = loops.add("inputs of adapters", ROUND_S), Patience("inputs of adapters", log)
         while True:
             loop.beat()
-            if self._stated.settings.adapters or self._revision is None:
-                await self.run_once()
-            await asyncio.sleep(LOOK_EVERY_S)
+            try:
+                if self._stated.settings.adapters or self._revision is None:
+                    await self.run_once()
+            except Unavailable as error:
+                await patience.wait(error)
+            else:
+                patience.over()
+                await asyncio.sleep(LOOK_EVERY_S)
 
     async def restate(self, stated: Configuration) -> None:
         """From now on, the inputs are laid over this one, and that is used at once."""

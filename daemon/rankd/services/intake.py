@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from sqlalchemy import Connection
 
 import rankd
-from rankd.bus.connection import Bus
+from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
 from rankd.bus.health import answer_health
 from rankd.bus.stream import PullConsumer, ensure_streams
@@ -40,7 +40,7 @@ from rankd.services.looking import Looking
 from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
-from rankd.services.runtime import announce, probe, run_until, unless
+from rankd.services.runtime import Patience, announce, probe, run_until, unless
 from rankd.services.submission import Submission, dependencies_of, read_submission, reply_of, without_unknown
 from rankd.services.unreadable import keep_aside, unreadable
 from rankd.store.adapter import InForce
@@ -74,6 +74,7 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     nats: str
     db: str
     config: Path
+    stream_bytes: int = STREAM_BYTES
 
 
 async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None) -> None:
@@ -88,6 +89,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
     found = await find(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, time.time())
     await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
@@ -178,7 +180,12 @@ class Intake:
 
     async def _after_rollback(self) -> None:
         """Ids that the failed transaction gave to new associations do not exist."""
-        fresh = await self.database.read(read_catalog)
+        patience, fresh = Patience("commits", log), None
+        while fresh is None:
+            try:
+                fresh = await self.database.read(read_catalog)
+            except Unavailable as error:
+                await patience.wait(error)
         self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
 
     async def _use_inputs(self, found: InForce) -> None:
@@ -296,10 +303,15 @@ class Intake:
 
     async def _checkpoints(self) -> None:
         loop = self.bus.loops.add("checkpoints", LONG_ROUND_S)
-        pages = 0
+        pages, patience = 0, Patience("checkpoints", log)
         while True:
             loop.beat()
-            before, pages = pages, await self.database.checkpoint()
+            try:
+                before, pages = pages, await self.database.checkpoint()
+            except Unavailable as error:
+                await patience.wait(error)
+                continue
+            patience.over()
             if pages >= CHECKPOINT_PAGES:
                 await asyncio.sleep(CHECKPOINT_AGAIN_S)
             else:

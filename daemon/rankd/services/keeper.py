@@ -34,6 +34,7 @@ log = logging.getLogger("rankd.keeper")
 
 THREADS = 4
 CLEAN_S = 1.0
+WRITE_AGAIN_S = 1.0
 FIRST_AGENT_S = 60.0
 """So long it waits for the agent that has started it."""
 
@@ -46,7 +47,8 @@ class Keeper:
         self._groups = groups
         self._around = Surroundings(state=state, groups=groups, helper=helper, threads=threads, tell=self._tell)
         self._runs: dict[int, JobRun] = {}
-        self._unwritten: list[Report] = []
+        self._unwritten: dict[int, Report] = {}
+        self._retry: asyncio.TimerHandle | None = None
         self._agent: asyncio.StreamWriter | None = None
 
     async def serve(self, listening: socket.socket) -> None:
@@ -67,7 +69,7 @@ class Keeper:
                     await asyncio.sleep(CLEAN_S / 20)
 
     def _rest(self) -> None:
-        if self._agent is None and not self._runs:
+        if self._agent is None and not self._runs and not self._unwritten:
             self.idle.set()
 
     async def _attend_agent(
@@ -81,10 +83,9 @@ class Keeper:
             pid=os.getpid(),
             running=list(self._runs),
             started=[report for run in self._runs.values() if (report := run.started())],
-            unwritten=self._unwritten,
+            unwritten=list(self._unwritten.values()),
             limits=self._groups.statement,
         )
-        self._unwritten = []
         writer.write(line(hello))
         with suppress(OSError):
             while asked := await reader.readline():
@@ -123,14 +124,29 @@ class Keeper:
         self._rest()
 
     def _write_end(self, report: Report) -> None:
-        """On disk first. What could not be written is told, now or to the next agent."""
+        """On disk first. On a full disk it is told all the same, kept in memory, and written once there is room."""
         try:
             self._around.state.write_end(report)
         except OSError as error:
-            log.warning("can't record the end of allocation %d: %s", report.allocation, error)
-            if self._agent is None:
-                self._unwritten.append(report)
+            log.warning("the end of allocation %d cannot be written yet: %s", report.allocation, error)
+            self._unwritten[report.allocation] = report
+            self._try_again_later()
         self._tell(report)
+
+    def _try_again_later(self) -> None:
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(WRITE_AGAIN_S, self._write_left)
+
+    def _write_left(self) -> None:
+        """Write the ends that could not be written before."""
+        self._retry = None
+        for allocation, report in list(self._unwritten.items()):
+            with suppress(OSError):
+                self._around.state.write_end(report)
+                del self._unwritten[allocation]
+        if self._unwritten:
+            self._try_again_later()
+        self._rest()
 
     def _tell(self, report: Report) -> None:
         if self._agent is not None:

@@ -20,9 +20,10 @@ import msgspec
 import numpy as np
 from sqlalchemy import Connection
 
-from rankd.bus.connection import LOST, Bus
+from rankd.bus.connection import LOST, STREAM_BYTES, Bus
 from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
+from rankd.bus.liveness import Loop
 from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import load_application_sorts, load_factors
@@ -45,7 +46,7 @@ from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes, gained_values
 from rankd.services.ranking_source import RankingSource
 from rankd.services.rest import rest
-from rankd.services.runtime import Wake, announce, is_set, probe, run_until, unless
+from rankd.services.runtime import Patience, Wake, announce, is_set, probe, run_until, unless
 from rankd.services.stated import Stated, read_stated, settled, with_weights
 from rankd.services.statistic import PrioritizerStatistic
 from rankd.store.adapter import InForce
@@ -78,6 +79,7 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
     nats: str
     db: str
     config: Path
+    stream_bytes: int = STREAM_BYTES
     weights: dict[str, float] = {}
 
 
@@ -96,6 +98,7 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioriti
     stated = await read_stated(database, options.config)
     with_weights(stated.configuration, options.weights)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, time.time())
     stated, catalog = await settled(database, ROLE, stated, options.config)
@@ -191,7 +194,7 @@ class Prioritizer:
 
     async def _adopt(self) -> None:
         """Between two passes. Deltas go on as the last pass saw things, where that can be."""
-        new, self._next = self._next, None
+        new = self._next
         if new is None:
             return
         number, configuration = new.stated
@@ -206,13 +209,22 @@ class Prioritizer:
                 self._writer.live = None
         await self.adapters.exchange(configuration, number)
         self.follower.in_force = number
+        if self._next is new:
+            self._next = None
         log.info("configuration %s is in force", number)
 
     async def _rank_for_ever(self) -> None:
-        loop = self.bus.loops.add("full passes", PASS_BOUND_S)
+        loop, patience = self.bus.loops.add("full passes", PASS_BOUND_S), Patience("full passes", log)
         while True:
             begun = time.monotonic()
-            await self.run_once(time.time())
+            try:
+                await self.run_once(time.time())
+            except Unavailable as error:
+                await self._writer.forget()
+                loop.beat()
+                await patience.wait(error)
+                continue
+            patience.over()
             loop.beat(self._settings.period_s)
             await self._until_due(begun, time.monotonic() - begun)
 
@@ -224,15 +236,25 @@ class Prioritizer:
         self._soon.clear()
 
     async def _insert_for_ever(self) -> None:
-        loop = self.bus.loops.add("delta generations", DELTA_BOUND_S)
+        loop, patience = self.bus.loops.add("delta generations", DELTA_BOUND_S), Patience("delta generations", log)
         while True:
             loop.beat()
             await self.wake.wait(min(self._pause(time.time()), LOOK_EVERY_S))
+            try:
+                await self._insert_all(loop)
+            except Unavailable as error:
+                await self._writer.forget()
+                self._soon.set()
+                await patience.wait(error)
+            else:
+                patience.over()
+
+    async def _insert_all(self, loop: Loop) -> None:
+        begun, known = time.monotonic(), self._source.jobs.revision
+        while await self.insert_once(time.time()):
+            loop.beat()
+            await rest(self._source.jobs.revision - known, time.monotonic() - begun)
             begun, known = time.monotonic(), self._source.jobs.revision
-            while await self.insert_once(time.time()):
-                loop.beat()
-                await rest(self._source.jobs.revision - known, time.monotonic() - begun)
-                begun, known = time.monotonic(), self._source.jobs.revision
 
     def _pause(self, now: float) -> float:
         """How long until there is something to do even if nothing happens."""

@@ -16,6 +16,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.outage import Spell
 from rankd.bus.stream import make_streams
 from rankd.config.change import Change as Difference
 from rankd.core.errors import Unavailable
@@ -196,6 +197,7 @@ class Relay:
         self._database = database
         self._bus = bus
         self._outboxes = [_Outbox(feed) for feed in _FEEDS]
+        self._waiting = Spell(log)
 
     async def run(self) -> None:
         """Publish for ever."""
@@ -208,24 +210,25 @@ class Relay:
 
     async def run_once(self) -> bool:
         """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
-        new = await self._database.read_at_once(_read_new)
         try:
+            new = await self._database.read_at_once(_read_new)
             for outbox, rows in zip(self._outboxes, new.rows, strict=True):
                 outbox.fill(rows)
             some = [await self._publish_events(outbox) for outbox in self._outboxes]
             if new.letters:  # behind the events: the last of a user's messages tells how far those are published
                 await self._publish_letters(new.letters)
         except Unavailable as error:  # a broker that is away, a disk that is full
-            log.log(self._bus.wait_level, "events wait: %s", error)
+            self._waiting.note(f"events wait: {error.message}", f"events still wait: {error.message}")
             await self._make_streams()
             return False
+        self._waiting.over("events are published again")
         return any(some) or bool(new.letters)
 
     async def _make_streams(self) -> None:
         """A broker that was killed while it made a stream has lost it, and nobody else would notice."""
         try:
             await make_streams(self._bus)
-        except LOST as error:
+        except (*LOST, Unavailable) as error:
             log.debug("the streams can't be looked at: %s", error)
 
     async def _publish_events(self, outbox: _Outbox) -> bool:

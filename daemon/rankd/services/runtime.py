@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.outage import Spell
 from rankd.core.errors import Unavailable
 from rankd.store.database import Database
 from rankd.wire.codec import UNREADABLE
@@ -18,8 +20,10 @@ from rankd.wire.message import Committed
 from rankd.wire.subject import WAKE
 
 T = TypeVar("T")
+T_Error = TypeVar("T_Error", bound=BaseException)
 
 CANCEL_AGAIN_S = 0.5
+RETRY_S = 1.0
 PROBE_S = 2
 """The broker has so long to answer when health is asked."""
 
@@ -66,6 +70,29 @@ async def is_set(event: asyncio.Event, timeout_s: float) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+def first_of(errors: BaseExceptionGroup[T_Error]) -> T_Error:
+    """The first of the errors in a group, however deep."""
+    first = errors.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+class Patience:
+    """Waits out what passes by itself, such as a full disk. ``what`` waits: it is named in the log."""
+
+    def __init__(self, what: str, logger: logging.Logger) -> None:
+        self._what = what
+        self._spell = Spell(logger)
+
+    async def wait(self, error: Unavailable) -> None:
+        """A round failed; return when it is time for another one."""
+        self._spell.note(f"{self._what} wait: {error.message}", f"{self._what} still wait: {error.message}")
+        await asyncio.sleep(RETRY_S)
+
+    def over(self) -> None:
+        """A round succeeded."""
+        self._spell.over(f"{self._what} go on")
 
 
 class Wake:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 from sqlalchemy import Connection
 
-from rankd.bus.connection import LOST, Bus
+from rankd.bus.connection import LOST, STREAM_BYTES, Bus
 from rankd.bus.diag import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.liveness import Loop
@@ -33,7 +33,7 @@ from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.input_follower import InputFollower
 from rankd.services.reason_rows import ReasonRows
 from rankd.services.rest import rest
-from rankd.services.runtime import Wake, announce, probe, run_until, unless
+from rankd.services.runtime import Patience, Wake, announce, first_of, probe, run_until, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
 from rankd.services.stated import Stated, read_stated, settled
 from rankd.services.statistic import SchedulerStatistic
@@ -59,6 +59,7 @@ from rankd.wire.subject import EVENT_RANKING, EVENT_SCHEDULER, WAKE, node_subjec
 log = logging.getLogger("rankd.scheduler")
 
 ROLE = "scheduler"
+RETRY = "retry"
 CYCLE_BOUND_S = 120.0
 LONG_ROUND_S = 60.0
 LOOK_EVERY_S = 1.0
@@ -71,6 +72,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     nats: str
     db: str
     config: Path
+    stream_bytes: int = STREAM_BYTES
 
 
 async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
@@ -94,6 +96,7 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
     database = await stack.enter_async_context(Database(sqlite_path(options.db)))
     stated = await read_stated(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, time.time())
     (number, configuration), catalog = await settled(database, ROLE, stated, options.config)
@@ -148,7 +151,7 @@ class Scheduler:
 
     async def _adopt(self) -> None:
         """Between two cycles. Where queues, limits or the settings of cycles are others, everything is read anew."""
-        new, self._next = self._next, None
+        new = self._next
         if new is None:
             return
         number, configuration = new.stated
@@ -161,6 +164,8 @@ class Scheduler:
         self._policies = new.policies
         await self.inputs.restate(configuration)
         self.follower.in_force = number
+        if self._next is new:
+            self._next = None
         log.info("configuration %s is in force", number)
 
     async def _use_inputs(self, found: InForce) -> None:
@@ -170,17 +175,26 @@ class Scheduler:
 
     async def run(self) -> None:
         """Look whenever woken, and when a reservation's time has come."""
-        loop = self.bus.loops.add("cycles", CYCLE_BOUND_S)
+        loop, patience = self.bus.loops.add("cycles", CYCLE_BOUND_S), Patience("cycles", log)
         while True:
             loop.beat()
-            now = time.time()
-            begun, known = time.monotonic(), self._source.seen
-            await self.run_once(now)
-            await rest(self._source.seen - known, time.monotonic() - begun)
-            if self._source.has_more_ahead:
-                await self._take_ahead(loop)
-            elif not self._source.triggers:
-                await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
+            try:
+                await self._look(loop)
+            except Unavailable as error:
+                self._source.triggers.add(RETRY)
+                await patience.wait(error)
+            else:
+                patience.over()
+
+    async def _look(self, loop: Loop) -> None:
+        now = time.time()
+        begun, known = time.monotonic(), self._source.seen
+        await self.run_once(now)
+        await rest(self._source.seen - known, time.monotonic() - begun)
+        if self._source.has_more_ahead:
+            await self._take_ahead(loop)
+        elif not self._source.triggers:
+            await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
 
     async def _take_ahead(self, loop: Loop) -> None:
         """Take in parts of a generation that is not visible yet, at least one, until there is something else to do."""
@@ -298,7 +312,7 @@ class Scheduler:
         self.statistic.started(started)
         self._last = decision
         if started < len(new):
-            self._source.triggers.add("retry")  # somebody else may have the room that a held job left
+            self._source.triggers.add(RETRY)  # somebody else may have the room that a held job left
         if new:
             log.info("cycle %d: %d of %d placed jobs allocated", cycle, started, len(new))
             self._to_publish.set()
@@ -325,13 +339,19 @@ class Scheduler:
     async def publish_for_ever(self) -> None:
         """Publish whenever something was committed; try again while the broker is away."""
         loop = self.bus.loops.add("publishing of allocations", LONG_ROUND_S)
+        patience = Patience("allocations", log)
         while True:
             loop.beat()
             await self._to_publish.wait(LOOK_EVERY_S)
+            failed: Unavailable | None = None
             try:
                 await self.publish_once()
             except* Unavailable as errors:
-                log.log(self.bus.wait_level, "allocations wait: %s", errors.exceptions[0])
+                failed = first_of(errors)
+            if failed is None:
+                patience.over()
+            else:
+                await patience.wait(failed)
 
     async def publish_once(self) -> None:
         """Send what the records say is not sent yet."""

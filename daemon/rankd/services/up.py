@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -19,8 +20,9 @@ from typing import Protocol
 import msgspec
 
 from rankd.bus.address import user_in, without_secret
-from rankd.bus.connection import Bus
+from rankd.bus.connection import STORES_NOTHING, Bus
 from rankd.bus.health import ask_health
+from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
 from rankd.core.errors import Unavailable
 from rankd.services.broker import find_server, free_port, url_of, write_configuration
@@ -29,6 +31,7 @@ from rankd.services.keeper_link import end_kept
 from rankd.services.log_file import keep_small
 from rankd.services.private_directory import make_private
 from rankd.services.runtime import end_tasks
+from rankd.services.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
 from rankd.services.up_command import UpOptions, service_commands
 from rankd.store.database import Database
 from rankd.store.lock import acquire_or_fail
@@ -45,6 +48,7 @@ PRIVATE = 0o077
 READY_PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05
 WATCH_EVERY_S = 1.0
+STORES_NOTHING_S = 5.0
 UNHEARD = 60
 """A service that does not answer this often in a row hangs."""
 
@@ -82,11 +86,12 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
     """Start everything, keep it running until it is told to stop, stop everything.
 
     Raises:
-        ConfigurationError, Unavailable: before or instead of running.
+        ConfigurationError, Unavailable: before or instead of running; ``no_space``: the disk is too full to begin.
     """
     grace_s = load_configuration(options.config).settings.node.grace_s
     umask = os.umask(PRIVATE)
     make_private(options.directory, without=options.directory / "agent" / "output")
+    check_space(options.directory)
     lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:
         await _Machine(options, grace_s, umask, tell).run(told)
@@ -108,6 +113,10 @@ class _Machine:
         if options.local_agent:
             (self._directory / "agent" / "output").mkdir(parents=True, exist_ok=True)
         self._broker: Child | None = None
+        self._is_written = False
+        self._unwritten = Spell(log)
+        self._stores_nothing = False
+        self._stores_nothing_since: float | None = None
         self._silent: dict[str, tuple[int | None, int]] = {}
         """By service: the process that answered last, and how often it has not answered since."""
         self._url_given = options.nats or ""
@@ -133,6 +142,8 @@ class _Machine:
     def _manner(self, name: str) -> Manner:
         """Agents leave their jobs running when ``up`` dies: they are killed. Jobs have the umask of who started it."""
         variables = {} if name == "nats" or user_in(self._url_given) is None else {"RANKD_NATS": self._url_given}
+        if name != "nats" and self._broker is not None:
+            variables["RANKD_STREAM_BYTES"] = os.environ.get("RANKD_STREAM_BYTES") or str(stream_bytes(self._directory))
         if not name.startswith("agent"):
             return Manner(variables=variables)
         patience_s = STOP_PATIENCE_S + self._grace_s
@@ -224,14 +235,18 @@ class _Machine:
             self._tell.ready(self._described())
             while True:
                 await asyncio.sleep(WATCH_EVERY_S)
+                if not self._is_written:
+                    self._write_file()
                 for name, child in self._services.items():
                     await self._look_after(bus, name, child)
+                self._look_after_broker()
 
     async def _look_after(self, bus: Bus, name: str, child: Child) -> None:
         """End a service that has answered before and says nothing any more: it is then started again."""
         pid, health = child.pid, await self._health(bus, name)
         if health is not None:
             child.was_ready = child.was_ready or health.ready
+            self._stores_nothing |= health.code == STORES_NOTHING
             self._silent[name] = (pid, 0)
             return
         answered, silent = self._silent.get(name, (None, 0))
@@ -241,6 +256,19 @@ class _Machine:
         if silent >= UNHEARD:
             log.error("%s (process %s) has not answered %d times in a row: it is killed", name, pid, silent)
             child.signal(signal.SIGKILL)
+
+    def _look_after_broker(self) -> None:
+        """A broker whose disk was full stores nothing until it is started again, even if there is room by now."""
+        since, self._stores_nothing_since = self._stores_nothing_since, None
+        if not self._stores_nothing or self._broker is None:
+            return
+        self._stores_nothing = False
+        now = time.monotonic()
+        self._stores_nothing_since = since = now if since is None else since
+        if now - since > STORES_NOTHING_S and free_bytes(self._directory) >= LEAST_FREE_BYTES:
+            log.warning("the broker stores nothing, and the disk has room: it is started again")
+            self._stores_nothing_since = None
+            self._broker.signal(signal.SIGTERM)
 
     async def _until_ready(self, bus: Bus, name: str) -> None:
         try:
@@ -282,9 +310,16 @@ class _Machine:
         )
 
     def _write_file(self) -> None:
-        """Replace ``up.json`` whole; pids change when something was started again."""
+        """Replace ``up.json`` whole; pids change when something was started again. On a full disk: a second later."""
+        self._is_written = False
         if not self._ready:
             return
         temporary = self._file.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self._described())) + b"\n")
-        temporary.replace(self._file)
+        try:
+            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self._described())) + b"\n")
+            temporary.replace(self._file)
+        except OSError as error:
+            self._unwritten.note(f"{self._file} cannot be written: {error}", f"{self._file} still cannot be written")
+            return
+        self._unwritten.over(f"{self._file} is written again")
+        self._is_written = True

@@ -15,15 +15,16 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
@@ -36,6 +37,17 @@ T = TypeVar("T")
 BUSY_TIMEOUT_MS = 30_000
 CHECKPOINT_PAGES = 1000
 """A checkpoint is due when so many are in the log. All writers stand still while it lasts: for about 10 ms then."""
+STORAGE_CODES = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+"""SQLite's codes for what may pass by itself."""
 NO_EPOCH = 0
 LONG_WAIT_S = 3.0
 """A write that has waited for its turn for this long is held up by somebody."""
@@ -169,9 +181,14 @@ class Database(AbstractAsyncContextManager["Database"]):
         return None
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work`` in one read transaction, so that it sees one state of the database."""
-        async with self._asyncio.connect() as connection:
-            return await _in_transaction(connection, work)
+        """Run ``work`` in one read transaction, so that it sees one state of the database.
+
+        Raises:
+            Unavailable: ``storage_failed``: disk full or a failing device.
+        """
+        with _storage_failures("read"):
+            async with self._asyncio.connect() as connection:
+                return await _in_transaction(connection, work)
 
     async def read_at_once(self, work: Callable[[Connection], T]) -> T:
         """As :meth:`read`, whole on a thread: for what is done at every commit. It costs half the processor time."""
@@ -186,7 +203,7 @@ class Database(AbstractAsyncContextManager["Database"]):
         return await asyncio.get_running_loop().run_in_executor(self._lookers, self._read, work, self._looking)
 
     def _read(self, work: Callable[[Connection], T], engine: Engine | None = None) -> T:
-        with (engine or self._reading).connect() as connection:
+        with _storage_failures("read"), (engine or self._reading).connect() as connection:
             connection.exec_driver_sql("BEGIN")
             return work(connection)
 
@@ -194,12 +211,16 @@ class Database(AbstractAsyncContextManager["Database"]):
         """Move the write-ahead log into the file once it holds enough; the janitor's duty.
 
         How many pages it holds now: still many where a reader sees the state before them.
+
+        Raises:
+            Unavailable: ``storage_failed``: disk full or a failing device; the log keeps everything.
         """
         pages = self._pages_in_log()
         if pages < CHECKPOINT_PAGES:
             return pages
-        await asyncio.to_thread(sync_log, self._wal)  # what is on the disk already, nobody waits for under the lock
-        await asyncio.get_running_loop().run_in_executor(self._writer, self._checkpoint)
+        with _storage_failures("copied from its log"):
+            await asyncio.to_thread(sync_log, self._wal)  # nobody waits under the lock for what is on the disk already
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._checkpoint)
         return self._pages_in_log()
 
     def _pages_in_log(self) -> int:
@@ -234,6 +255,18 @@ class Database(AbstractAsyncContextManager["Database"]):
         row = connection.exec_driver_sql("SELECT epoch FROM roles WHERE name = ?", (role,)).first()
         if row is None or role not in self._roles or row[0] != self._roles[role][0]:
             raise RoleLost(role)
+
+
+@contextmanager
+def _storage_failures(done: str) -> Iterator[None]:
+    """Turn what a full disk or a failing device raises into ``storage_failed``; other errors pass."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        cause = getattr(error, "orig", error)
+        if isinstance(cause, OSError) or getattr(cause, "sqlite_errorcode", 0) & 0xFF in STORAGE_CODES:
+            raise Unavailable("storage_failed", f"the database could not be {done}: {cause}") from error
+        raise
 
 
 async def _in_transaction(connection: AsyncConnection, work: Callable[[Connection], T]) -> T:

@@ -424,9 +424,13 @@ class FactorEvent(_Internal, frozen=True, kw_only=True):
 
 
 class Health(_Internal, frozen=True, kw_only=True):
-    """Whether a service is ready, asked of itself: database and bus included."""
+    """Whether a service is ready, asked of itself: database and bus included.
+
+    ``code`` says in one word why it is not; ``detail`` says it in a sentence.
+    """
 
     service: str
     ready: bool
     pid: int
     detail: str = ""
+    code: str = ""
