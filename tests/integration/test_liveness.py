@@ -277,12 +277,21 @@ async def test_up_replaces_a_service_that_does_not_answer_any_more(tmp_path, mon
     options = up.UpOptions(
         directory=tmp_path / "up", config=write_config(tmp_path / "config"), local_agent=False, agent_name="n1"
     )
-    started, stop = asyncio.get_running_loop().create_future(), asyncio.Event()
+    started = asyncio.get_running_loop().create_future()
+    told = up.Told(stop=asyncio.Event(), hurry=asyncio.Event(), hangup=asyncio.Event())
+
+    class Tell:
+        def ready(self, state):
+            started.set_result(state)
+
+        def stopping(self, running, grace_s):
+            pass
+
     async with asyncio.TaskGroup() as group:
-        group.create_task(up.run(options, stop, started.set_result))
+        group.create_task(up.run(options, told, Tell()))
         stated = await started
         pid = stated.pids["scheduler"]
         os.kill(pid, signal.SIGSTOP)
         async with Bus(stated.nats, "test") as bus:
             await until(bus, "scheduler", lambda health: health.ready and health.pid != pid)
-        stop.set()
+        told.stop.set()
