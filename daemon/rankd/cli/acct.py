@@ -85,6 +85,7 @@ def fields(now: float) -> dict[str, Field]:
             lambda row: _measured(row["max_rss_bytes"] and row["max_rss_bytes"] / 1024, "{:.0f}K"),
             numeric=True,
         ),
+        Field("Measured", _of("measured"), lambda row: row.get("measured") or ""),
         column_of("requeues", "Restarts", numeric=True),
         column_of("comment", "Comment"),
     ]

@@ -27,7 +27,8 @@ _PART_STARTED = (
 )
 _PART_ENDED = (
     "UPDATE allocation_nodes SET ended_at = ?, exit_status = ?, signal = ?, cause = ?, message = ?,"
-    " stdout = coalesce(?, stdout), stderr = coalesce(?, stderr), max_rss_bytes = ?, cpu_s = ?"
+    " stdout = coalesce(?, stdout), stderr = coalesce(?, stderr), max_rss_bytes = ?, cpu_s = ?,"
+    " measured = ?"
     " WHERE allocation_id = ? AND node = ? AND ended_at IS NULL"
 )
 _STARTED = "UPDATE allocations SET started_at = ? WHERE id = ?"
@@ -126,7 +127,7 @@ class _Taking:
         part.end = NodeEnd(exit_status=report.exit_status, signal=report.signal, cause=report.cause)
         self._rows[_PART_ENDED].append((
             report.at, report.exit_status, report.signal, report.cause, report.message, report.stdout, report.stderr,
-            report.max_rss_bytes, report.cpu_s, report.allocation, node,
+            report.max_rss_bytes, report.cpu_s, report.measured, report.allocation, node,
         ))  # fmt: skip
         state = self._current(report.allocation)
         if state is None:

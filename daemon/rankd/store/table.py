@@ -236,6 +236,7 @@ allocation_nodes = Table(
     Column("stderr", Text),
     Column("max_rss_bytes", Integer),
     Column("cpu_s", Float),
+    Column("measured", Text, comment="how: cgroup, cgroup_cpu, cgroup_memory, wait"),
 )
 
 wait_reasons = Table(

@@ -62,6 +62,8 @@ SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p
     o.stdout, o.stderr,
     (SELECT max(p.max_rss_bytes) FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id) AS max_rss_bytes,
     (SELECT sum(p.cpu_s) FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id) AS cpu_s,
+    (SELECT iif(count(DISTINCT p.measured) > 1, 'mixed', max(p.measured)) FROM allocation_nodes p
+     WHERE p.allocation_id = j.allocation_id) AS measured,
     (SELECT p.message FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.message IS NOT NULL
      ORDER BY p.ended_at, p.node LIMIT 1) AS message, j."key", j.comment, j.request
 FROM jobs j

@@ -300,7 +300,7 @@ class Report(_Internal, frozen=True, kw_only=True):
     stderr: str | None = None
     max_rss_bytes: int | None = None
     cpu_s: float | None = None
-    measured: str | None = None
+    measured: Annotated[str, msgspec.Meta(max_length=16)] | None = None
 
 
 class ReportMessage(_Internal, frozen=True, kw_only=True):
