@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from watch import alive, appears, gone
 
 from rankd.services.agent_cgroup import ControlGroups
-from rankd.services.agent_cgroup_job import JobGroup, measured
+from rankd.services.agent_cgroup_job import JobGroup, measured, removed
 from rankd.services.agent_cgroup_layout import (
     CPU,
     CPUACCT,
@@ -204,6 +205,44 @@ MOUNTINFO = """\
 31 29 0:27 /docker/x /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct
 32 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate
 """
+
+
+@pytest.fixture
+def version_2(tmp_path):
+    """Groups in this host's hierarchy of version 2 alone, whatever else it has; none of its controllers is needed."""
+    lines = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - cgroup2 " in line]
+    (tmp_path / "mountinfo").write_text("\n".join(lines) + "\n")
+    (tmp_path / "cgroup").write_text(Path("/proc/self/cgroup").read_text())
+    groups = ControlGroups(f"v2-{os.getpid()}", tmp_path)
+    group = groups.group("1", Limits())
+    if not group.directories:
+        pytest.skip("this host has no control groups of version 2 that we can use")
+    group.make()
+    yield group
+    group.kill()
+    while not groups.is_clean():
+        pass
+
+
+def test_with_version_2_a_group_is_counted_killed_and_removed_with_those_below_it(version_2, tmp_path):
+    [directory], [file] = version_2.directories, version_2.joins()
+    os.mkfifo(tmp_path / "ready")
+    script = f"echo 0 > {file}; mkdir {directory}/below; "
+    script += f"for i in 1 2; do setsid sh -c 'echo 0 > {directory}/below/cgroup.procs; echo > {tmp_path}/ready; "
+    script += "exec sleep 1000' & done; exec sleep 1000"
+    with subprocess.Popen(["sh", "-c", script]) as leader:
+        with (tmp_path / "ready").open() as ready:
+            while len(version_2.members()) < 3 and ready.read():
+                pass
+        while len(version_2.members()) < 3:
+            pass
+        version_2.kill()
+        assert leader.wait() == -9
+    while version_2.members():
+        pass
+    assert version_2.used().cpu_s > 0
+    assert removed(version_2.directories) == []
+    assert not directory.exists()
 
 
 def test_what_no_group_counts_is_by_what_was_waited_for(tmp_path):
