@@ -36,3 +36,18 @@ async def test_a_job_that_waits_for_room_is_told_what_each_node_lacks(broker, tm
     text = "\n".join(explained(answer))
     assert "  n1 lacks vcore 2\n  n2 lacks vcore 3" in text
     assert "small" not in text
+
+
+async def test_behind_ones_own_jobs_the_next_of_another_user_is_named_too(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        jobs = [builder.accepted(user="bob", class_value=9)]
+        jobs += [builder.accepted(user="alice", class_value=5) for _ in range(30)]
+        await cluster.submit(*jobs)
+        await cluster.prioritizer().run_once(NOW)
+        with closing(open_for_reading(cluster.database.path)) as connection:
+            second, last, first = (why(connection, job) for job in (2, 31, 1))
+    assert (second["above"]["user"], second["above_other"]) == ("bob", None)
+    assert (last["above"]["id"], last["above_other"]["id"], last["above_other"]["user"]) == (30, 1, "bob")
+    assert last["above_other"]["difference"] == 4
+    assert (first["above"], first["above_other"]) == (None, None)
+    assert "The next above of another user is job 1 of bob with " in "\n".join(explained(last))

@@ -116,5 +116,32 @@ async def test_it_is_used_followed_and_survived(machine, environment, config):
         assert f"Job {waiting} of carol" in machine.rankd("why", str(waiting), "--gap")
 
 
+async def test_a_package_that_is_installed_while_everything_runs_is_found_by_a_reload(
+    machine, site, tmp_path, monkeypatch
+):
+    late = tmp_path / "late"
+    late.mkdir()
+    (tmp_path / "site.csv").write_text(HEAD + "default,alice,0.5\n")
+    monkeypatch.setenv("PYTHONPATH", str(late), prepend=os.pathsep)
+    monkeypatch.setenv("RANKD_SITE_CSV", str(tmp_path / "site.csv"))
+    etc = shutil.copytree(shipped("config"), tmp_path / "etc")
+    machine.start("--no-local-agent", "--simulate", "1", "--config", str(etc))
+    weights = (etc / "rankd.toml").read_text().replace("[priority.weights]\n", "[priority.weights]\nsite_csv = 2000\n")
+    (etc / "rankd.toml").write_text(weights)
+    assert "site_csv" in machine.rankd_fails("reload", "--admin", status=2)
+    pids = machine.up["pids"]
+    shutil.copytree(site, late, dirs_exist_ok=True)
+    machine.rankd("reload", "--admin")
+    async with connected(machine.up["nats"]) as client, rankings(client) as until:
+        await client.submit("alice", {"command": ["true"], "resources": {"vcore": 8}, "urgency": 0})
+        await client.submit("alice", {"command": ["sleep", "600"], "resources": {"vcore": 8}, "nodes": 1})
+        [last] = await client.submit("alice", {"command": ["sleep", "600"], "resources": {"vcore": 8}})
+        query = "SELECT site_csv_points FROM job_priority WHERE id = ?"
+        ranked = "SELECT 1 FROM generation WHERE weights LIKE '%site_csv%'"
+        await until(lambda: machine.rows(ranked) and machine.rows(query, last) == [{"site_csv_points": 1000.0}])
+    assert machine.up["pids"] == pids
+    assert json.loads(machine.rankd("diag", "--json"))["scheduler"]["configuration"]["failed"] == 0
+
+
 def prioritizer(machine):
     return json.loads(machine.rankd("diag", "--json"))["prioritizer"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rankd.cli.duration import parse_time, shown_duration, shown_time
+from rankd.cli.duration import shown_duration, shown_time
+from rankd.cli.instant import parse_time
 from rankd.cli.layout import Field, column_of
 from rankd.cli.option import add_asker, add_command, add_output, add_place
 from rankd.cli.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.cli.source import open_source
-from rankd.cli.table import print_json, print_table
+from rankd.cli.table import print_json, print_table, separated
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
@@ -127,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.parsable2:
         lines = [[field.header for field in chosen]] if not arguments.noheader else []
         lines += [[field.shown(row) for field in chosen] for row in rows]
-        print("\n".join("|".join(line) for line in lines))
+        print("\n".join(separated(line) for line in lines))
     else:
         cells = [[field.shown(row) for field in chosen] for row in rows]
         print_table([field.column() for field in chosen], cells, header=not arguments.noheader)
@@ -146,9 +147,24 @@ def _chosen(spec: str, known: dict[str, Field]) -> Sequence[Field]:
 def _wanted(arguments: argparse.Namespace, now: float) -> AccountingFilter:
     """Named jobs at any time; others since midnight, unless a time is given."""
     given = job_filter(arguments)
-    since = arguments.starttime or (None if arguments.jobs else "today")
+    start = arguments.starttime or (None if arguments.jobs else "today")
+    since = None if start is None else parse_time(start, now, "past")
     return AccountingFilter(
         **{name: getattr(given, name) for name in given.__struct_fields__},
-        since=None if since is None else parse_time(since, now),
-        until=None if arguments.endtime is None else parse_time(arguments.endtime, now),
+        since=since,
+        until=None if arguments.endtime is None else _end(arguments.endtime, since, now),
     )
+
+
+def _end(text: str, since: float | None, now: float) -> float:
+    """``-S 08:00 -E 16:30``: an end that recurs is the last one, but not one before the start.
+
+    Raises:
+        Refused: ``usage``: the end is before the start, whichever is meant.
+    """
+    until = parse_time(text, now, "past")
+    if since is not None and until < since:
+        until = parse_time(text, since, "future")
+        if until < since:
+            raise Refused("usage", f"the end {shown_time(until)} is before the start {shown_time(since)}", "endtime")
+    return until

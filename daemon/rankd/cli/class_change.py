@@ -6,10 +6,10 @@ Every rule is the daemon's, also that they are for administrators; nothing is ju
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.screen import print_line
 from rankd.core.errors import RankdError, Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:
     answers = with_bus(find(arguments), action)
     for request, answer in zip(requests, answers, strict=True):
         if isinstance(answer, RankdError):
-            print(f"rankd: {answer}", file=sys.stderr)
+            print_line(f"rankd: {answer}", error=True)
         elif arguments.json:
             _print_line(answer)
         else:
-            print(f"priority class {request['name']} {arguments.verb.removeprefix('class.')}d")
+            print_line(f"priority class {request['name']} {arguments.verb.removeprefix('class.')}d")
     return 1 if any(isinstance(answer, RankdError) for answer in answers) else 0
 
 

@@ -11,6 +11,7 @@ from rankd.cli import class_change
 from rankd.cli.document import add_lines, answer_lines, answer_one, decode, print_answer
 from rankd.cli.layout import Field, column_of, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place
+from rankd.cli.screen import print_line
 from rankd.core.errors import ConfigurationError, Refused
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _print_class(record: Row, *, as_json: bool) -> None:
     width = max(map(len, record))
     for name, value in record.items():
         shown = ("yes" if value else "no") if isinstance(value, bool) else value
-        print(f"{name:<{width}}  {shown}".rstrip())
+        print_line(f"{name:<{width}}  {shown}".rstrip())
 
 
 def run_check(arguments: argparse.Namespace) -> int:

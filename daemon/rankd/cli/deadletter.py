@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from rankd.cli.duration import shown_time
 from rankd.cli.layout import Field, column_of, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
+from rankd.cli.screen import print_line
 from rankd.cli.table import print_json, print_table
 from rankd.core.errors import Refused
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, LettersReply
@@ -51,7 +51,7 @@ def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Ro
     answer: dict[str, list[Row]] = ask(arguments, "deadletter.list", wanted, dict)
     for loss in answer.get("losses", ()):
         lost = f"{loss['letters']} older dead letters of {loss['user']} ({loss['bytes']} bytes)"
-        print(f"rankd: {lost} were deleted, the last at {shown_time(loss['at'])}: too many waited", file=sys.stderr)
+        print_line(f"rankd: {lost} were deleted, the last at {shown_time(loss['at'])}: too many waited", error=True)
     return answer["letters"]
 
 
@@ -83,7 +83,7 @@ def run_show(arguments: argparse.Namespace) -> int:
         return 0
     for name, value in rows[0].items():
         if value is not None:
-            print(f"{name:<11}  {shown_time(value) if name.endswith('at') else value}")
+            print_line(f"{name:<11}  {shown_time(value) if name.endswith('at') else value}")
     return 0
 
 
@@ -98,7 +98,7 @@ def run_settle(arguments: argparse.Namespace) -> int:
     else:
         for letter in reply.done:
             made = f"submitted as job {', '.join(map(str, letter.jobs))}" if letter.jobs else "dropped"
-            print(f"dead letter {letter.id}: {made}")
+            print_line(f"dead letter {letter.id}: {made}")
     for failed in reply.failed:
-        print(f"rankd: dead letter {failed.id}: {failed.message}", file=sys.stderr)
+        print_line(f"rankd: dead letter {failed.id}: {failed.message}", error=True)
     return 1 if reply.failed else 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.cli.screen import print_line
 from rankd.cli.session import Asker, repeat, with_bus
 from rankd.cli.table import print_json
 from rankd.core.errors import Refused
@@ -77,7 +78,7 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     if arguments.json:
         print_json({"enqueued": keys})
     else:
-        print(f"Enqueued {len(jobs)} jobs" if len(jobs) > 1 else f"Enqueued a job with the key {keys[0]}")
+        print_line(f"Enqueued {len(jobs)} jobs" if len(jobs) > 1 else f"Enqueued a job with the key {keys[0]}")
     return 0
 
 
@@ -135,9 +136,9 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
     elif arguments.parsable:
         print("\n".join(map(str, ids)))
     elif len(ids) == 1:
-        print(f"Submitted batch job {ids[0]}")
+        print_line(f"Submitted batch job {ids[0]}")
     elif ids:
-        print(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
+        print_line(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
     report_refusals(outcome.rejected)
 
 
@@ -148,7 +149,7 @@ def report_refusals(rejected: list[Rejected]) -> None:
         places.setdefault(bad.message, []).append(bad.index)
     for message, which in places.items():
         jobs = f"job {which[0]}" if len(which) == 1 else f"{len(which)} jobs ({shown_ids(which)})"
-        print(f"rankd: {jobs} refused: {message}", file=sys.stderr)
+        print_line(f"rankd: {jobs} refused: {message}", error=True)
 
 
 def shown_ids(ids: list[int]) -> str:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,10 @@ def _play(directory: Path) -> int:
     process = _start(directory)
     try:
         up = _wait_until_up(directory, process)
-        print(f"up: broker {up['nats']}, database {up['db']}, services {', '.join(sorted(up['pids']))}", flush=True)
+        print(
+            f"up: broker {up['nats']}\n    database {up['db']}\n    processes {', '.join(sorted(up['pids']))}",
+            flush=True,
+        )
         problems = uvloop.run(_story(up["nats"], Path(up["db"])))
     finally:
         process.send_signal(signal.SIGINT)
@@ -82,7 +86,7 @@ def _start(directory: Path) -> subprocess.Popen[bytes]:
     shutil.copy(config / "examples" / "two-accounts" / "accounts.yaml", config)
     place = ["--dir", str(directory / "state"), "--config", str(config)]
     words = ["up", *place, "--simulate", str(SIMULATED_NODES)]
-    print(f"starting: rankd {' '.join(words)}", flush=True)
+    print(f"starting rankd up with {SIMULATED_NODES} simulated nodes in {directory}", flush=True)
     with (directory / "up.log").open("wb") as log:
         return subprocess.Popen(  # noqa: S603 - our own command
             python_command("rankd", *words),
@@ -161,12 +165,16 @@ def _all_ended(connection: sqlite3.Connection) -> bool:
 
 
 def _explained(connection: sqlite3.Connection) -> list[str]:
-    """The middle of the queue's head, with the job above it."""
-    rows = [row for row in look.priorities(connection, JobFilter(limit=40)) if row["rank"] and not row["override"]]
-    if len(rows) < 2:
+    """A job of the queue's head that is behind another user's by its points, the nearest to the middle."""
+    rows = [row for row in look.priorities(connection, JobFilter(limit=40)) if row["rank"]]
+    pairs = [
+        (row, above)
+        for above, row in pairwise(rows)
+        if row["user"] != above["user"] and above["priority"] > row["priority"] and not above["override"]
+    ]
+    if not pairs:
         return []
-    place = len(rows) // 2
-    return explain(rows[place], rows[place - 1])
+    return explain(*min(pairs, key=lambda pair: abs(pair[0]["rank"] - len(rows) / 2)))
 
 
 def _summary(connection: sqlite3.Connection) -> list[str]:

@@ -45,7 +45,7 @@ STORY = [
     Wave(
         6,
         "carol",
-        "carol (biology, a quarter of the shares) comes later; she has used nothing yet",
+        "carol (biology, a quarter of the shares) comes; she has used nothing yet",
         _sleeps("align", 24, 2, 5),
     ),
     Wave(10, "dave", "dave (biology) asks for the QoS high", _sleeps("assemble", 10, 4, 5, qos="high")),

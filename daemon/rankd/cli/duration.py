@@ -13,9 +13,7 @@ DAY_S = 86400
 UNLIMITED = frozenset({"infinite", "unlimited", "-1"})
 
 _CLOCK = re.compile(r"[0-9]+(:[0-9]+){0,2}")
-_UNITS = {"second": 1, "minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": 7 * DAY_S}
 _SHORT_UNITS = {"s": 1, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
-_OFFSET = re.compile(r"(?:now)?\s*\+\s*([0-9]+)\s*([a-z]*)")
 
 
 def shown_duration(seconds: float | None) -> str:
@@ -54,7 +52,7 @@ def parse_duration(text: str) -> float | None:
     elif _CLOCK.fullmatch(clock) and (days.isdecimal() or not dash):
         seconds = int(days or 0) * DAY_S + _clock_seconds(clock, HOUR_S if dash else 0)
     else:
-        raise Refused("usage", f"'{text}' is no time; write minutes, h:m:s, d-h:m:s, or 90s, 2h", "time")
+        raise Refused("usage", f"'{text}' is not a length of time; write minutes, h:m:s, d-h:m:s, or 90s, 2h", "time")
     if not seconds:
         raise Refused("usage", f"'{text}': a time limit must be larger than 0; leave it out for none", "time")
     return float(seconds)
@@ -71,47 +69,3 @@ def _clock_seconds(clock: str, first_unit: int) -> int:
 def shown_time(at: float | None) -> str:
     """An instant in local time, to the second; ``N/A`` for None."""
     return "N/A" if at is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
-
-
-def parse_time(text: str, now: float) -> float:
-    """The instant that ``--begin`` names: ``now+2hours``, ``16:30``, ``tomorrow``, ISO, ``@SECONDS``.
-
-    Local time, unless the text has a zone of its own.
-
-    Raises:
-        Refused: ``usage``: of none of these forms.
-    """
-    word = text.strip().lower()
-    if word == "now":
-        return now
-    if word.startswith("@") and word[1:].replace(".", "", 1).isdecimal():
-        return float(word[1:])
-    if match := _OFFSET.fullmatch(word):
-        return now + int(match[1]) * _unit(match[2], text)
-    return _calendar_time(word, text.strip(), now)
-
-
-def _unit(name: str, text: str) -> int:
-    sizes = _UNITS | {f"{unit}s": size for unit, size in _UNITS.items()} | _SHORT_UNITS | {"": 1}
-    if name not in sizes:
-        raise Refused("usage", f"'{text}': unknown unit '{name}'; use seconds, minutes, hours, days or weeks", "begin")
-    return sizes[name]
-
-
-def _calendar_time(word: str, text: str, now: float) -> float:
-    from datetime import datetime, timedelta  # slow to import, rarely needed
-
-    today = datetime.fromtimestamp(now).astimezone()
-    clock = {"midnight": "00:00", "noon": "12:00", "teatime": "16:00"}.get(word, word)
-    try:
-        if word in ("today", "tomorrow"):
-            day = today if word == "today" else today + timedelta(days=1)
-            return day.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-        if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?", clock):
-            hour, minute, *second = (int(part) for part in clock.split(":"))
-            day = today.replace(hour=hour, minute=minute, second=second[0] if second else 0, microsecond=0)
-            return (day if day.timestamp() >= now else day + timedelta(days=1)).timestamp()
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        message = f"'{text}' is no time; write now+2hours, 16:30, tomorrow or 2030-01-31T08:00"
-        raise Refused("usage", message, "begin") from None

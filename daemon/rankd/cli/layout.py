@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rankd.cli.screen import cut, left, right
 from rankd.cli.table import Column
 from rankd.core.errors import Refused
+from rankd.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +31,11 @@ class Field(NamedTuple):
     numeric: bool = False
 
     def shown(self, row: Row) -> str:
-        """What stands in the column."""
+        """What the column shows, in one line."""
         if self.text is not None:
-            return self.text(row)
+            return printable(self.text(row))
         value = self.value(row)
-        return "" if value is None else str(value)
+        return "" if value is None else printable(str(value))
 
     def column(self) -> Column:
         """As the table needs it."""
@@ -78,7 +80,8 @@ def _cell(match: re.Match[str], text: str) -> str:
     if not match["width"]:
         return text
     width = int(match["width"])
-    return text[:width].rjust(width) if match["right"] else text[:width].ljust(width)
+    shown = cut(text, width, end="")
+    return right(shown, width) if match["right"] else left(shown, width)
 
 
 def ordered(spec: str, fields: Mapping[str, Field], rows: list[Row]) -> list[Row]:

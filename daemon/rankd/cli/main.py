@@ -1,6 +1,6 @@
 """``rankd``: finds the command, imports its module and nothing else, turns errors into exit statuses.
 
-A command that only looks starts in under 150 ms, so this module imports the standard library only.
+A command that only looks starts in under 150 ms, so this module imports the standard library and its own package only.
 A new command takes one line in :data:`COMMANDS` and a module whose ``add_parser(subparsers)`` adds a parser
 of that name with ``set_defaults(run=…)``; ``run(arguments)`` returns the exit status.
 
@@ -13,8 +13,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
+
+from rankd.cli.screen import Guarded
+from rankd.core.printable import printable
 
 DONE = 0
 FAILED = 1
@@ -77,7 +81,12 @@ SORTED = frozenset({"queue", "prio"})
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command line; returns the exit status."""
+    """Run a command line; returns the exit status. No control character of a user's text leaves it."""
+    with redirect_stdout(Guarded(sys.stdout)), redirect_stderr(Guarded(sys.stderr)):
+        return _main(argv)
+
+
+def _main(argv: list[str] | None) -> int:
     try:
         status = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
@@ -103,10 +112,20 @@ def _run(argv: list[str]) -> int:
 
         print(f"rankd {__version__}")
         return DONE
+    _refuse_other_encodings(argv)
     if argv[0] not in COMMANDS:
         return _unknown(argv)
     arguments = _parser(argv[0]).parse_args(_descending(argv) if argv[0] in SORTED else argv)
     return int(arguments.run(arguments))
+
+
+def _refuse_other_encodings(argv: list[str]) -> None:
+    """Requests are UTF-8; bytes that are not can't be sent."""
+    for word in argv:
+        if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
+            from rankd.core.errors import Refused
+
+            raise Refused("usage", f"{os.fsencode(word)!r} is not UTF-8; write it in UTF-8")
 
 
 def _descending(argv: list[str]) -> list[str]:
@@ -120,9 +139,16 @@ def _descending(argv: list[str]) -> list[str]:
     return joined
 
 
+class _Parser(argparse.ArgumentParser):
+    """Quotes what was written without its control characters. Parsers of commands are made of the same class."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser(command: str) -> argparse.ArgumentParser:
     """A parser that knows the one command only."""
-    parser = argparse.ArgumentParser(prog="rankd")
+    parser = _Parser(prog="rankd")
     subparsers = parser.add_subparsers(required=True)
     import_module(f"rankd.cli.{COMMANDS[command].module}").add_parser(subparsers)
     return parser
@@ -150,19 +176,19 @@ def _unknown(argv: list[str]) -> int:
 
     near = get_close_matches(word, COMMANDS, n=1)
     hint = f"did you mean {near[0]}?" if near else "`rankd --help` lists the commands"
-    print(f"rankd: unknown command '{word}'; {hint}", file=sys.stderr)
+    print(f"rankd: unknown command '{printable(word)}'; {hint}", file=sys.stderr)
     return USAGE
 
 
 def _report(error: Exception) -> int:
     """Print what was raised on purpose as one line each; anything else is a bug and keeps its traceback."""
-    from rankd.core.errors import RankdError
+    from rankd.core.errors import RankdError, Refused
 
     found = _leaves(error)
     if not all(isinstance(leaf, RankdError) for leaf in found):
         raise error
     for leaf in found:
-        print(f"rankd: {leaf}", file=sys.stderr)
+        print(f"rankd: {printable(str(leaf)) if isinstance(leaf, Refused) else leaf}", file=sys.stderr)
     return max(exit_status(leaf) for leaf in found)
 
 

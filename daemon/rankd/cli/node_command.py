@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.screen import print_line
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_json(reply)
     for failed in reply.failed:
-        print(f"rankd: {failed.message}", file=sys.stderr)
+        print_line(f"rankd: {failed.message}", error=True)
     return 1 if reply.failed else 0
 
 

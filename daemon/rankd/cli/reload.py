@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.screen import print_line
 
 if TYPE_CHECKING:
     import argparse
@@ -48,19 +49,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(reply: Reloaded) -> None:
     for warning in reply.warnings:
-        print(f"warning: {warning}")
+        print_line(f"warning: {warning}")
     if not reply.is_new:
-        print(f"configuration {reply.number} is in force; the files say the same")
+        print_line(f"configuration {reply.number} is in force; the files say the same")
         return
-    print(f"configuration {reply.number} is in force")
+    print_line(f"configuration {reply.number} is in force")
     _print_changes(reply.changes, reply.n_changes)
 
 
 def _print_changes(lines: list[str], n_changes: int) -> None:
     for line in lines[:SHOWN]:
-        print(f"  {line}")
+        print_line(f"  {line}")
     if n_changes > len(lines[:SHOWN]):
-        print(f"  … and {n_changes - len(lines[:SHOWN])} more: `rankd config history` has them")
+        print_line(f"  … and {n_changes - len(lines[:SHOWN])} more: `rankd config history` has them")
 
 
 def _dry_run(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.duration import parse_duration, parse_time
+from rankd.cli.duration import parse_duration
+from rankd.cli.instant import parse_time
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _times(arguments: argparse.Namespace, now: float) -> Job:
     if arguments.time is not None:
         times["time_limit_s"] = parse_duration(arguments.time)
     if arguments.begin is not None:
-        times["begin_at"] = parse_time(arguments.begin, now)
+        times["begin_at"] = parse_time(arguments.begin, now, "future")
     return times
 
 

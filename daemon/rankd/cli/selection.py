@@ -5,11 +5,11 @@ Very many are asked for some at a time, so that each answer comes soon and fits 
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.cli.screen import print_line
 from rankd.core.errors import RankdError
 from rankd.wire.message import Failed, JobSelection, SelectionReply
 
@@ -61,7 +61,7 @@ def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> in
     except RankdError:
         if outcome.done or outcome.failed:
             _report(arguments, outcome)
-            print(f"rankd: {len(outcome.done)} jobs were changed, then:", file=sys.stderr)
+            print_line(f"rankd: {len(outcome.done)} jobs were changed, then:", error=True)
         raise
     return _report(arguments, outcome)
 
@@ -78,13 +78,13 @@ def _report(arguments: argparse.Namespace, outcome: Outcome) -> int:
             print(job)
     elif arguments.dry_run:
         but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
-        print(f"{len(outcome.done)} jobs would be changed{but}")
+        print_line(f"{len(outcome.done)} jobs would be changed{but}")
     for failed in outcome.failed:
         named = f"job {failed.id}"
         message = failed.message if named in failed.message else f"{named}: {failed.message}"
-        print(f"rankd: {message}", file=sys.stderr)
+        print_line(f"rankd: {message}", error=True)
     if outcome.untold:
-        print(f"rankd: and {outcome.untold} more", file=sys.stderr)
+        print_line(f"rankd: and {outcome.untold} more", error=True)
     return 1 if outcome.n_failed else 0
 
 

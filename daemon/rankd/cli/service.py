@@ -255,14 +255,13 @@ def serve(
 
 
 def set_up_logging(level: str) -> None:
-    """Lines on standard error: time, level, name, message; times in UTC."""
+    """Lines on standard error: time, level, name, message; times in UTC. A message is one line; tracebacks follow."""
     import logging
-    import time
 
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
+    from rankd.cli.log_line import LogLine
+
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter)
+    handler.setFormatter(LogLine())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("alembic").setLevel("WARNING")
 

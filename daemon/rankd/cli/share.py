@@ -8,7 +8,7 @@ from rankd.cli.layout import Field, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, names
 from rankd.cli.session import asker
 from rankd.cli.source import open_source
-from rankd.cli.table import print_json, print_table
+from rankd.cli.table import print_json, print_table, separated
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     header = [] if arguments.noheader else [[field.header for field in used]]
     for line in [*header, *cells]:
-        print("|".join(cell.strip() for cell in line) + ("|" if arguments.parsable else ""))
+        print(separated(cell.strip() for cell in line) + ("|" if arguments.parsable else ""))
     return 0
 
 

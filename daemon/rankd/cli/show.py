@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.duration import shown_duration, shown_time
 from rankd.cli.layout import Field, column_of, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place
+from rankd.cli.screen import print_line
 from rankd.cli.source import open_source
 from rankd.cli.table import Column, print_json, print_table
 from rankd.core.errors import Refused
@@ -57,7 +58,7 @@ def _print_record(record: Row) -> None:
     shown = [(name, _shown(name, record[name])) for name in order if record.get(name) not in (None, "", [], {})]
     width = max(len(name) for name, _ in shown)
     for name, text in shown:
-        print(f"{name:<{width}}  {text}")
+        print_line(f"{name:<{width}}  {text}")
     if breakdown:
         _print_breakdown(breakdown)
 

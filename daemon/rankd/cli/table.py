@@ -9,10 +9,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from rankd.cli.screen import BOLD, PLAIN, cut, left, right
+from rankd.cli.screen import columns as columns_of
+from rankd.core.printable import printable
 
-BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 LEAST_WIDTH = 8
 """No column is cut to less than this."""
 
@@ -29,6 +32,15 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON
     import msgspec
 
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def separated(cells: Iterable[str]) -> str:
+    r"""A record with ``|`` between its fields, in one line; a ``|`` in a field is written ``\u007c``.
+
+    >>> separated(["a|b", "c"])
+    'a\\u007cb|c'
+    """
+    return "|".join(printable(cell).replace("|", "\\u007c") for cell in cells)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, header: bool = True) -> None:
@@ -50,10 +62,11 @@ def lines(
     terminal_width: int | None = None,
     colour: bool = False,
 ) -> list[str]:
-    """The lines of a table; cut to ``terminal_width`` where it is given."""
+    """The lines of a table, one per row whatever the cells hold; cut to ``terminal_width`` where it is given."""
     headers = [column.header for column in columns]
-    shown = [headers, *rows] if header else list(rows)
-    widths = [max((len(row[place]) for row in shown), default=0) for place in range(len(columns))]
+    safe = [[printable(cell) for cell in row] for row in rows]
+    shown = [headers, *safe] if header else safe
+    widths = [max((columns_of(row[place]) for row in shown), default=0) for place in range(len(columns))]
     if terminal_width is not None:
         widths = _fitted(widths, columns, terminal_width)
     written = [_line(row, columns, widths) for row in shown]
@@ -77,6 +90,6 @@ def _fitted(widths: list[int], columns: Sequence[Column], room: int) -> list[int
 def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
     cells = []
     for text, column, width in zip(row, columns, widths, strict=True):
-        cut = text if len(text) <= width else text[: width - 1] + "…"
-        cells.append(cut.rjust(width) if column.numeric else cut.ljust(width))
+        shown = cut(text, width)
+        cells.append(right(shown, width) if column.numeric else left(shown, width))
     return " ".join(cells).rstrip()

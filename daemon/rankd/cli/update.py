@@ -162,7 +162,8 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     """How long, and after what."""
     import msgspec
 
-    from rankd.cli.duration import parse_duration, parse_time
+    from rankd.cli.duration import parse_duration
+    from rankd.cli.instant import parse_time
     from rankd.cli.request import parse_dependencies
     from rankd.core.model.job import Dependency
 
@@ -170,7 +171,7 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     if arguments.time is not None:
         given["time_limit_s"] = parse_duration(arguments.time) if arguments.time else None
     if arguments.begin is not None:
-        given["begin_at"] = None if arguments.begin in ("", "now") else parse_time(arguments.begin, now)
+        given["begin_at"] = None if arguments.begin in ("", "now") else parse_time(arguments.begin, now, "future")
     if arguments.dependency is not None:
         found = parse_dependencies(arguments.dependency) if arguments.dependency else []
         given["depends_on"] = msgspec.convert(found, list[Dependency])

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rankd.cli.duration import parse_time, shown_time
+from rankd.cli.duration import shown_time
+from rankd.cli.instant import parse_time
 from rankd.cli.option import add_asker, add_command, add_place, job_ids, names
 from rankd.cli.place import find
+from rankd.cli.screen import print_line
 from rankd.wire.message import JobEvents
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-u", "--user", type=names, metavar="USERS", help="jobs of these users (default: mine)")
     which.add_argument("--all", action="store_true", help="everybody's jobs")
-    parser.add_argument("--since", metavar="TIME", help="begin in the past: 08:00, or 2026-01-31T08:00; default: now")
+    parser.add_argument("--since", metavar="TIME", help="begin in the past: 08:00, yesterday, now-1hour; default: now")
     parser.add_argument("--json", action="store_true", help="one event per line as JSON")
     add_place(parser)
     add_asker(parser)
@@ -49,7 +51,7 @@ async def _follow(bus: Bus, arguments: argparse.Namespace) -> None:
     from rankd.bus.follow import follow
 
     jobs = frozenset(number for group in arguments.job for number in group)
-    since = None if arguments.since is None else parse_time(arguments.since, time.time())
+    since = None if arguments.since is None else parse_time(arguments.since, time.time(), "past")
     async for message in follow(bus, _subjects(arguments), JobEvents, since, passed=_passed):
         for letter in message.refused:
             if not jobs:
@@ -62,7 +64,7 @@ async def _follow(bus: Bus, arguments: argparse.Namespace) -> None:
 
 def _passed(message: Msg, error: Exception) -> None:
     place = f"message {message.metadata.sequence.stream} of {len(message.data)} bytes on {message.subject}"
-    print(f"rankd: skipped {place}: it can't be read: {error}", file=sys.stderr)
+    print_line(f"rankd: skipped {place}: it can't be read: {error}", error=True)
 
 
 def _subjects(arguments: argparse.Namespace) -> list[str]:
@@ -75,7 +77,7 @@ def _subjects(arguments: argparse.Namespace) -> list[str]:
 
 
 def _print(event: Transition | DeadLetter, line: str, *, as_json: bool) -> None:
-    print(msgspec.json.encode(event).decode() if as_json else line)
+    print_line(msgspec.json.encode(event).decode() if as_json else line)
 
 
 def _line(event: Transition) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rankd.cli.document import print_answer, read_bytes
 from rankd.cli.dump import add_source, live_state
 from rankd.cli.option import add_asker, add_command
+from rankd.cli.screen import print_line
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
     if not new or arguments.weights or arguments.config:
         _print_moves(changed, by_owner(changed, varied), varied, found, arguments.limit)
     for line in _refused(before, after):
-        print(f"refused then: {line}")
+        print_line(f"refused then: {line}")
     return 0
 
 
@@ -138,26 +139,26 @@ def _print_landing(one: Landing) -> None:
     from rankd.cli.duration import shown_time
 
     if one.error is not None:
-        print(f"{one.job} would be refused: {one.error}")
+        print_line(f"{one.job} would be refused: {one.error}")
         return
     if one.rank is None:
-        print(f"{one.job} would not be ranked yet: {one.reason}.")
+        print_line(f"{one.job} would not be ranked yet: {one.reason}.")
         return
-    print(f"{one.job} would have rank {one.rank} of {one.ranked}, with priority {one.priority}.")
+    print_line(f"{one.job} would have rank {one.rank} of {one.ranked}, with priority {one.priority}.")
     for row in one.factors:
-        print(f"  {row.points:14.4f} {row.name} = {row.value:.7f} x {row.weight:g}")
+        print_line(f"  {row.points:14.4f} {row.name} = {row.value:.7f} x {row.weight:g}")
     if one.starts_at is not None:
-        print(f"It would wait for {', '.join(one.nodes)}, reserved from {shown_time(one.starts_at)} on.")
+        print_line(f"It would wait for {', '.join(one.nodes)}, reserved from {shown_time(one.starts_at)} on.")
     elif one.nodes:
-        print(f"It would start at once on {', '.join(one.nodes)}.")
+        print_line(f"It would start at once on {', '.join(one.nodes)}.")
     else:
-        print(f"It would not start at once: {one.reason}.")
+        print_line(f"It would not start at once: {one.reason}.")
     passed = ", ".join(f"{count} of {user or 'nobody'}" for user, count in one.passes.items())
-    print(f"It would pass {sum(one.passes.values())} jobs{f': {passed}' if passed else ''}.")
+    print_line(f"It would pass {sum(one.passes.values())} jobs{f': {passed}' if passed else ''}.")
     if one.ahead is not None:
-        print(f"Just above it would be job {one.ahead}.")
+        print_line(f"Just above it would be job {one.ahead}.")
     if one.behind is not None:
-        print(f"Just below it would be job {one.behind}.")
+        print_line(f"Just below it would be job {one.behind}.")
 
 
 def _print_moves(changed: list[Move], owners: list[Owner], document: Document, found: Dump, limit: int) -> None:
@@ -168,7 +169,7 @@ def _print_moves(changed: list[Move], owners: list[Owner], document: Document, f
     against = f"against generation {found.generation}"
     if found.newer:
         against += f"; {found.newer} that came since are not counted, ask again in some seconds"
-    print(f"{len(changed)} of {pending} pending jobs would change their rank ({against}).")
+    print_line(f"{len(changed)} of {pending} pending jobs would change their rank ({against}).")
     if not changed:
         return
     numeric = [Column(name, numeric=True) for name in ("JOBS", "EARLIER", "LATER", "MEAN", "LARGEST")]
@@ -188,4 +189,4 @@ def _print_moves(changed: list[Move], owners: list[Owner], document: Document, f
     print()
     print_moves(changed[: limit or None])
     if limit and len(changed) > limit:
-        print(f"… and {len(changed) - limit} more: --limit 0 shows all")
+        print_line(f"… and {len(changed) - limit} more: --limit 0 shows all")

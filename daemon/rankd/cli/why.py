@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.duration import shown_duration, shown_time
 from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.screen import print_line
 from rankd.cli.source import open_source
 from rankd.core.errors import Unavailable
 from rankd.core.model.nodelist import fold
 
 if TYPE_CHECKING:
     from rankd.cli.option import Subparsers
+    from rankd.core.evaluate.document import Document
     from rankd.core.evaluate.gap import Gap, Way
+    from rankd.core.evaluate.result import Result
 
 _DECISIONS = {
     "priority": "by its priority",
@@ -23,6 +26,7 @@ _DECISIONS = {
     "queue order": "because of the order of the queues: priorities are equal, its queue has used less of its share",
     "submission": "because it was submitted earlier: priorities are equal",
 }
+_SIDES = {"above": "Just above", "above_other": "The next above of another user", "below": "Just below"}
 SHOWN = 5
 """So many nodes are named."""
 
@@ -44,9 +48,8 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = add_command(subparsers, "why", run, "Why a job stands where it stands, and why it does not run yet.")
     parser.add_argument("job", type=int, metavar="JOB")
-    parser.add_argument(
-        "--gap", action="store_true", help="also what would put it before the job above, tried on a copy of the state"
-    )
+    gap = "also what would put it before the job above, and before the next of another user, tried on a copy"
+    parser.add_argument("--gap", action="store_true", help=gap)
     parser.add_argument("--live-config", type=Path, metavar="DIR", help="for --gap: the services' configuration")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     add_place(parser, looks=True)
@@ -56,21 +59,23 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask and explain."""
     answer = open_source(arguments).why(arguments.job)
-    gap = _gap(answer, arguments) if arguments.gap else None
+    gaps = _gaps(answer, arguments) if arguments.gap else {}
     if arguments.json:
         from rankd.cli.table import print_json
 
-        print_json(answer if gap is None else answer | {"gap": gap})
+        print_json(answer | gaps)
     else:
-        print("\n".join(explained(answer) + ([] if gap is None else closing(gap))))
+        for line in [*explained(answer), *(line for gap in gaps.values() for line in closing(gap))]:
+            print_line(line)
     return 0
 
 
-def _gap(answer: dict[str, Any], arguments: argparse.Namespace) -> Gap | None:
-    """None where nothing stands above."""
-    above = answer["above"]
-    if above is None or above.get("gone"):
-        return None
+def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Gap]:
+    """``gap`` to the job above and ``gap_other`` to the next of another user; without those that there aren't."""
+    sides = {"gap": answer["above"], "gap_other": answer.get("above_other")}
+    others = {name: side["id"] for name, side in sides.items() if side is not None and not side.get("gone")}
+    if not others:
+        return {}
     import msgspec
 
     from rankd.cli.dump import live_state
@@ -80,10 +85,15 @@ def _gap(answer: dict[str, Any], arguments: argparse.Namespace) -> Gap | None:
 
     found, _ = live_state(arguments)
     document, evaluator = decode(msgspec.json.encode(found.document)), Evaluator()
-    if not {answer["id"], above["id"]} <= {job.id for job in document.jobs}:
-        message = f"job {answer['id']} or {above['id']} came after the last full ranking; ask again in some seconds"
+    ranked = {job.id for job in document.jobs}
+    if missing := {answer["id"], *others.values()} - ranked:
+        message = f"job {min(missing)} came after the last full ranking; ask again in some seconds"
         raise Unavailable("no_generation", message)
-    return find_ways(document, answer["id"], above["id"], lambda d: evaluator.evaluate(msgspec.json.encode(d)))
+
+    def decide(varied: Document) -> Result:
+        return evaluator.evaluate(msgspec.json.encode(varied))
+
+    return {name: find_ways(document, answer["id"], other, decide) for name, other in others.items()}
 
 
 def closing(gap: Gap) -> list[str]:
@@ -179,13 +189,13 @@ def _queues(answer: dict[str, Any]) -> list[str]:
 
 def _neighbours(answer: dict[str, Any]) -> list[str]:
     lines = []
-    for side in ("above", "below"):
-        other = answer[side]
+    for side, place in _SIDES.items():
+        other = answer.get(side)
         if other is None or other.get("gone"):
             continue
         decision = _decision(other, answer if side == "below" else other)
-        subject = f"Just {side} is job {other['id']} of {other['user']} with {other['priority']}"
-        whose = "it goes first" if side == "above" else "this one goes first"
+        subject = f"{place} is job {other['id']} of {other['user']} with {other['priority']}"
+        whose = "this one goes first" if side == "below" else "it goes first"
         lines.append(f"{subject} ({other['difference']:+d}): {whose} {decision}.")
         lines += _meeting(other["meets"]) if other["decided_by"] == "queue" else []
         parts = [f"{name} {points:+.2f}" for name, points in other["parts"].items() if abs(points) >= 0.005]

@@ -15,7 +15,7 @@ import msgspec
 
 from rankd.config.accounts import read_accounts
 from rankd.config.change import FILES
-from rankd.config.plugin import factor_names
+from rankd.config.plugin import factor_names, look_again
 from rankd.config.priority_class import read_priority_classes
 from rankd.config.queues import read_queues
 from rankd.config.settings import read_settings
@@ -81,12 +81,13 @@ def read_files(directory: Path) -> tuple[dict[str, str], list[Problem]]:
 
 
 def read_configuration(directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem] = ()) -> Configuration:
-    """Read and check the texts of a directory's files.
+    """Read and check the texts of a directory's files; plugins that were installed meanwhile count.
 
     Raises:
         ConfigurationError: with the problems of all files, also of those that are ``unreadable``.
     """
     with _ONE_AT_A_TIME:
+        look_again()
         return _read_configuration(directory, texts, unreadable)
 
 

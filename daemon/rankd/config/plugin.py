@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from functools import cache
+from importlib import invalidate_caches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -163,11 +164,19 @@ def load_application_sort(name: str) -> ApplicationSortPolicy:
 
 @cache
 def _entry_points(group: str) -> dict[str, EntryPoint]:
-    """By name, the first of each; packages are not installed under a running process."""
+    """By name, the first of each, as of the last :func:`look_again`."""
     return {entry.name: entry for entry in reversed(entry_points(group=group))}
 
 
-@cache
+def look_again() -> None:
+    """Find packages that were installed since this process looked last; before a configuration is read.
+
+    A module that is imported stays as it is: another version of it needs another process.
+    """
+    invalidate_caches()
+    _entry_points.cache_clear()
+
+
 def _load(group: str, name: str) -> Any:  # noqa: ANN401 - what a plugin is, its group's protocol says
     found = _entry_points(group).get(name)
     if found is None:

@@ -23,8 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+OTHER_WITHIN = 500
+"""A job of another user is looked for among so many ranks: each costs a look at the stored order."""
+
+
 def why(connection: Reader, job_id: int) -> Row:
     """The job's place: ``rank`` of ``of``, its factors, ``above`` and ``below`` with what separates them, its reason.
+
+    ``above_other`` is the nearest job above of another user, where ``above`` is of the same user.
 
     Raises:
         Refused: ``unknown_job``.
@@ -36,7 +42,7 @@ def why(connection: Reader, job_id: int) -> Row:
     found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
     if not found:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
-    answer = found[0] | {"rank": None, "of": None, "above": None, "below": None, "path": []}
+    answer = found[0] | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
     asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
     answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
     rows = priorities(connection, JobFilter(id=job_id))
@@ -48,8 +54,25 @@ def why(connection: Reader, job_id: int) -> Row:
     answer["of"] = fetch(connection, "SELECT jobs FROM generation WHERE number = ?", [own["generation"]])[0]["jobs"]
     if own["rank"] is not None:
         for side, rank in (("above", own["rank"] - 1), ("below", own["rank"] + 1)):
-            answer[side] = _neighbour(connection, own, rank, path)
+            answer[side] = _neighbour(connection, own, at_rank(connection, rank), path)
+        above = answer["above"]
+        if above is not None and above.get("user") == own["user"]:
+            other = _nearest_other(connection, own)
+            answer["above_other"] = _neighbour(connection, own, other, path)
     return answer
+
+
+def _nearest_other(connection: Reader, own: Row) -> int | None:
+    """The nearest job of another user above; None if there is none within :data:`OTHER_WITHIN` ranks."""
+    last, width = own["rank"] - 1, 8
+    while last > max(0, own["rank"] - 1 - OTHER_WITHIN):
+        ids = [at_rank(connection, rank) for rank in range(last, max(0, last - width), -1)]
+        sql = 'SELECT id FROM job WHERE "user" <> ? AND id IN (SELECT value FROM json_each(?))'
+        others = {row["id"] for row in fetch(connection, sql, [own["user"], json.dumps(ids)])}
+        if found := next((job_id for job_id in ids if job_id in others), None):
+            return found
+        last, width = last - width, 2 * width
+    return None
 
 
 def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
@@ -106,12 +129,11 @@ _PLACE = (
 )
 
 
-def _neighbour(connection: Reader, own: Row, rank: int, path: Sequence[Row]) -> Row | None:
-    """The job at a rank, and by how many points it differs from ours, part by part (positive: it has more).
+def _neighbour(connection: Reader, own: Row, job_id: int | None, path: Sequence[Row]) -> Row | None:
+    """Another ranked job, and by how many points it differs from ours, part by part (positive: it has more).
 
     ``meets``: where jobs are of different queues, the queue in which theirs meet, and what each shows there.
     """
-    job_id = at_rank(connection, rank)
     rows = priorities(connection, JobFilter(id=job_id)) if job_id is not None else []
     if not rows:
         return {"id": job_id, "gone": True} if job_id is not None else None
