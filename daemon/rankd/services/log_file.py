@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,33 +42,31 @@ async def keep_small(paths: Sequence[Path]) -> None:
 def rotate_if_large(path: Path, largest_bytes: int = LARGEST_BYTES) -> None:
     """Move the content to ``<name>.1``, that of ``.1`` to ``.2``, and so on; the oldest part is deleted.
 
-    On a full disk, or where it must not, it leaves everything as it is, but for the oldest part.
+    If there is no room for a copy, everything stays as it is.
     """
+    copy = path.with_name(f"{path.name}.new")
     try:
-        if path.stat().st_size <= largest_bytes:
-            return
-        for number in range(KEPT, 1, -1):
-            _part(path, number).unlink(missing_ok=True)
-            if _part(path, number - 1).exists():
-                _part(path, number - 1).rename(_part(path, number))
-        _move_content(path, _part(path, 1))
+        if path.stat().st_size > largest_bytes:
+            copy.unlink(missing_ok=True)
+            _move_content(path, copy)
     except FileNotFoundError:
         return
     except OSError as error:
         log.debug("%s is not rotated: %s", path, error)
+        copy.unlink(missing_ok=True)
+
+
+def _move_content(path: Path, copy: Path) -> None:
+    with path.open("rb+") as source, open_log(copy) as part:
+        shutil.copyfileobj(source, part)
+        part.flush()
+        for number in range(KEPT, 1, -1):
+            with suppress(FileNotFoundError):
+                _part(path, number - 1).replace(_part(path, number))
+        copy.rename(_part(path, 1))
+        shutil.copyfileobj(source, part)  # what was written meanwhile
+        source.truncate(0)
 
 
 def _part(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
-
-
-def _move_content(path: Path, part: Path) -> None:
-    part.unlink(missing_ok=True)
-    with path.open("rb+") as source:
-        try:
-            with open_log(part) as copy:
-                shutil.copyfileobj(source, copy)
-        except OSError:  # a full disk: half a copy helps nobody
-            part.unlink(missing_ok=True)
-            raise
-        source.truncate(0)

@@ -1,0 +1,116 @@
+"""What ``rankd up`` makes of its machine: an address for others, what the node offers, file modes, logs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+from system.client import connected
+from system.conftest import RANKD
+
+LIMIT_S = 120
+SECOND = "127.0.0.2"
+OTHERS = 0o077
+
+
+async def test_a_second_agent_joins_over_the_address_that_it_listens_on(machine):
+    machine.start("--name", "first", "--listen", SECOND, "--labels", "site=north", "--resources", "vcore=3,memory=64Mi")
+    url = machine.up["nats"]
+    assert url.startswith(f"nats://{SECOND}:")
+    async with connected(url) as client:
+        joined = await client.connection.subscribe("rankd.v1.event.node.second")
+        command = ["agent", "--nats", url, "--name", "second", "--state", str(machine.directory.parent / "second")]
+        agent = subprocess.Popen([*RANKD, *command, "--run-as", "agent", "--drain-on-stop"], stderr=subprocess.DEVNULL)
+        try:
+            await joined.next_msg(timeout=LIMIT_S)
+            [job] = await client.submit("alice", {"command": ["true"], "nodes": 2, "resources": {"vcore": 1}})
+            assert await client.until_ended(1) == {job: "completed"}
+        finally:
+            agent.terminate()
+            await asyncio.to_thread(agent.wait)
+    assert machine.rows("SELECT nodelist FROM job") == [{"nodelist": "first,second"}]
+    [node] = machine.rows("SELECT capacity, labels FROM nodes WHERE name = 'first'")
+    assert node == {"capacity": '{"memory": 67108864, "vcore": 3000}', "labels": '{"site": "north"}'}
+
+
+def test_what_listening_means_is_said(machine):
+    process = subprocess.Popen(
+        [*RANKD, "up", "--dir", str(machine.directory), "--no-local-agent", "--listen", "0.0.0.0"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if "knows its users" in line:
+                break
+        process.terminate()
+    text = "".join(said)
+    assert "rankd agent --nats nats://THIS-HOST:" in text
+    assert "WARNING: the broker has no authentication" in text
+
+
+def test_an_address_that_is_not_of_this_machine_is_refused_at_once(machine):
+    said = machine.rankd_fails("up", "--dir", str(machine.directory), "--listen", "192.0.2.1", status=1)
+    assert "can't listen on 192.0.2.1: Cannot assign requested address" in said
+    said = machine.rankd_fails("up", "--nats", "nats://x:1", "--listen", SECOND, status=2)
+    assert "--listen is for the embedded broker" in said
+    said = machine.rankd_fails("up", "--resources", "vcore=many", status=1)
+    assert "many" in said
+
+
+async def test_everything_that_it_makes_is_for_its_owner_only(machine):
+    os.umask(0o022)
+    machine.start("--name", "here", "--simulate", "1")
+    async with connected(machine.up["nats"]) as client:
+        [job] = await client.submit("alice", {"command": ["sh", "-c", "umask"], "resources": {"vcore": 1}})
+        await client.until_ended(1)
+    [row] = machine.rows("SELECT stdout FROM job WHERE id = ?", job)
+    if row["stdout"]:  # on the real node
+        assert Path(row["stdout"]).read_text().strip() == "0022"
+    assert too_wide(machine.directory) == []
+    assert machine.stop() == 0
+    assert too_wide(machine.directory) == []
+
+
+async def test_a_directory_of_an_older_version_is_narrowed(machine):
+    machine.start("--name", "here")
+    assert machine.stop() == 0
+    output = machine.directory / "agent/output/job-1.out"
+    output.write_text("of a job")
+    output.chmod(0o644)
+    for path in [machine.directory, *machine.directory.rglob("*")]:
+        if path != output and not path.is_socket():
+            path.chmod(path.stat().st_mode | 0o055)
+    machine.start("--name", "here")
+    assert too_wide(machine.directory) == []
+    assert stat.S_IMODE(output.stat().st_mode) == 0o644
+
+
+def too_wide(directory: Path) -> list[str]:
+    """What others could reach, but for the files of jobs."""
+    output = directory / "agent/output"
+    found = [path for path in [directory, *directory.rglob("*")] if output not in path.parents]
+    return [f"{path} {path.lstat().st_mode:o}" for path in found if path.lstat().st_mode & OTHERS]
+
+
+def test_a_log_that_grows_is_rotated_while_its_writer_goes_on(machine):
+    """The broker's: nobody in Python writes it."""
+    machine.start("--no-local-agent")
+    log = machine.directory / "log/nats.log"
+    with log.open("ab") as more:
+        more.write(b"x" * 5 * 2**20)
+    part = machine.directory / "log/nats.log.1"
+    machine.rankd("queue")
+    while not part.exists() or log.stat().st_size > 2**20:
+        assert machine._process.poll() is None
+    os.kill(machine.up["pids"]["nats"], signal.SIGHUP)  # it says that it reloads
+    while "Reload" not in log.read_text():
+        assert machine._process.poll() is None
+    assert log.stat().st_size < 2**20
+    assert part.stat().st_size > 5 * 2**20
+    assert not part.stat().st_mode & OTHERS
