@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.duration import parse_duration
 from rankd.cli.instant import parse_time
 from rankd.core.errors import Refused
+from rankd.core.model.secret import without_secrets
 
 if TYPE_CHECKING:
     import argparse
@@ -227,4 +228,4 @@ def exported(spec: str | None, pairs: list[tuple[str, str]], environment: dict[s
             env[name] = value
         elif item and item != EXPORTED_NONE:
             env |= {name: environment[name]} if name in environment else {}
-    return env | dict(pairs)
+    return without_secrets(env | dict(pairs))

@@ -71,9 +71,10 @@ class Source(Protocol):
 class DatabaseSource:
     """Reads the views; everything that one object answers is of one instant."""
 
-    def __init__(self, connection: sqlite3.Connection, me: str | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection, me: str | None = None, *, is_admin: bool = False) -> None:
         self._connection = connection
         self._me = me
+        self._reads_environment_of = None if is_admin else me or ""
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
@@ -93,7 +94,7 @@ class DatabaseSource:
 
     def job(self, job_id: int) -> Row:
         """See :class:`Source`."""
-        return look.job(self._connection, job_id)
+        return look.job(self._connection, job_id, self._reads_environment_of)
 
     def history(self, job_id: int) -> list[Row]:
         """See :class:`Source`."""
@@ -239,4 +240,5 @@ def open_source(arguments: argparse.Namespace) -> Source:
 
     if place.uses_bus:
         return BusSource(place, asker(arguments))
-    return DatabaseSource(look.open_for_reading(place.need_database()), asker(arguments).user)
+    who = asker(arguments)
+    return DatabaseSource(look.open_for_reading(place.need_database()), who.user, is_admin=who.admin)

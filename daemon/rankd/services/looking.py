@@ -47,8 +47,8 @@ class Looking:
 
         return [
             Verb("site.show", site),
-            Verb("job.show", self._of_job(look.job)),
-            Verb("job.why", self._of_job(explain.why)),
+            Verb("job.show", self._of_job(_shown)),
+            Verb("job.why", self._of_job(lambda reader, job, _asker: explain.why(reader, job))),
             Verb("job.history", self._paged(HistoryRequest, page.history, self.single)),
             Verb("job.list", self._paged(JobList, page.jobs, self.lists)),
             Verb("job.acct", self._paged(AccountingFilter, page.accounting, self.lists)),
@@ -56,10 +56,10 @@ class Looking:
             *tables,
         ]
 
-    def _of_job(self, query: Callable[[Reader, int], look.Row]) -> UserHandler:
+    def _of_job(self, query: Callable[[Reader, int, Submitter], look.Row]) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             wanted = decode_strict(payload, JobShow)
-            return await self.single.look(asker.user, lambda c: query(_reader(c), wanted.id))
+            return await self.single.look(asker.user, lambda c: query(_reader(c), wanted.id, asker))
 
         return handle
 
@@ -82,6 +82,10 @@ class Looking:
         """A page as large as a message may be; by default of a list."""
         room = int(self._max_payload() * PAYLOAD_SHARE)
         return await (lookers or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
+
+
+def _shown(reader: Reader, job: int, asker: Submitter) -> look.Row:
+    return look.job(reader, job, None if asker.privileged else asker.user)
 
 
 def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open

@@ -12,6 +12,7 @@ from rankd.core.admission.dependency import check_known, named_jobs
 from rankd.core.admission.queue_entry import entries_with
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.core.model.secret import is_secret, without_secrets
 from rankd.store.job import check_size
 from rankd.wire.codec import decode_job, decode_submission
 from rankd.wire.message import Accepted, BatchReply, Rejected
@@ -42,7 +43,7 @@ def read_submission(
     message = decode_submission(payload)
     if isinstance(message, JobRequest):
         check_size(len(payload))
-        job = admission.admit(_keyed(message, message_id), submitter)
+        job = admission.admit(_taken(message, message_id), submitter)
         return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
     submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
     same: dict[bytes, AcceptedJob] = {}
@@ -52,7 +53,7 @@ def read_submission(
             try:
                 check_size(len(text))
                 key = None if message_id is None else f"{message_id}/{place}"
-                accepted = admission.admit(_keyed(decode_job(raw), key), submitter)
+                accepted = admission.admit(_taken(decode_job(raw), key), submitter)
             except Refused as error:
                 submission.rejected.append(_rejected(place, error))
                 continue
@@ -105,7 +106,10 @@ def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
     return msgspec.structs.replace(tables, queues=queues)
 
 
-def _keyed(job: JobRequest, key: str | None) -> JobRequest:
+def _taken(job: JobRequest, key: str | None) -> JobRequest:
+    """With a key, and without the variables that are never stored."""
+    if any(is_secret(name, value) for name, value in job.env.items()):
+        job = msgspec.structs.replace(job, env=without_secrets(job.env))
     return job if key is None or job.key is not None else msgspec.structs.replace(job, key=key)
 
 

@@ -17,7 +17,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -78,6 +78,7 @@ class Database(AbstractAsyncContextManager["Database"]):
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
+        _make_private(path)
         self._durable = durable
         self._waits_since: float | None = None
         self._failed: tuple[float, str] | None = None
@@ -286,6 +287,12 @@ def _next_epoch(connection: Connection, role: str, now: float) -> int:
         (role, holder, now),
     )
     return int(connection.exec_driver_sql("SELECT epoch FROM roles WHERE name = ?", (role,)).scalar_one())
+
+
+def _make_private(path: Path) -> None:
+    """A new file is its owner's alone; SQLite gives its log and its index the same mode. An old one stays as it is."""
+    with suppress(OSError):  # SQLite says what is wrong with a place where no file can be made
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def _begin_immediate(connection: Connection) -> None:

@@ -8,10 +8,11 @@ letters of one user that wait, only the newest stay, within :data:`MOST_LETTERS`
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rankd.core.model.secret import is_secret
 from rankd.store.look import Reader, Row, fetch
 from rankd.wire.message import DeadLetter, DeadLetterFilter
 
@@ -98,18 +99,47 @@ def keep(connection: Connection, letters: Sequence[Undelivered]) -> None:
 
 def _row(letter: Undelivered) -> tuple[object, ...]:
     size = len(letter.payload)
+    payload, shown = _stored(letter.payload)
     return (
         letter.source,
         letter.user,
         letter.at,
         _cut(letter.message_id),
-        letter.payload if size <= LARGEST_KEPT else letter.payload[:PREVIEW_BYTES],
+        payload,
         letter.code,
         _cut(letter.message),
         _cut(letter.field),
-        size,
-        preview(letter.payload),
+        len(payload) if size <= LARGEST_KEPT else size,
+        shown,
     )
+
+
+def _stored(payload: bytes) -> tuple[bytes, str]:
+    """What is kept of a submission, without secrets, and what is shown of it, without any environment."""
+    if len(payload) > LARGEST_KEPT:
+        return payload[:PREVIEW_BYTES], preview(payload)
+    try:
+        document = msgspec.json.decode(payload)
+    except (ValueError, RecursionError):
+        return payload, preview(payload)
+    jobs = _jobs_with_environment(document)
+    if not jobs:
+        return payload, preview(payload)
+    for job in jobs:
+        job["env"] = {name: value for name, value in job["env"].items() if not is_secret(name, str(value))}
+    kept = msgspec.json.encode(document)
+    for job in jobs:
+        del job["env"]
+    return kept, preview(msgspec.json.encode(document))
+
+
+def _jobs_with_environment(document: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any JSON
+    """Of a submission: the job, or the jobs of a batch."""
+    if not isinstance(document, dict):
+        return []
+    batch = document.get("jobs")
+    jobs = [document, *(batch if isinstance(batch, list) else [])]
+    return [job for job in jobs if isinstance(job, dict) and isinstance(job.get("env"), dict)]
 
 
 def _cut(text: str | None) -> str | None:

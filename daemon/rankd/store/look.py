@@ -287,8 +287,10 @@ def _ranks(connection: Reader, ids: list[int]) -> Mapping[int, tuple[int, int]]:
     return {row["id"]: (row["rank"], row["priority"]) for row in rows if row["rank"] is not None}
 
 
-def job(connection: Reader, job_id: int) -> Row:
+def job(connection: Reader, job_id: int, reads_environment_of: str | None = "") -> Row:
     """Everything about one job: as submitted, as resolved, as it went; its breakdown while it is pending.
+
+    Its environment (``env``) only if it is a job of the user ``reads_environment_of``, or if that is None: anybody's.
 
     Raises:
         Refused: ``unknown_job``.
@@ -298,6 +300,9 @@ def job(connection: Reader, job_id: int) -> Row:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
     record = rows[0]
     submitted = msgspec.json.decode(record.pop("request"), type=Row)
+    if reads_environment_of in (None, record["user"]):
+        stored = fetch(connection, "SELECT json_extract(request, '$.env') AS env FROM jobs WHERE id = ?", [job_id])
+        submitted["env"] = msgspec.json.decode(stored[0]["env"] or "{}")
     # What was resolved wins over what was asked for; what has no answer yet (stdout) stays as asked.
     merged = submitted | {name: value for name, value in record.items() if value is not None or name not in submitted}
     if record["state"] == "pending":

@@ -65,7 +65,8 @@ SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p
     (SELECT iif(count(DISTINCT p.measured) > 1, 'mixed', max(p.measured)) FROM allocation_nodes p
      WHERE p.allocation_id = j.allocation_id) AS measured,
     (SELECT p.message FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.message IS NOT NULL
-     ORDER BY p.ended_at, p.node LIMIT 1) AS message, j."key", j.comment, j.request
+     ORDER BY p.ended_at, p.node LIMIT 1) AS message, j."key", j.comment,
+    json_remove(j.request, '$.env') AS request
 FROM jobs j
 JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id

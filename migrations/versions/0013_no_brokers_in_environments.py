@@ -1,0 +1,30 @@
+"""Stored requests lose the variable that names the broker; the file is its owner's alone.
+
+Revision: 0013
+Revises: 0012
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+from alembic import op
+
+revision = "0013"
+down_revision = "0012"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.execute(
+        "UPDATE jobs SET request = json_remove(request, '$.env.RANKD_NATS')"
+        " WHERE instr(request, 'RANKD_NATS') AND json_type(request, '$.env.RANKD_NATS') IS NOT NULL"
+    )
+    for _, _, path in op.get_bind().exec_driver_sql("PRAGMA database_list").all():
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            with suppress(FileNotFoundError, PermissionError):  # in memory, or somebody else's file
+                Path(name).chmod(Path(name).stat().st_mode & 0o700)
+
+
+def downgrade() -> None:
+    """What was removed is not known any more."""
