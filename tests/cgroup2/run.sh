@@ -1,0 +1,58 @@
+#!/bin/sh
+# Run the tests of control groups under Debian's kernel with control groups of version 2 only, in a virtual machine.
+#
+# The machine sees this host's files read-only, with a layer in memory above them: nothing here is changed by it.
+# Needs: root, /dev/kvm (with RANKD_CGROUP2_ACCEL=tcg it is emulated, ten times slower), a Debian or Ubuntu host (x86-64) with apt; 2 GB of memory; the first time 75 MB to download.
+# What is downloaded stays in ~/.cache/rankd-cgroup2. Other tests: sh tests/cgroup2/run.sh tests/integration/test_agent.py
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+repository=$(cd "$here/../.." && pwd)
+cache=${RANKD_CGROUP2_CACHE:-$HOME/.cache/rankd-cgroup2}
+tests=${*:-tests/integration/test_agent_limit.py tests/integration/test_agent_hostile.py tests/integration/test_agent_user.py}
+
+fail() { echo "test-cgroup2: $*" >&2; exit 2; }
+[ "$(id -u)" = 0 ] || fail "needs root"
+[ -w /dev/kvm ] || [ "${RANKD_CGROUP2_ACCEL:-}" = tcg ] || fail "needs /dev/kvm: this machine has no hardware virtualization, or does not hand it on"
+accelerator="-enable-kvm -cpu host"
+if [ -d /sys/module/kvm_pvm ] || [ "${RANKD_CGROUP2_ACCEL:-}" = tcg ]; then
+    echo "== /dev/kvm here runs no kernel that is not made for it (kvm_pvm): emulating, which is slow"
+    accelerator="-accel tcg,thread=multi -cpu max"
+fi
+[ "$(uname -m)" = x86_64 ] || fail "knows x86-64 only; this is $(uname -m)"
+command -v apt-get > /dev/null || fail "needs a Debian or Ubuntu host: there is no apt-get here"
+
+if ! command -v qemu-system-x86_64 > /dev/null || ! command -v busybox > /dev/null; then
+    echo "== installing qemu-system-x86 and busybox-static"
+    apt-get update -qq && apt-get install -qq -y --no-install-recommends qemu-system-x86 busybox-static > /dev/null
+fi
+mkdir -p "$cache"
+if ! ls "$cache"/kernel/boot/vmlinuz-* > /dev/null 2>&1; then
+    package=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\).*/\1/p' | head -1)
+    [ -n "$package" ] || fail "apt knows no linux-image-amd64; run apt-get update, or use a Debian host"
+    echo "== downloading $package"
+    (cd "$cache" && apt-get download -qq -o APT::Sandbox::User=root "$package")
+    dpkg -x "$cache/$package"_*.deb "$cache/kernel"
+    rm -f "$cache/$package"_*.deb
+fi
+kernel=$(ls "$cache"/kernel/boot/vmlinuz-* | tail -1)
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+mkdir -p "$root/bin" "$root/modules"
+cp "$(command -v busybox)" "$root/bin/busybox"
+cp "$here/init" "$root/init"
+chmod +x "$root/init"
+for module in virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci \
+    netfs fscache 9pnet 9pnet_virtio 9p overlay; do
+    find "$cache/kernel/lib/modules" -name "$module.ko" -exec cp {} "$root/modules/" \;
+done
+printf 'repository=%s\ntests="%s"\n' "$repository" "$tests" > "$root/settings"
+(cd "$root" && find . | busybox cpio -o -H newc 2> /dev/null) > "$root.cpio"
+trap 'rm -rf "$root" "$root.cpio"' EXIT
+
+echo "== booting $(basename "$kernel") with control groups of version 2"
+qemu-system-x86_64 $accelerator -smp 2 -m 2048 -display none -no-reboot -nodefaults -serial stdio \
+    -kernel "$kernel" -initrd "$root.cpio" -append "console=ttyS0 quiet panic=-1 nokaslr edd=off cgroup_no_v1=all" \
+    -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap < /dev/null \
+    | tee "$cache/last.log"
+grep -q '^== cgroup2: all passed' "$cache/last.log"
