@@ -549,6 +549,19 @@ async def test_a_filter_names_what_exists(broker, tmp_path, verb):
         assert (await stage.do(verb, {"names": ["x" * 1025]})).body["code"] == "too_long"
 
 
+async def test_zero_cores_hold_a_tenth_of_one_where_they_are_allowed(broker, tmp_path):
+    options = options_of(broker, tmp_path)
+    zero = {**JOB, "resources": {"vcore": 0}}
+    async with an_intake(broker, tmp_path) as stage:
+        assert (await stage.do("job.submit", zero)).body["code"] == "zero_cores"
+        settings = options.config / "rankd.toml"
+        settings.write_text(settings.read_text().replace("[admission]", "[admission]\nallow_zero_cores = true"))
+        reload = await stage.ask("rankd.v1.admin.root.config.reload", {})
+        assert reload.status is None, reload
+        assert (await stage.do("job.submit", zero)).status is None
+        assert stage.rows("SELECT vcore, resources FROM jobs") == [(100, '{"vcore": 100}')]
+
+
 async def test_jobs_may_ask_for_what_nodes_offer(broker, tmp_path):
     gpu = {**JOB, "resources": {"gpu": 1}}
     async with an_intake(broker, tmp_path) as stage:

@@ -18,17 +18,20 @@ from rankd.core.admission.fit import check_fit
 from rankd.core.admission.limit import (
     LATEST_AT,
     LOOKED_UP_TEXTS,
+    MAX_COMMAND_WORDS,
     MAX_DEPENDENCIES,
     MAX_NAME,
     MAX_NODES,
     MAX_TIME_LIMIT_S,
-    OWN_TEXTS,
+    SURELY_SHORT,
     check_command,
     check_count,
     check_environment,
+    check_own_texts,
     check_texts,
+    is_plain,
 )
-from rankd.core.admission.path_limit import check_paths
+from rankd.core.admission.path_limit import MAX_PATH_DEPTH, check_paths
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry, check_access, check_depth, find_queue, made_queue
 from rankd.core.admission.user_limit import check_user_limits
@@ -81,24 +84,25 @@ def admit(
     """The job with everything resolved.
 
     ``resolved``: the class of a job that is admitted again; it never changes. Whether its user may submit to its
-    queue, and whether any node could hold it, is not asked again. ``keeps_shape``: what it asks nodes for was admitted
-    before, perhaps under other limits, and is taken as it is.
+    queue, whether any node could hold it, and whether its own texts are within limits, is not asked again.
+    ``keeps_shape``: what it asks nodes for was admitted before, perhaps under other limits, and is taken as it is.
 
     Raises:
         Refused: with the code, the field and what to do.
     """
-    check_own(request, tables.settings)
+    is_new = resolved is None
+    if is_new:
+        check_own(request, tables.settings)
+        check_when(request)
     check_texts(request, LOOKED_UP_TEXTS)
     if request.array is not None:
         raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
     check_numbers(request)
-    check_when(request)
     user = _user(request, submitter)
     account = _account(request, user, tables)
     resources = parse_resources(request.resources) if keeps_shape else _amounts(request, tables)
     queue = resolve_queue(request, tables)
     groups = tables.groups.get(user, ())
-    is_new = resolved is None
     if is_new and not submitter.privileged:
         check_access(queue, user, groups)
     check_queue_maximum(request, resources, queue)
@@ -156,36 +160,26 @@ def _with_time_limit(request: JobRequest, settings: Settings) -> JobRequest:
     return msgspec.structs.replace(request, time_limit_s=limit)
 
 
-_TEXTS = ("cwd", "stdin", "stdout", "stderr", *OWN_TEXTS)
-
-
 def check_own(request: JobRequest, settings: Settings) -> None:
     """Check the job's own texts; no table decides about them.
+
+    Every job of a batch comes by here. So what is short and plain is found to be so by few steps; only the rest is
+    looked at field by field.
 
     Raises:
         Refused: ``empty_command``, ``bad_text``, ``too_long``, ``path_too_long``, ``path_too_deep``.
     """
-    if not request.command or not request.command[0]:
-        raise Refused("empty_command", "the command is empty; give the program and its arguments", "command")
-    check_command(request.command)
-    for word in request.command:
-        _check_text("command", word)
-    check_environment(request.env, settings.admission.max_env_bytes)
-    for name, value in request.env.items():
-        _check_text("env", name)
-        _check_text("env", value)
-        if not name or "=" in name:
-            raise Refused("bad_text", f"'{cut(name)}' is not the name of an environment variable", "env")
-    for field in _TEXTS:
-        if text := getattr(request, field):
-            _check_text(field, text)
-    check_texts(request, OWN_TEXTS)
-    check_paths(request)
-
-
-def _check_text(field: str, text: str) -> None:
-    if "\0" in text:
-        raise Refused("bad_text", f"{field} holds a NUL character, which no program can be given", field)
+    if not is_plain(request.command, MAX_COMMAND_WORDS):
+        check_command(request.command)
+    if request.env:
+        check_environment(request.env, settings.admission.max_env_bytes)
+    texts = (
+        f"{request.name}{request.key}{request.application}{request.comment}"
+        f"{request.cwd}{request.stdin}{request.stdout}{request.stderr}"
+    )
+    if len(texts) > SURELY_SHORT or "\0" in texts or texts.count("/") >= MAX_PATH_DEPTH:
+        check_own_texts(request)
+        check_paths(request)
 
 
 def check_numbers(request: JobRequest) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
+from rankd.core.near_name import cut
 
 MAX_NODES = 1_000_000
 MAX_COMMAND_WORDS = 8_192
@@ -33,6 +34,11 @@ class TextLimit(NamedTuple):
     unit: str = _CHARACTERS
     advice: str = "shorten it"
 
+    @property
+    def surely(self) -> int:
+        """So many characters are within the limit whatever they are: a character has up to four bytes."""
+        return self.most if self.unit == _CHARACTERS else self.most // 4
+
 
 _NAME = TextLimit(MAX_NAME)
 
@@ -43,6 +49,9 @@ OWN_TEXTS: Mapping[str, TextLimit] = {
     "comment": TextLimit(4096, _BYTES, "put what is long into a file"),
 }
 """Texts that no table decides about; each job is checked by itself."""
+
+SURELY_SHORT = min(limit.surely for limit in OWN_TEXTS.values())
+"""Texts with no more characters than this are within all these limits."""
 
 LOOKED_UP_TEXTS: Mapping[str, TextLimit] = {
     "user": _NAME,
@@ -66,16 +75,41 @@ def check_texts(request: JobRequest, limits: Mapping[str, TextLimit]) -> None:
     """
     for field, limit in limits.items():
         text = getattr(request, field)
-        # a character has at most four bytes, so most texts need no counting
-        if text is not None and len(text) * 4 > limit.most:
-            _check_length(field, text, limit)
+        if text is not None and len(text) > limit.surely:
+            check_length(field, text, limit)
 
 
-def _check_length(field: str, text: str, limit: TextLimit) -> None:
+def check_own_texts(request: JobRequest) -> None:
+    """Check the length of the texts that no table decides about, and that they hold no NUL character.
+
+    Raises:
+        Refused: ``bad_text``, ``too_long``.
+    """
+    for field in OWN_TEXTS:
+        check_no_nul(field, getattr(request, field) or "")
+    check_texts(request, OWN_TEXTS)
+
+
+def check_length(field: str, text: str, limit: TextLimit) -> None:
+    """Check the length of one text.
+
+    Raises:
+        Refused: ``too_long``, with the field.
+    """
     size = len(text) if limit.unit == _CHARACTERS else n_bytes(text)
     if size > limit.most:
         message = f"{field} has {size} {limit.unit}, {limit.most} are allowed; {limit.advice}"
         raise Refused("too_long", message, field)
+
+
+def check_no_nul(field: str, text: str) -> None:
+    """Check that programs can be given the text.
+
+    Raises:
+        Refused: ``bad_text``.
+    """
+    if "\0" in text:
+        raise Refused("bad_text", f"{field} holds a NUL character, which no program can be given", field)
 
 
 def n_bytes(text: str) -> int:
@@ -83,33 +117,50 @@ def n_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def is_plain(command: list[str], most_words: int) -> bool:
+    """Whether a command is surely within the limits: a short one."""
+    text = "".join(command[:most_words])
+    return (
+        bool(command and command[0])
+        and len(text) * 4 <= MAX_COMMAND_BYTES
+        and len(command) <= most_words
+        and "\0" not in text
+    )
+
+
 def check_command(command: list[str]) -> None:
-    """Check the number of words and their bytes.
+    """Check the words of the command: that there is a program, their number, and their bytes.
 
     Raises:
-        Refused: ``too_long``.
+        Refused: ``empty_command``, ``too_long``, ``bad_text``.
     """
+    if not command or not command[0]:
+        raise Refused("empty_command", "the command is empty; give the program and its arguments", "command")
     if len(command) > MAX_COMMAND_WORDS:
         message = f"command has {len(command)} words, {MAX_COMMAND_WORDS} are allowed; put them into a file"
         raise Refused("too_long", message, "command")
-    if sum(map(len, command)) * 4 > MAX_COMMAND_BYTES:
-        size = sum(map(n_bytes, command))
-        if size > MAX_COMMAND_BYTES:
-            message = f"command has {size} bytes, {MAX_COMMAND_BYTES} are allowed; put what is long into a file"
-            raise Refused("too_long", message, "command")
+    joined = "".join(command)
+    check_no_nul("command", joined)
+    if len(joined) * 4 > MAX_COMMAND_BYTES and n_bytes(joined) > MAX_COMMAND_BYTES:
+        message = f"command has {n_bytes(joined)} bytes, {MAX_COMMAND_BYTES} are allowed; put what is long into a file"
+        raise Refused("too_long", message, "command")
 
 
 def check_environment(env: Mapping[str, str], most: int) -> None:
-    """Check the size of the environment: its names and values, and two bytes for each variable as programs get them.
+    """Check the names of the environment, and its size: names, values, and two bytes for each variable.
 
     Raises:
-        Refused: ``too_long``.
+        Refused: ``too_long``, ``bad_text``.
     """
-    if not env:
-        return
-    n_signs = 2 * len(env)
-    if (sum(map(len, env)) + sum(map(len, env.values()))) * 4 + n_signs > most:
-        size = sum(map(n_bytes, env)) + sum(map(n_bytes, env.values())) + n_signs
+    names = "".join(env)
+    text = names + "".join(env.values())
+    if "\0" in text:
+        check_no_nul("env", text)
+    if "" in env or "=" in names:
+        name = next(name for name in env if not name or "=" in name)
+        raise Refused("bad_text", f"'{cut(name)}' is not the name of an environment variable", "env")
+    if len(text) * 4 + 2 * len(env) > most:
+        size = n_bytes(text) + 2 * len(env)
         if size > most:
             message = (
                 f"env has {size} bytes, {most} are allowed (admission.max_env_bytes); export fewer variables, "

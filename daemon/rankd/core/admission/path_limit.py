@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rankd.core.admission.limit import check_no_nul
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 
@@ -13,14 +14,17 @@ PATH_FIELDS = ("cwd", "stdin", "stdout", "stderr")
 
 
 def check_paths(request: JobRequest) -> None:
-    """Refuse paths that are too long or too deep.
+    """Refuse paths that hold NUL characters, are too long or too deep.
 
     Raises:
-        Refused: ``path_too_long`` (bytes of UTF-8), ``path_too_deep`` (parts between slashes).
+        Refused: ``bad_text``, ``path_too_long`` (bytes of UTF-8), ``path_too_deep`` (parts between slashes).
     """
     for field in PATH_FIELDS:
         if path := getattr(request, field):
-            _check(field, path)
+            check_no_nul(field, path)
+            # a character has at most four bytes, and there is at most one part more than slashes
+            if len(path) * 4 > MAX_PATH_BYTES or path.count("/") >= MAX_PATH_DEPTH:
+                _check(field, path)
 
 
 def _check(field: str, path: str) -> None:

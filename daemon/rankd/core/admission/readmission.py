@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rankd.core.admission.admit import AdmissionTables, Submitter, admit, resolve_queue
+from rankd.core.admission.admit import AdmissionTables, Submitter, admit, check_own, check_when, resolve_queue
 from rankd.core.admission.fit import check_fit, shape_of
+from rankd.core.admission.limit import OWN_TEXTS
 from rankd.core.admission.priority_class import Resolved, resolve
 from rankd.core.admission.queue_entry import check_access
 from rankd.core.model.job import AcceptedJob, JobRequest
@@ -19,6 +20,8 @@ from rankd.core.model.job import AcceptedJob, JobRequest
 CLASS_FIELDS = frozenset({"priority_class", "priority", "preemption_policy"})
 SHAPE_FIELDS = frozenset({"partition", "queue", "nodes", "min_nodes", "resources", "constraints", "exclusive"})
 _WHERE = frozenset({"queue", "partition"})
+_OWN = frozenset({*OWN_TEXTS, "time_limit_s", "begin_at", "depends_on"})
+_BARE = JobRequest(command=["true"])
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +48,7 @@ def readmit(
     if not CLASS_FIELDS.isdisjoint(given):
         named = (request.priority_class, request.priority, request.preemption_policy)
         resolved = resolve(tables.classes, *named, asker.privileged)
+    _check_given(request, given, tables)
     submitter = Submitter(standing.user, asker.privileged or "urgency" not in given)
     accepted = admit(request, submitter, tables, resolved, keeps_shape=SHAPE_FIELDS.isdisjoint(given))
     if not asker.privileged and not _WHERE.isdisjoint(given):
@@ -52,6 +56,13 @@ def readmit(
     if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):
         check_fit(shape_of(accepted), tables.nodes)
     return accepted, resolved
+
+
+def _check_given(request: JobRequest, given: Mapping[str, object], tables: AdmissionTables) -> None:
+    """Check the job's own texts and times that are given; others were admitted before, perhaps under other limits."""
+    own = msgspec.structs.replace(_BARE, **{name: getattr(request, name) for name in _OWN & given.keys()})
+    check_own(own, tables.settings)
+    check_when(own)
 
 
 def changed(request: JobRequest, given: Mapping[str, object]) -> JobRequest:

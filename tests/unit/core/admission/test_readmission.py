@@ -8,7 +8,7 @@ from rankd.core.admission.admit import QueueEntry, Submitter
 from rankd.core.admission.priority_class import ClassTable, Resolved
 from rankd.core.admission.readmission import Standing, readmit
 from rankd.core.errors import Refused
-from rankd.core.model.job import JobRequest
+from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.priority_class import NEVER, PREEMPT_LOWER_PRIORITY, PriorityClass
 
@@ -138,3 +138,48 @@ def test_only_what_changes_the_size_is_held_against_the_nodes():
     assert again(tables=tables, before=large, comment="mine")[0].resources == {"vcore": 8000}
     assert code(tables=tables, resources={"vcore": 5}) == "no_node_fits"
     assert again(tables=tables, resources={"vcore": 4})[0].resources == {"vcore": 4000}
+
+
+# --- limits -------------------------------------------------------------------------------------------------------
+
+OLD = {
+    "comment": "x" * 10_000,
+    "resources": {f"kind{number}": 1 for number in range(100)},
+    "constraints": ",".join(f"k{number}" for number in range(100)),
+    "depends_on": [Dependency(type="after", job=1)] * 2000,
+    "time_limit_s": 1e12,
+}
+
+
+def test_a_job_of_before_the_limits_can_be_changed_in_other_fields():
+    accepted, _ = again(before=OLD, name="new", urgency=3)
+    assert accepted.resources == OLD["resources"], "no core is added to what was admitted"
+    assert (accepted.request.comment, accepted.request.name) == (OLD["comment"], "new")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"name": "n" * 257}, "too_long"),
+        ({"comment": "x" * 4097}, "too_long"),
+        ({"application": "a" * 257}, "too_long"),
+        ({"queue": "q" * 1025}, "too_long"),
+        ({"queue": "q" + ".q" * 32}, "too_many"),
+        ({"account": "a" * 257}, "too_long"),
+        ({"constraints": ",".join(f"k{number}" for number in range(65))}, "too_many"),
+        ({"resources": {f"k{number}": 1 for number in range(33)}}, "too_many"),
+        ({"resources": {"vcore": 0}}, "zero_cores"),
+        ({"resources": {"memory": 2**50 + 1}}, "bad_quantity"),
+        ({"depends_on": [Dependency(type="after", job=1)] * 1001}, "too_many"),
+        ({"depends_on": [Dependency(type="after", job="x")]}, "bad_dependency"),
+        ({"time_limit_s": 1e10}, "bad_time_limit"),
+        ({"begin_at": 1e12}, "bad_begin_at"),
+    ],
+)
+def test_what_is_given_is_held_against_the_limits_of_a_submission(given, expected):
+    assert code(**given) == expected
+
+
+def test_taking_the_cores_off_gives_one():
+    accepted, _ = again(before={"resources": {"vcore": 4, "memory": 1}}, resources={"vcore": None})
+    assert accepted.resources == {"vcore": 1000, "memory": 1}
