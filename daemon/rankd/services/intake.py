@@ -41,7 +41,7 @@ from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
 from rankd.services.runtime import Patience, announce, probe, run_until, unless
-from rankd.services.submission import Submission, dependencies_of, read_submission, reply_of, without_unknown
+from rankd.services.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
 from rankd.services.unreadable import keep_aside, unreadable
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
@@ -241,7 +241,7 @@ class Intake:
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store; what was read, the ids, and why there are fewer of them."""
         await self.see_nodes()
-        submission = read_submission(payload, submitter, self._admission, message_id)
+        submission = await read_beside_others(payload, submitter, self._admission, message_id)
         if wanted := dependencies_of(submission):
             known = await self.database.read(lambda c: known_jobs(c, wanted))
             submission = without_unknown(submission, known)

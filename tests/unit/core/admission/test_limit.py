@@ -78,12 +78,12 @@ def test_the_largest_permitted_value_is_taken(field):
 
 
 def _seconds(action):
-    """The least of some, so that what else runs on the machine does not count."""
+    """Processor time, the least of some, so that what else runs on the machine does not count."""
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         action()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
@@ -114,7 +114,7 @@ def test_reading_constraints_takes_time_in_proportion_to_their_length(text):
         with contextlib.suppress(Refused):
             parse_constraints(some)
 
-    assert _seconds(lambda: read(text * 8)) < 32 * _seconds(lambda: read(text)) + 1e-3
+    assert _seconds(lambda: read(text * 8)) < 32 * _seconds(lambda: read(text)) + 5e-3
 
 
 def test_a_queue_path_of_dots_is_refused_at_once():

@@ -1,0 +1,35 @@
+"""A large batch is read in parts, so that other requests have their turn in between."""
+
+import asyncio
+
+import msgspec
+from builder import admission_tables
+
+from rankd.core.admission.admit import Submitter
+from rankd.core.admission.alike import Admission
+from rankd.services.submission import AT_ONCE, read_beside_others, read_submission
+
+ALICE = Submitter("alice", privileged=False)
+
+
+def batch(n):
+    jobs = [{"command": ["true", str(number)]} if number % 100 else {} for number in range(n)]
+    return msgspec.json.encode({"jobs": jobs})
+
+
+async def test_others_have_their_turn_while_a_batch_is_read():
+    payload, turns, is_over = batch(10 * AT_ONCE), 0, False
+
+    async def other():
+        nonlocal turns
+        while not is_over:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(other())
+        found = await read_beside_others(payload, ALICE, Admission(admission_tables()))
+        is_over = True
+    assert turns >= 9
+    assert found == read_submission(payload, ALICE, Admission(admission_tables()))
+    assert (len(found.accepted), len(found.rejected)) == (9.9 * AT_ONCE, AT_ONCE / 10)
