@@ -122,8 +122,15 @@ def test_a_user_watches_his_own_jobs(port):
         watch.terminate()
 
 
-def test_no_password_is_where_others_see_it(running):
-    assert SECRET not in (running.directory / "up.json").read_text()
+def test_no_password_is_where_others_see_it(running, port, tmp_path):
+    """Not in a job's environment or arguments, nor in any file that rankd writes: up.json, logs, records, streams."""
+    seen = tmp_path / "seen"
+    look = "env; cat /proc/self/cmdline /proc/$PPID/cmdline"
+    rankd(port, "alice", "submit", "--wait", "-o", str(seen), "--", "sh", "-c", look)
+    assert "RANKD_JOB_ID" in seen.read_text()
+    assert SECRET not in seen.read_text()
+    for file in [*running.directory.rglob("*"), *(tmp_path / "agent").rglob("*"), *(tmp_path / "jetstream").rglob("*")]:
+        assert not file.is_file() or SECRET.encode() not in file.read_bytes(), file
     for pid in running.up["pids"].values():
         assert SECRET.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
 
