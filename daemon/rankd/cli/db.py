@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rankd.cli.instant import parse_time
 from rankd.cli.option import add_command, add_output, add_place
 from rankd.cli.place import DATABASE_FILE, DEFAULT_DIRECTORY, find
 from rankd.cli.table import Column, print_json, print_table
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from rankd.cli.option import Subparsers
 
+LEAST_AGE_S = 3_600.0
 TIME_LIMIT_S = 10.0
 STEPS_PER_LOOK = 10_000
 """Virtual machine steps of SQLite between two looks at the clock."""
@@ -37,6 +39,9 @@ def add_parser(subparsers: Subparsers) -> None:
     ):
         parser = add_command(actions, name, run, text)
         add_place(parser, looks=True)
+    prune = add_command(actions, "prune", run_prune, "Delete jobs and events from before a time; usage stays.")
+    prune.add_argument("--before", required=True, metavar="TIME", help="such as 2026-01-31; at least an hour ago")
+    add_place(prune)
     sql = add_command(actions, "sql", run_sql, "Run a query; it can't write and is ended after its time.", dash_h=False)
     sql.add_argument("query", metavar="QUERY", help="such as 'SELECT * FROM job_priority LIMIT 10'")
     sql.add_argument("--limit-s", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help="its time (10)")
@@ -60,6 +65,28 @@ def run_upgrade(arguments: argparse.Namespace) -> int:
 
     uvloop.run(run())
     print(f"{path}: revision {state_of(path).revision}")
+    return 0
+
+
+def run_prune(arguments: argparse.Namespace) -> int:
+    """The janitor's sweep, once, for this time. Services may run beside it."""
+    import uvloop
+
+    from rankd.core.model.setting import RetentionSettings
+    from rankd.services.retention_sweep import sweep
+    from rankd.store.database import Database
+
+    path, now = find(arguments).need_database(), time.time()
+    age = now - parse_time(arguments.before, now, "past")
+    if age < LEAST_AGE_S:
+        raise Refused("usage", f"--before {arguments.before}: give a time at least an hour ago", "before")
+
+    async def run() -> dict[str, int]:
+        async with Database(path) as database:
+            return await sweep(database, RetentionSettings(jobs_s=age, events_s=age), now)
+
+    for kind, number in uvloop.run(run()).items():
+        print(f"{kind:<12} {number} deleted")
     return 0
 
 

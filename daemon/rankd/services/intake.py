@@ -40,6 +40,7 @@ from rankd.services.looking import Looking
 from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
+from rankd.services.retention_sweep import run_sweeps
 from rankd.services.runtime import Patience, announce, probe, run_until, unless
 from rankd.services.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
 from rankd.services.unreadable import keep_aside, unreadable
@@ -151,6 +152,7 @@ class Intake:
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
                     self.relay.run(),
                     self._checkpoints(),
+                    self._sweeps(),
                     self.nodes.run(),
                     self.inputs.run(self.bus.loops),
                     self.keeper.on_hangup(hangup, self.bus.loops),
@@ -300,6 +302,10 @@ class Intake:
 
     async def _commit_for_ever(self) -> None:
         await self.group.run(self.bus.loops.add("commits", LONG_ROUND_S).beat)
+
+    async def _sweeps(self) -> None:
+        beat = self.bus.loops.add("old records", LONG_ROUND_S).beat
+        await run_sweeps(self.database, lambda: self.configuration.settings.retention, ROLE, beat)
 
     async def _checkpoints(self) -> None:
         loop = self.bus.loops.add("checkpoints", LONG_ROUND_S)

@@ -159,7 +159,12 @@ def _known_keys(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[str
         " JOIN jobs j ON j.\"user\" = json_extract(w.value, '$[0]') AND j.\"key\" = json_extract(w.value, '$[1]')",
         (json.dumps(wanted),),
     )
-    return {(user, key): job for user, key, job in rows}
+    old = connection.exec_driver_sql(
+        'SELECT k."user", k."key", k.job_id FROM json_each(?) w JOIN old_keys k'
+        " ON k.\"user\" = json_extract(w.value, '$[0]') AND k.\"key\" = json_extract(w.value, '$[1]')",
+        (json.dumps(wanted),),
+    )
+    return {(user, key): job for user, key, job in (*old, *rows)}
 
 
 def _shape_columns(accepted: AcceptedJob, known: dict[object, tuple[int, str]]) -> tuple[int, str]:

@@ -322,6 +322,28 @@ configurations = Table(
     sqlite_autoincrement=True,
 )
 
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("day", Text, primary_key=True, comment="of the end, UTC"),
+    Column("account", Text, primary_key=True),
+    Column("user", Text, primary_key=True),
+    Column("jobs", Integer, nullable=False),
+    Column("completed", Integer, nullable=False),
+    Column("core_s", Float, nullable=False),
+    Column("charge", Float, nullable=False, comment="billing units times seconds, not decayed"),
+    sqlite_with_rowid=False,
+)
+
+old_keys = Table(
+    "old_keys",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("job_id", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 unreadable_messages = Table(
     "unreadable_messages",
     metadata,

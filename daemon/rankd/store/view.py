@@ -108,6 +108,9 @@ SELECT id, "user", at, message_id, code, message, field, preview AS submission, 
     jobs, decided_by, decided_at, bytes
 FROM dead_letters"""
 
+_USAGE_DAY = """CREATE VIEW usage_day AS
+SELECT day, account, "user", jobs, completed, core_s, charge FROM usage_days"""
+
 _UNREADABLE_MESSAGE = """CREATE VIEW unreadable_message AS
 SELECT id, at, stream, subject, sequence, bytes, hex(first_bytes) AS first_bytes, reason
 FROM unreadable_messages"""
@@ -165,6 +168,7 @@ def fixed_views() -> dict[str, str]:
         "priority_class": _PRIORITY_CLASS,
         "dead_letter": _DEAD_LETTER,
         "unreadable_message": _UNREADABLE_MESSAGE,
+        "usage_day": _USAGE_DAY,
         "adapter": _ADAPTER,
         "generation": _GENERATION,
         "configuration": _CONFIGURATION,

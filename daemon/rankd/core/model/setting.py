@@ -89,6 +89,13 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     max_processes: Annotated[int, Meta(ge=16, le=4_194_304)] = 4096
 
 
+class RetentionSettings(_Setting, frozen=True, kw_only=True):
+    """How long ended jobs, and events, are kept."""
+
+    jobs_s: Annotated[float, Meta(ge=3600)] = 365 * 86400.0
+    events_s: Annotated[float, Meta(ge=3600)] = 365 * 86400.0
+
+
 class Qos(_Setting, frozen=True, kw_only=True):
     """A quality of service: its priority among all, or a factor outright, and what usage under it costs."""
 
@@ -125,6 +132,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     scheduling: SchedulingSettings = SchedulingSettings()
     admission: AdmissionSettings = AdmissionSettings()
     node: NodeSettings = NodeSettings()
+    retention: RetentionSettings = RetentionSettings()
     default_qos: str = "normal"
     qos: list[Qos] = msgspec.field(default_factory=lambda: [Qos(name="normal")])
     adapters: list[AdapterSettings] = []
