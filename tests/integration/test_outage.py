@@ -58,11 +58,7 @@ COMMANDS = [
     ["db", "check"],
 ]
 
-ON_THE_FILE = [words for words in COMMANDS if words[0] in ("db", "dump", "whatif")] + [
-    ["config", "history"],
-    ["config", "history", "--diff", "1"],
-    ["reload", "--dry-run"],
-]
+ON_THE_FILE = [words for words in COMMANDS if words[0] == "db"]
 """They say that a broker is not enough."""
 
 INFO = (

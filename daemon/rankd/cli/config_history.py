@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.cli.option import add_command, add_place
+from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.place import find
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from rankd.cli.option import Subparsers
     from rankd.store.configuration import Recorded
-    from rankd.store.look import Reader
 
 SHOWN = 20
 LINES = 20
@@ -27,29 +27,43 @@ def add_history(verbs: Subparsers) -> None:
     history.add_argument("--limit", type=int, default=SHOWN, metavar="N", help="show N of them (default 20); 0: all")
     history.add_argument("--json", action="store_true", help="print JSON, with all changes and the files' texts")
     add_place(history, looks=True)
+    add_asker(history)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the records and print."""
-    from rankd.cli.place import find
     from rankd.cli.table import print_json
-    from rankd.store.configuration import latest_recorded
-    from rankd.store.look import open_for_reading, tuples
 
-    connection = open_for_reading(find(arguments).need_database())
-    try:
-        if arguments.diff is not None:
-            print("".join(_diff(connection, arguments.diff)), end="")
-            return 0
-        found = latest_recorded(lambda sql, *given: tuples(connection, sql, *given), arguments.limit or -1)
-    finally:
-        connection.close()
+    if arguments.diff is not None:
+        print("".join(_diff(_records(arguments, 0), arguments.diff)), end="")
+        return 0
+    found = _records(arguments, arguments.limit)
     if arguments.json:
         print_json({"configurations": found})
         return 0
     for one in found:
         print("\n".join(_lines(one)))
     return 0
+
+
+def _records(arguments: argparse.Namespace, limit: int) -> list[Recorded]:
+    """The latest ones, newest first; 0: all."""
+    import msgspec
+
+    from rankd.cli.report import fetch_report, over_bus
+    from rankd.store.configuration import Recorded, latest_recorded
+    from rankd.store.look import open_for_reading, tuples
+
+    if (place := over_bus(arguments)) is not None:
+        from rankd.wire.report import ReportRequest
+
+        text = fetch_report(place, arguments, ReportRequest(kind="configurations", limit=limit))
+        return msgspec.json.decode(text, type=dict[str, list[Recorded]])["configurations"]
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        return latest_recorded(lambda sql, *given: tuples(connection, sql, *given), limit or -1)
+    finally:
+        connection.close()
 
 
 def _lines(one: Recorded) -> Iterator[str]:
@@ -62,7 +76,7 @@ def _lines(one: Recorded) -> Iterator[str]:
         yield f"     … and {len(one.changes) - LINES} more: --json shows all"
 
 
-def _diff(connection: Reader, number: int) -> Iterator[str]:
+def _diff(found: list[Recorded], number: int) -> Iterator[str]:
     """A unified diff of every file that is another one.
 
     Raises:
@@ -71,13 +85,9 @@ def _diff(connection: Reader, number: int) -> Iterator[str]:
     from difflib import unified_diff
 
     from rankd.config.change import FILES
-    from rankd.store.configuration import recorded, recorded_before
-    from rankd.store.look import tuples
 
-    def query(sql: str, *given: tuple[object, ...]) -> list[tuple[object, ...]]:
-        return tuples(connection, sql, *given)
-
-    new, old = recorded(query, number), recorded_before(query, number)
+    new = next((one for one in found if one.number == number), None)
+    old = next((one for one in found if one.number < number), None)
     if new is None:
         raise Refused("unknown_configuration", f"there is no configuration {number}", "diff")
     for name in FILES:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.cli.document import print_answer
-from rankd.cli.option import add_command, add_place
+from rankd.cli.option import add_asker, add_command, add_place
 from rankd.cli.place import UP_FILE, find
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
     text = "Print what the newest ranking was made of, from the database, as `rankd evaluate` takes it."
     parser = add_command(subparsers, "dump", run, text)
     add_source(parser)
+    add_asker(parser)
     parser.add_argument("--json", action="store_true", help="JSON on one line")
 
 
@@ -44,6 +45,15 @@ def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read and print."""
+    import msgspec
+
+    from rankd.cli.report import fetch_report, over_bus
+
+    if (place := over_bus(arguments)) is not None:
+        from rankd.wire.report import ReportRequest
+
+        print_answer(msgspec.Raw(fetch_report(place, arguments, ReportRequest(kind="dump"))), compact=arguments.json)
+        return 0
     found, _ = live_state(arguments)
     print_answer(found.document, compact=arguments.json)
     return 0

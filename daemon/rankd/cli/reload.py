@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from rankd.cli.option import add_asker, add_command, add_place
@@ -71,10 +72,17 @@ def _dry_run(arguments: argparse.Namespace) -> int:
         ConfigurationError: it would be refused, for these reasons.
     """
     from rankd.cli import whatif
+    from rankd.cli.report import fetch_report, over_bus
     from rankd.config.checked import load_checked
     from rankd.config.configuration import read_files
     from rankd.config.difference import differences
 
+    if (place := over_bus(arguments)) is not None:
+        from rankd.wire.report import ReportRequest
+
+        request = ReportRequest(kind="reload", limit=arguments.limit, text=not arguments.json)
+        sys.stdout.write(fetch_report(place, arguments, request).decode())
+        return 0
     directory, files = _in_force(arguments)
     checked = load_checked(directory)
     if not arguments.json and files is not None:

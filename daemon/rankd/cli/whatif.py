@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.option import Subparsers
+    from rankd.cli.place import Place
     from rankd.config.configuration import Configuration
-    from rankd.core.evaluate.diff import Move
     from rankd.core.evaluate.document import Document, JobEntry
     from rankd.core.evaluate.result import Result
-    from rankd.core.evaluate.whatif import Landing, Owner
-    from rankd.store.dump import Dump
+    from rankd.core.evaluate.whatif import Landing, WhatIf
 
 SHOWN = 20
 
@@ -46,11 +45,32 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         ConfigurationError: a reload would refuse the other configuration, for these reasons.
     """
+    from rankd.cli.report import over_bus
     from rankd.config.checked import load_checked
 
     if not (arguments.weights or arguments.config or arguments.submit):
         raise Refused("usage", "say what: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
+    if (place := over_bus(arguments)) is not None:
+        return _print(_asked(place, arguments), arguments)
     return report(arguments, load_checked(arguments.config) if arguments.config else None)
+
+
+def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
+    """The same, computed by the service."""
+    import msgspec
+
+    from rankd.cli.report import fetch_report
+    from rankd.config.configuration import read_files
+    from rankd.core.evaluate.whatif import WhatIf
+    from rankd.wire.report import ReportRequest
+
+    request = ReportRequest(
+        kind="whatif",
+        weights=dict(arguments.weights),
+        files=read_files(arguments.config)[0] if arguments.config else None,
+        submit=read_bytes(arguments.submit).decode(errors="replace") if arguments.submit else None,
+    )
+    return msgspec.json.decode(fetch_report(place, arguments, request), type=WhatIf)
 
 
 def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
@@ -61,7 +81,7 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
     from rankd.config.evaluation import Evaluator
     from rankd.core.evaluate.diff import moves
     from rankd.core.evaluate.document import decode
-    from rankd.core.evaluate.whatif import by_owner, landing, with_jobs, without_inputs
+    from rankd.core.evaluate.whatif import WhatIf, by_owner, landing, with_jobs, without_inputs
 
     found, configuration = live_state(arguments)
     live = decode(msgspec.json.encode(found.document))
@@ -74,21 +94,27 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
     before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
     landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]
     changed = [move for move in moves(before, after) if move.job not in {entry.id for entry in new}]
+    answer = WhatIf(
+        generation=found.generation,
+        newer=found.newer,
+        pending=sum(job.state == "pending" for job in varied.jobs),
+        jobs=changed,
+        owners=by_owner(changed, varied),
+        submitted=landings,
+        refused=_refused(before, after),
+    )
+    return _print(answer, arguments)
+
+
+def _print(answer: WhatIf, arguments: argparse.Namespace) -> int:
     if arguments.json:
-        answer = {
-            "generation": found.generation,
-            "jobs": changed,
-            "owners": by_owner(changed, varied),
-            "submitted": landings,
-            "refused": _refused(before, after),
-        }
         print_answer(answer, compact=True)
         return 0
-    for one in landings:
+    for one in answer.submitted:
         _print_landing(one)
-    if not new or arguments.weights or arguments.config:
-        _print_moves(changed, by_owner(changed, varied), varied, found, arguments.limit)
-    for line in _refused(before, after):
+    if not answer.submitted or arguments.weights or arguments.config:
+        _print_moves(answer, arguments.limit)
+    for line in answer.refused:
         print_line(f"refused then: {line}")
     return 0
 
@@ -161,15 +187,15 @@ def _print_landing(one: Landing) -> None:
         print_line(f"Just below it would be job {one.behind}.")
 
 
-def _print_moves(changed: list[Move], owners: list[Owner], document: Document, found: Dump, limit: int) -> None:
+def _print_moves(answer: WhatIf, limit: int) -> None:
     from rankd.cli.evaluate import print_moves
     from rankd.cli.table import Column, print_table
 
-    pending = sum(job.state == "pending" for job in document.jobs)
-    against = f"against generation {found.generation}"
-    if found.newer:
-        against += f"; {found.newer} that came since are not counted, ask again in some seconds"
-    print_line(f"{len(changed)} of {pending} pending jobs would change their rank ({against}).")
+    changed = answer.jobs
+    against = f"against generation {answer.generation}"
+    if answer.newer:
+        against += f"; {answer.newer} that came since are not counted, ask again in some seconds"
+    print_line(f"{len(changed)} of {answer.pending} pending jobs would change their rank ({against}).")
     if not changed:
         return
     numeric = [Column(name, numeric=True) for name in ("JOBS", "EARLIER", "LATER", "MEAN", "LARGEST")]
@@ -183,7 +209,7 @@ def _print_moves(changed: list[Move], owners: list[Owner], document: Document, f
             f"{row.mean_change:+.1f}",
             f"{row.largest_change:+d}",
         ]
-        for row in owners
+        for row in answer.owners
     ]
     print_table([Column("USER"), Column("ACCOUNT"), *numeric], rows)
     print()

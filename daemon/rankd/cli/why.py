@@ -58,8 +58,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask and explain."""
-    answer = open_source(arguments).why(arguments.job)
-    gaps = _gaps(answer, arguments) if arguments.gap else {}
+    answer, gaps = _with_gaps(arguments) if arguments.gap else (open_source(arguments).why(arguments.job), {})
     if arguments.json:
         from rankd.cli.table import print_json
 
@@ -68,6 +67,23 @@ def run(arguments: argparse.Namespace) -> int:
         for line in [*explained(answer), *(line for gap in gaps.values() for line in closing(gap))]:
             print_line(line)
     return 0
+
+
+def _with_gaps(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Gap]]:
+    """The answer, and what would close the gaps; computed here or by the service."""
+    from rankd.cli.report import fetch_report, over_bus
+
+    if (place := over_bus(arguments)) is None:
+        answer = open_source(arguments).why(arguments.job)
+        return answer, _gaps(answer, arguments)
+    import msgspec
+
+    from rankd.core.evaluate.gap import Gap
+    from rankd.wire.report import ReportRequest
+
+    answer = msgspec.json.decode(fetch_report(place, arguments, ReportRequest(kind="gap", job=arguments.job)))
+    found = {name: answer.pop(name) for name in ("gap", "gap_other") if name in answer}
+    return answer, {name: msgspec.convert(gap, Gap) for name, gap in found.items()}
 
 
 def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Gap]:

@@ -40,6 +40,7 @@ from rankd.services.looking import Looking
 from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
+from rankd.services.reports import Reports
 from rankd.services.retention_sweep import run_sweeps
 from rankd.services.runtime import Patience, announce, probe, run_until, unless
 from rankd.services.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
@@ -119,6 +120,7 @@ class Intake:
         self.bus = bus
         self.relay = Relay(database, bus, ROLE)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
+        self.reports = Reports(database.path)
         self.jobs = JobVerbs(database, self.group, self)
         self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group, self.learn_types)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
@@ -137,6 +139,7 @@ class Intake:
 
         async def drain() -> None:
             self.jobs.stop()
+            self.reports.close()
             await endpoints.drain()
 
         try:
@@ -169,6 +172,7 @@ class Intake:
             IdempotentVerb("job.submit", self.submit),
             *self.jobs.verbs(),
             *looking.verbs(),
+            *self.reports.verbs(),
             diag_verb(looking.single, self.bus, self.keeper.diag),
             self.keeper.verb(),
             *classes,

@@ -58,6 +58,21 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that would change: against which generation, and how many ``pending`` jobs it counts.
+
+    ``newer``: how many wait that came after it and do not count. ``refused``: jobs that would no longer be accepted.
+    """
+
+    generation: int
+    jobs: list[Move]
+    owners: list[Owner]
+    submitted: list[Landing]
+    refused: list[str]
+    pending: int
+    newer: int
+
+
 def with_weights(document: Document, weights: Mapping[str, float]) -> Document:
     """The document with some weights replaced or added."""
     priority = document.priority or PrioritySettings()

@@ -1,0 +1,60 @@
+"""The command line that computes a report, from a request whose every field was checked. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from rankd.config.change import FILES
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import Refused, admins_only
+from rankd.wire.report import FOR_ADMINISTRATORS, ReportRequest
+
+CONFIG = "config"
+SUBMIT = "submit.json"
+MOST_WEIGHTS = 100
+
+_FACTOR = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+def check_request(request: ReportRequest, asker: Submitter) -> None:
+    """Returns None if this asker may have this report, and every field has a value that can be passed on.
+
+    Raises:
+        Refused: ``admins_only``, ``missing_field``, ``bad_field``.
+    """
+    if not asker.privileged:
+        if request.kind in FOR_ADMINISTRATORS:
+            raise admins_only(f"the report '{request.kind}'", asker.user, "kind")
+        if request.files is not None:
+            raise admins_only("whatif with another configuration", asker.user, "files")
+    if request.kind == "gap" and request.job is None:
+        raise Refused("missing_field", "name the job", "job")
+    if len(request.weights) > MOST_WEIGHTS:
+        raise Refused("bad_field", f"{len(request.weights)} weights; at most {MOST_WEIGHTS}", "weights")
+    for name in request.weights:
+        if not _FACTOR.fullmatch(name):
+            raise Refused("bad_field", f"'{name}' is not a factor's name", "weights")
+    if unknown := sorted(set(request.files or ()) - set(FILES)):
+        raise Refused("bad_field", f"unknown file '{unknown[0]}'; known: {', '.join(FILES)}", "files")
+
+
+def command_words(request: ReportRequest, asker: Submitter, database: str, folder: str) -> list[str]:
+    """What follows ``rankd``. ``folder`` holds the configuration and the jobs that the request brought."""
+    place = [f"--db={database}"]
+    match request.kind:
+        case "dump":
+            return ["dump", "--json", *place]
+        case "gap":
+            return ["why", str(request.job), "--gap", "--json", *place]
+        case "configurations":
+            return ["config", "history", "--json", f"--limit={request.limit}", *place]
+        case "reload":
+            return ["reload", "--dry-run", f"--limit={request.limit}", *([] if request.text else ["--json"]), *place]
+    words = ["whatif", "--json", f"--as={asker.user}", *(["--admin"] if asker.privileged else []), *place]
+    if request.weights:
+        words += ["--weights", *(f"{name}={weight!r}" for name, weight in request.weights.items())]
+    if request.files is not None:
+        words.append(f"--config={folder}/{CONFIG}")
+    if request.submit is not None:
+        words.append(f"--submit={folder}/{SUBMIT}")
+    return words
