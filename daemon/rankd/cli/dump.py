@@ -52,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     if (place := over_bus(arguments)) is not None:
         from rankd.wire.report import ReportRequest
 
-        print_answer(msgspec.Raw(fetch_report(place, arguments, ReportRequest(kind="dump"))), compact=arguments.json)
+        print_answer(
+            msgspec.Raw(fetch_report(place, arguments, ReportRequest(kind="dump")).strip()), compact=arguments.json
+        )
         return 0
     found, _ = live_state(arguments)
     print_answer(found.document, compact=arguments.json)
