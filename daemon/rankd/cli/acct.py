@@ -12,6 +12,7 @@ from rankd.cli.option import add_asker, add_command, add_output, add_place
 from rankd.cli.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.cli.source import open_source
 from rankd.cli.table import print_json, print_table, separated
+from rankd.cli.unheard import Known
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
@@ -44,11 +45,11 @@ def add_parser(subparsers: Subparsers) -> None:
     add_asker(parser)
 
 
-def fields(now: float) -> dict[str, Field]:
+def fields(known_until: Known) -> dict[str, Field]:
     """The columns, by sacct's names in lower case."""
 
     def elapsed(row: Row) -> int:
-        return int((row["ended_at"] or now) - row["started_at"]) if row["started_at"] else 0
+        return int(_end(row, known_until) - row["started_at"]) if row["started_at"] else 0
 
     known = [
         column_of("id", "JobID", numeric=True),
@@ -114,15 +115,22 @@ def _cores(row: Row) -> float:
     return len(shown_nodes(row)) * float(row["cores"]) / int(row["nodes"])
 
 
+def _end(row: Row, known: Known) -> float:
+    until: float = row["ended_at"] or known.of(shown_nodes(row))
+    started: float = row["started_at"]
+    return max(until, started)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the rows."""
     now = time.time()
-    known = fields(now)
+    known = fields(Known({}, {}, now))
     if arguments.helpformat:
         print(" ".join(field.header for field in known.values()))
         return 0
-    chosen = _chosen(arguments.format or USUAL, known)
-    rows = open_source(arguments).accounting(_wanted(arguments, now))
+    source = open_source(arguments)
+    chosen = _chosen(arguments.format or USUAL, fields(source.known))
+    rows = source.accounting(_wanted(arguments, now))
     if arguments.json:
         print_json(rows)
     elif arguments.parsable2:

@@ -9,6 +9,7 @@ from rankd.cli.layout import Field, column_of, formatted, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, names
 from rankd.cli.source import open_source
 from rankd.cli.table import print_json, print_table
+from rankd.cli.unheard import say
 from rankd.core.model.nodelist import fold, unfold
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def shown_state(node: Row) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the nodes that the flags ask for."""
-    found = open_source(arguments).nodes()
+    source = open_source(arguments)
+    found = source.nodes()
+    say(source.known.of_nodes(node["name"] for node in found))
     for node in found:
         node["shown_state"] = shown_state(node)
     rows = [node for node in found if _wanted(node, arguments)]

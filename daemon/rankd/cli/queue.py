@@ -10,6 +10,7 @@ from rankd.cli.layout import Field, column_of, formatted, ordered, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
 from rankd.cli.source import EVERYTHING, Source, open_source
 from rankd.cli.table import print_json, print_table
+from rankd.cli.unheard import Known, say
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold
 from rankd.store.look import ACTIVE, Row
@@ -31,6 +32,7 @@ SHORT_STATES = {
     "cancelled": "CA",
     "node_lost": "NF",
 }
+RUNNING = ("allocated", "running")
 _OTHER_WORDS = {
     "configuring": "allocated",
     "canceled": "cancelled",
@@ -133,11 +135,15 @@ def shown_nodes(row: Row) -> list[str]:
     return given if isinstance(given, list) else unfold(given) if given else []
 
 
-def fields(now: float) -> dict[str, Field]:
-    """The columns by squeue's letters."""
+def fields(known: Known) -> dict[str, Field]:
+    """The columns by squeue's letters. A job runs for as long as it is known to run."""
 
     def run_time(row: Row) -> float:
-        return (row["ended_at"] or now) - row["started_at"] if row["started_at"] else 0.0
+        if not row["started_at"]:
+            return 0.0
+        until: float = row["ended_at"] or known.of(shown_nodes(row))
+        started: float = row["started_at"]
+        return max(until - started, 0.0)
 
     def place(row: Row) -> str:
         return f"({_waiting_for(row)})" if row["state"] == "pending" else fold(shown_nodes(row))
@@ -208,7 +214,7 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> None:
         rows = [row for row in rows if wanted & set(shown_nodes(row))]
     rows.sort(key=_usual_order)
     default = "iwjutSDR" if arguments.start else "iwjuTMlDR" if arguments.long else "iwjutMDR"
-    print_jobs(arguments, rows, default)
+    print_jobs(arguments, rows, default, source)
 
 
 def _usual_order(row: Row) -> tuple[bool, float, int]:
@@ -219,14 +225,17 @@ def _usual_order(row: Row) -> tuple[bool, float, int]:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print jobs by number."""
-    rows = open_source(arguments).jobs(job_filter(arguments))
-    print_jobs(arguments, rows, "iwjuTMDxR")
+    source = open_source(arguments)
+    rows = source.jobs(job_filter(arguments))
+    print_jobs(arguments, rows, "iwjuTMDxR", source)
     return 0
 
 
-def print_jobs(arguments: argparse.Namespace, rows: list[Row], default: str) -> None:
-    """Rows as JSON, in a format, or as a table of the ``default`` letters."""
-    known = fields(time.time())
+def print_jobs(arguments: argparse.Namespace, rows: list[Row], default: str, source: Source) -> None:
+    """Rows as JSON, in a format, or as a table of the ``default`` letters; what is not heard of is said."""
+    heard = source.known
+    say(heard.of_nodes(node for row in rows if row["state"] in RUNNING for node in shown_nodes(row)))
+    known = fields(heard)
     if getattr(arguments, "sort", None):
         rows = ordered(arguments.sort, known, rows)
     if arguments.json:

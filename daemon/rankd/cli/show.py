@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.duration import shown_duration, shown_time
 from rankd.cli.layout import Field, column_of, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place
+from rankd.cli.queue import shown_nodes
 from rankd.cli.screen import print_line
 from rankd.cli.source import open_source
 from rankd.cli.table import Column, print_json, print_table
+from rankd.cli.unheard import say
 from rankd.core.errors import Refused
 from rankd.core.model.job import Event
 
@@ -45,6 +47,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(records if len(records) > 1 else records[0])
         return 0
+    say(source.known.of_nodes(node for record in records if not record["ended_at"] for node in shown_nodes(record)))
     for place, record in enumerate(records):
         if place:
             print()

@@ -6,11 +6,13 @@ Both give the same records: the intake answers with what :mod:`rankd.store.look`
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from rankd.cli.place import Place, find
+from rankd.cli.unheard import Known, known, say
 from rankd.store import explain, look
 from rankd.store.accounting import accounting, in_time
 from rankd.store.filter_check import check_filter
@@ -33,6 +35,9 @@ MOST_BY_BUS = 10_000
 
 class Source(Protocol):
     """What looking commands ask for."""
+
+    known: Known
+    """Until when the records say how things are."""
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """Jobs that the filter holds for, by id; if the limit cuts, the newest, which is said."""
@@ -58,6 +63,9 @@ class Source(Protocol):
     def nodes(self) -> list[Row]:
         """All nodes."""
 
+    def services(self) -> Row:
+        """The services, when each was last alive, and which nodes were silent."""
+
     def queues(self) -> list[Row]:
         """All queues."""
 
@@ -73,6 +81,7 @@ class DatabaseSource:
 
     def __init__(self, connection: sqlite3.Connection, me: str | None = None, *, is_admin: bool = False) -> None:
         self._connection = connection
+        self.known = Known({}, {}, time.time())
         self._me = me
         self._reads_environment_of = None if is_admin else me or ""
 
@@ -117,6 +126,10 @@ class DatabaseSource:
         """See :class:`Source`."""
         return look.nodes(self._connection)
 
+    def services(self) -> Row:
+        """See :class:`Source`."""
+        return look.services(self._connection)
+
     def queues(self) -> list[Row]:
         """See :class:`Source`."""
         return look.queues(self._connection)
@@ -136,6 +149,7 @@ class BusSource:
     def __init__(self, place: Place, who: Asker) -> None:
         self._place = place
         self._who = who
+        self.known = Known({}, {}, time.time())
 
     def _ask(self, verb: str, message: object) -> object:
         from rankd.cli.session import with_bus
@@ -210,6 +224,11 @@ class BusSource:
         """See :class:`Source`."""
         return self._rows("node.list", "nodes", {})
 
+    def services(self) -> Row:
+        """See :class:`Source`."""
+        answer = self._ask("service.list", {})
+        return answer if isinstance(answer, dict) else {}
+
     def queues(self) -> list[Row]:
         """See :class:`Source`."""
         return self._rows("queue.list", "queues", {})
@@ -230,7 +249,7 @@ def _say_cut(shown: int, total: int, which: str) -> None:
 
 
 def open_source(arguments: argparse.Namespace) -> Source:
-    """The database, unless only the broker was named or known.
+    """The database, unless only the broker was named or known. Says which services have not been heard of.
 
     Raises:
         Unavailable: neither is to be found.
@@ -238,7 +257,12 @@ def open_source(arguments: argparse.Namespace) -> Source:
     place = find(arguments)
     from rankd.cli.session import asker
 
+    source: Source
     if place.uses_bus:
-        return BusSource(place, asker(arguments))
-    who = asker(arguments)
-    return DatabaseSource(look.open_for_reading(place.need_database()), who.user, is_admin=who.admin)
+        source = BusSource(place, asker(arguments))
+    else:
+        who = asker(arguments)
+        source = DatabaseSource(look.open_for_reading(place.need_database()), who.user, is_admin=who.admin)
+    source.known = known(source, time.time())
+    say(source.known.of_services())
+    return source

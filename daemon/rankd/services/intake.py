@@ -42,7 +42,7 @@ from rankd.services.node_watch import NodeWatch
 from rankd.services.relay import Relay
 from rankd.services.reports import Reports
 from rankd.services.retention_sweep import run_sweeps
-from rankd.services.runtime import Patience, announce, probe, run_until, unless
+from rankd.services.runtime import Patience, announce, probe, run_until, stay_alive, unless
 from rankd.services.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
 from rankd.services.unreadable import keep_aside, unreadable
 from rankd.store.adapter import InForce
@@ -150,6 +150,7 @@ class Intake:
                 await run_until(
                     stop,
                     self.bus.supervise(),
+                    stay_alive(self.database, ROLE, self.bus.loops),
                     self._commit_for_ever(),
                     self._take_reports(consumer),
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),

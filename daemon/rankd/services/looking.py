@@ -37,7 +37,7 @@ class Looking:
         self._path = database.path
 
     def verbs(self) -> list[Verb]:
-        """``job.show|why|list|history|acct``, ``priority.list``, ``node.list``, ``queue.list``, ``share.list``."""
+        """``job.show|why|list|history|acct``; ``list`` of priorities, nodes, services, queues and shares."""
         tables = [
             Verb(name, self._paged(TableFilter, listing.page, self.lists)) for name, listing in page.LISTINGS.items()
         ]
@@ -45,8 +45,12 @@ class Looking:
         async def site(_asker: Submitter, _payload: bytes) -> Reply:
             return site_of(self._path)
 
+        async def services(asker: Submitter, _payload: bytes) -> Reply:
+            return await self.single.look(asker.user, lambda c: look.services(_reader(c)))
+
         return [
             Verb("site.show", site),
+            Verb("service.list", services),
             Verb("job.show", self._of_job(_shown)),
             Verb("job.why", self._of_job(lambda reader, job, _asker: explain.why(reader, job))),
             Verb("job.history", self._paged(HistoryRequest, page.history, self.single)),

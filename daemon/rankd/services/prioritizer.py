@@ -46,7 +46,7 @@ from rankd.services.job_table import JobChanges, Snapshot, merged
 from rankd.services.live_order import Changes, gained_values
 from rankd.services.ranking_source import RankingSource
 from rankd.services.rest import rest
-from rankd.services.runtime import Patience, Wake, announce, is_set, probe, run_until, unless
+from rankd.services.runtime import Patience, Wake, announce, is_set, probe, run_until, stay_alive, unless
 from rankd.services.stated import Stated, read_stated, settled, with_weights
 from rankd.services.statistic import PrioritizerStatistic
 from rankd.store.adapter import InForce
@@ -90,7 +90,8 @@ async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
         prioritizer = await unless(stop, _start(options, stack))
         if prioritizer is not None:
             log.info("ready")
-            await run_until(stop, prioritizer.bus.supervise(), prioritizer.run())
+            alive = stay_alive(prioritizer.database, ROLE, prioritizer.bus.loops)
+            await run_until(stop, prioritizer.bus.supervise(), alive, prioritizer.run())
 
 
 async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioritizer:
@@ -131,7 +132,7 @@ class Prioritizer:
         self._factors = self._own_factors
         self._given: dict[str, GivenValues] = {}
         self._source = source
-        self._database = database
+        self.database = database
         self.bus = bus
         partitions = [partition.name for partition in configuration.partitions]
         self._writer = GenerationWriter(database, source, partitions, ROLE, lambda: announce(bus, ROLE))
@@ -152,7 +153,7 @@ class Prioritizer:
         """Go by the configuration of this number, and by later ones, with these weights."""
         self._weights = weights
         self.adapters.number = number
-        self.follower = ConfigurationFollower(number, self._database, self._take_configuration)
+        self.follower = ConfigurationFollower(number, self.database, self._take_configuration)
 
     async def healthy(self) -> str:
         """Ready once it has made a generation visible.
@@ -162,7 +163,7 @@ class Prioritizer:
         """
         if self._writer.newest is None:
             raise Unavailable("not_ranked", "the first pass is not finished")
-        return f"generation {self._writer.newest.number}, {await probe(self._database, self.bus)}"
+        return f"generation {self._writer.newest.number}, {await probe(self.database, self.bus)}"
 
     def diag(self) -> PrioritizerDiag:
         """What it says of itself."""
@@ -198,7 +199,7 @@ class Prioritizer:
         if new is None:
             return
         number, configuration = new.stated
-        catalog = await self._database.read(read_catalog)
+        catalog = await self.database.read(read_catalog)
         async with self._writer.lock:
             if configuration.settings.priority != self._settings:
                 self._settings = configuration.settings.priority
@@ -267,8 +268,8 @@ class Prioritizer:
         await self._adopt()
         await self._eligibility.age_applications(now)
         if not self._source.jobs.is_loaded:
-            await asyncio.to_thread(self._source.load, str(self._database.path))
-            self._last_good = await self._database.read_in_thread(lambda c: last_stored(c, self._own_factors))
+            await asyncio.to_thread(self._source.load, str(self.database.path))
+            self._last_good = await self.database.read_in_thread(lambda c: last_stored(c, self._own_factors))
         state, snapshot, revision = await self._gather(now)
         clock.append(time.perf_counter())
         ranking, state = await asyncio.to_thread(self._rank, state, snapshot, now)
@@ -298,12 +299,12 @@ class Prioritizer:
         """The state without its jobs; these, whose later changes are kept for it; and the last event that is in it."""
         jobs = self._source.jobs
         async with self._writer.lock:
-            self._take_note(await self._database.read_in_thread(self._source.take_changes))
+            self._take_note(await self.database.read_in_thread(self._source.take_changes))
             if await self._eligibility.release(now):
-                self._take_note(await self._database.read_in_thread(self._source.take_changes))
+                self._take_note(await self.database.read_in_thread(self._source.take_changes))
             self._writer.backlog = []
             snapshot, revision = jobs.snapshot(), jobs.revision
-        await self._database.read_in_thread(self._source.read_groups)
+        await self.database.read_in_thread(self._source.read_groups)
         return self._source.known_state, snapshot, revision
 
     def _take_note(self, changes: JobChanges) -> None:
@@ -348,7 +349,7 @@ class Prioritizer:
             applications = self._source.applications(connection) if named else None
             return changes, applications, self._source.has_other_nodes(connection)
 
-        found, applications, other_nodes = await self._database.read_in_thread(read)
+        found, applications, other_nodes = await self.database.read_in_thread(read)
         if found.moved_room or other_nodes:
             self._soon.set()
         changes = self._as_columns(found, applications)

@@ -12,12 +12,15 @@ import msgspec
 from nats.aio.msg import Msg
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.liveness import BOUND_S, Loops
 from rankd.bus.outage import Spell
 from rankd.core.errors import Unavailable
-from rankd.store.database import Database
+from rankd.store.database import ALIVE_EVERY_S, Database
 from rankd.wire.codec import UNREADABLE
 from rankd.wire.message import Committed
 from rankd.wire.subject import WAKE
+
+log = logging.getLogger("rankd")
 
 T = TypeVar("T")
 T_Error = TypeVar("T_Error", bound=BaseException)
@@ -93,6 +96,20 @@ class Patience:
     def over(self) -> None:
         """A round succeeded."""
         self._spell.over(f"{self._what} go on")
+
+
+async def stay_alive(database: Database, role: str, loops: Loops) -> None:
+    """Leave signs of life of a role's holder in the records, for ever."""
+    loop, patience = loops.add("signs of life", 2 * BOUND_S), Patience("signs of life", log)
+    while True:
+        loop.beat()
+        try:
+            await database.stay_alive(role)
+        except Unavailable as error:
+            await patience.wait(error)
+        else:
+            patience.over()
+            await asyncio.sleep(ALIVE_EVERY_S)
 
 
 class Wake:

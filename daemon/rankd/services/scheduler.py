@@ -33,7 +33,7 @@ from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.input_follower import InputFollower
 from rankd.services.reason_rows import ReasonRows
 from rankd.services.rest import rest
-from rankd.services.runtime import Patience, Wake, announce, first_of, probe, run_until, unless
+from rankd.services.runtime import Patience, Wake, announce, first_of, probe, run_until, stay_alive, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
 from rankd.services.stated import Stated, read_stated, settled
 from rankd.services.statistic import SchedulerStatistic
@@ -85,6 +85,7 @@ async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
             await run_until(
                 stop,
                 scheduler.bus.supervise(),
+                stay_alive(scheduler.database, ROLE, loops),
                 scheduler.run(),
                 scheduler.publish_for_ever(),
                 scheduler.inputs.run(loops),
@@ -124,7 +125,7 @@ class Scheduler:
         self.wake = Wake()
         self._to_publish = Wake()
         self._source = source
-        self._database = database
+        self.database = database
         self.bus = bus
         self._cycle: int | None = None
         self._last: _Decision | None = None
@@ -140,7 +141,7 @@ class Scheduler:
 
     def follow(self, number: int | None) -> None:
         """Go by the configuration of this number, and by later ones."""
-        self.follower = ConfigurationFollower(number, self._database, self._take_configuration)
+        self.follower = ConfigurationFollower(number, self.database, self._take_configuration)
 
     async def _take_configuration(self, stated: Stated) -> None:
         """It counts from the next cycle on, which is now. All of it that may fail, fails here."""
@@ -155,7 +156,7 @@ class Scheduler:
         if new is None:
             return
         number, configuration = new.stated
-        catalog = await self._database.read(read_catalog)
+        catalog = await self.database.read(read_catalog)
         source = self._source
         if not source.configure(configuration):
             self._source = SchedulingSource(configuration, catalog)
@@ -170,7 +171,7 @@ class Scheduler:
 
     async def _use_inputs(self, found: InForce) -> None:
         """Adapters have given something else: what usage costs may be it."""
-        ids = (await self._database.read(read_catalog)).qos
+        ids = (await self.database.read(read_catalog)).qos
         self._source.take_qos(found.configuration.settings.qos, ids)
 
     async def run(self) -> None:
@@ -200,7 +201,7 @@ class Scheduler:
         """Take in parts of a generation that is not visible yet, at least one, until there is something else to do."""
         while self._source.has_more_ahead:
             loop.beat()
-            await self._database.read_at_once(lambda c: self._source.take_ahead(c, time.time()))
+            await self.database.read_at_once(lambda c: self._source.take_ahead(c, time.time()))
             if self.wake.take() or self._source.triggers or time.time() >= self._next_start_at:
                 return
 
@@ -212,8 +213,8 @@ class Scheduler:
             self._next_start_at = math.inf
         begun, durations = time.perf_counter(), self.statistic.durations
         if not self._source.is_loaded:
-            await self._database.read_in_thread(self._source.load)
-        await self._database.read_at_once(lambda connection: self._source.refresh(connection, now))
+            await self.database.read_in_thread(self._source.load)
+        await self.database.read_at_once(lambda connection: self._source.refresh(connection, now))
         durations.add("read", time.perf_counter() - begun)
         await self._say_if_stale(now)
         self._to_publish.set()
@@ -298,7 +299,7 @@ class Scheduler:
         if not new and not has_other_reasons and not has_other_reservations:
             return False
         if self._cycle is None:
-            self._cycle = await self._database.read_at_once(last_cycle)
+            self._cycle = await self.database.read_at_once(last_cycle)
         self._cycle = cycle = self._cycle + 1
 
         def commit(connection: Connection) -> int:
@@ -308,7 +309,7 @@ class Scheduler:
                 save_reservations(connection, decision.reservations, cycle, now)
             return commit_allocations(connection, new, cycle, now)
 
-        started = await self._database.write(commit, role=ROLE)
+        started = await self.database.write(commit, role=ROLE)
         self.statistic.started(started)
         self._last = decision
         if started < len(new):
@@ -355,12 +356,12 @@ class Scheduler:
 
     async def publish_once(self) -> None:
         """Send what the records say is not sent yet."""
-        waiting = await self._database.read_at_once(unpublished)
+        waiting = await self.database.read_at_once(unpublished)
         if not waiting.starts and not waiting.cancels:
             return
         await self._publish(waiting.starts)
         await self._publish(waiting.cancels)
-        await self._database.write(lambda c: mark_published(c, waiting.started, waiting.cancelled), role=ROLE)
+        await self.database.write(lambda c: mark_published(c, waiting.started, waiting.cancelled), role=ROLE)
 
     async def _publish(self, publications: list[Publication]) -> None:
         async with asyncio.TaskGroup() as group:

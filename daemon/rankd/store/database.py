@@ -49,6 +49,8 @@ STORAGE_CODES = frozenset(
 )
 """SQLite's codes for what may pass by itself."""
 NO_EPOCH = 0
+ALIVE_EVERY_S = 5.0
+"""A role's holder leaves a sign of life this often, with a write of its own work if there is one."""
 LONG_WAIT_S = 3.0
 """A write that has waited for its turn for this long is held up by somebody."""
 RECENT_FAILURE_S = 30.0
@@ -181,6 +183,14 @@ class Database(AbstractAsyncContextManager["Database"]):
             return f"the database {self.path} cannot be written: {failed[1]}"
         return None
 
+    async def stay_alive(self, role: str) -> None:
+        """Leave a sign of life of the holder of ``role``, unless one of its writes has left one just now.
+
+        Raises:
+            RoleLost, Unavailable: as :meth:`write`.
+        """
+        await self.write(lambda _: None, role=role)
+
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in one read transaction, so that it sees one state of the database.
 
@@ -253,9 +263,12 @@ class Database(AbstractAsyncContextManager["Database"]):
         return epoch
 
     def _check_role(self, connection: Connection, role: str) -> None:
-        row = connection.exec_driver_sql("SELECT epoch FROM roles WHERE name = ?", (role,)).first()
+        row = connection.exec_driver_sql("SELECT epoch, alive_at FROM roles WHERE name = ?", (role,)).first()
         if row is None or role not in self._roles or row[0] != self._roles[role][0]:
             raise RoleLost(role)
+        now = time.time()
+        if row[1] is None or not 0 <= now - row[1] < ALIVE_EVERY_S:
+            connection.exec_driver_sql("UPDATE roles SET alive_at = ? WHERE name = ?", (now, role))
 
 
 @contextmanager

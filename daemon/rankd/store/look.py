@@ -365,6 +365,25 @@ def history(connection: Reader, job_id: int) -> list[Row]:
     return fetch(connection, f"SELECT {columns} FROM job_event WHERE job_id = ? ORDER BY id", [job_id])
 
 
+NODE_UNHEARD_S = 30.0
+"""Agents send a sign of life every ``node.heartbeat_s``, which is 5 s by default."""
+
+
+def services(connection: Reader) -> Row:
+    """``services`` that keep the records, and when each was last alive; ``nodes`` that were silent by then.
+
+    The intake writes down what nodes report: a node's silence counts up to the intake's last sign of life.
+    """
+    alive = fetch(connection, "SELECT name, holder, started_at, alive_at FROM service ORDER BY name")
+    written = [row["alive_at"] for row in alive if row["name"] == "intake"]
+    silent = fetch(
+        connection,
+        "SELECT name, heartbeat_at FROM node WHERE state IN ('up', 'draining') AND heartbeat_at < ? ORDER BY name",
+        [written[0] - NODE_UNHEARD_S if written else 0.0],
+    )
+    return {"services": alive, "nodes": silent}
+
+
 def nodes(connection: Reader) -> list[Row]:
     """Nodes by partition and name, with ``allocated`` amounts and the number of ``allocations`` on each."""
     rows = fetch(

@@ -287,6 +287,7 @@ roles = Table(
     Column("epoch", Integer, nullable=False),
     Column("holder", Text, nullable=False),
     Column("since", Float, nullable=False),
+    Column("alive_at", Float, comment="its holder's last sign of life"),
 )
 
 relay_marks = Table(

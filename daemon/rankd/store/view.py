@@ -115,6 +115,10 @@ _UNREADABLE_MESSAGE = """CREATE VIEW unreadable_message AS
 SELECT id, at, stream, subject, sequence, bytes, hex(first_bytes) AS first_bytes, reason
 FROM unreadable_messages"""
 
+_SERVICE = """CREATE VIEW service AS
+SELECT name, holder, since AS started_at, coalesce(alive_at, since) AS alive_at
+FROM roles"""
+
 _ADAPTER = """CREATE VIEW adapter AS
 SELECT name, input, plugin, state, row_count AS rows, read_at, changed_at, tried_at, failures, message
 FROM adapters"""
@@ -169,6 +173,7 @@ def fixed_views() -> dict[str, str]:
         "dead_letter": _DEAD_LETTER,
         "unreadable_message": _UNREADABLE_MESSAGE,
         "usage_day": _USAGE_DAY,
+        "service": _SERVICE,
         "adapter": _ADAPTER,
         "generation": _GENERATION,
         "configuration": _CONFIGURATION,
