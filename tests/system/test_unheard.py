@@ -13,7 +13,7 @@ from contextlib import closing
 from system.client import connected
 from system.conftest import RANKD, Machine
 
-LOOKING = (["queue"], ["nodes"], ["prio"], ["acct"], ["show", "1"], ["why", "1"], ["queues"], ["shares"])
+LOOKING = (["queue"], ["nodes"], ["prio"], ["acct"], ["show", "1"], ["why", "1"], ["queues"], ["share"])
 
 
 def look(machine: Machine, *words: str, **place: str) -> tuple[str, str]:
