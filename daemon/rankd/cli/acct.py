@@ -49,7 +49,7 @@ def fields(known_until: Known) -> dict[str, Field]:
     """The columns, by sacct's names in lower case."""
 
     def elapsed(row: Row) -> int:
-        return int(_end(row, known_until) - row["started_at"]) if row["started_at"] else 0
+        return int(_known_end(row, known_until) - row["started_at"]) if row["started_at"] else 0
 
     known = [
         column_of("id", "JobID", numeric=True),
@@ -115,7 +115,7 @@ def _cores(row: Row) -> float:
     return len(shown_nodes(row)) * float(row["cores"]) / int(row["nodes"])
 
 
-def _end(row: Row, known: Known) -> float:
+def _known_end(row: Row, known: Known) -> float:
     until: float = row["ended_at"] or known.of(shown_nodes(row))
     started: float = row["started_at"]
     return max(until, started)
