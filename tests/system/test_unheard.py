@@ -61,7 +61,7 @@ async def test_the_services_are_said_to_be_silent_and_times_do_not_count_on(mach
         assert "heard" not in printed
     printed, said = look(machine, "queue", "--noheader", **here)
     assert "times and states are as of then" in said
-    assert " R  1:40 " in printed
+    assert " R 1:40 " in printed
     assert json.loads(look(machine, "queue", "--json", **here)[0])[0]["state"] == "running"
 
 
