@@ -50,6 +50,7 @@ async def test_the_services_are_said_to_be_silent_and_times_do_not_count_on(mach
     up = machine.up
     for pid in (up["pid"], *up["pids"].values()):
         os.kill(pid, signal.SIGKILL)
+    machine.stop()  # only its pipe is left
     write(
         machine,
         "UPDATE roles SET alive_at = alive_at - 300",
