@@ -93,8 +93,9 @@ class JobRun:
             return await self._not_started(started)
         try:
             return await self._attend(started)
-        finally:
+        except BaseException:
             await self._in_thread(started.abandon)
+            raise
 
     async def give_up(self, error: Exception) -> Report:
         """The end report of a job on which :meth:`run` failed; what is left of it is killed."""
@@ -133,6 +134,7 @@ class JobRun:
         try:
             if failure := await process.executed(self._order.plan):
                 await process.exited()
+                await self._in_thread(process.reap)
                 return await self._not_started(failure)
             self._started_at = process.record.started_at
             self._around.tell(self._report(kind="started", at=self._started_at))
@@ -145,8 +147,8 @@ class JobRun:
                     timer.cancel()
             # from here on no signal: its pid will be free
             self._process = None
-        ended = await self._in_thread(process.reap)
-        return self._reaped(ended, await self._empty_group())
+        ended, is_empty = await self._in_thread(lambda: (process.reap(), not self._group.members()))
+        return self._reaped(ended, 0 if is_empty else await self._empty_group())
 
     async def _until_alone(self, process: Process, deadline: float) -> None:
         """Let the rest of the job finish what it does on TERM; nothing tells when a group is empty."""
