@@ -106,8 +106,7 @@ async def test_without_room_on_its_disk_it_starts_nothing_new_and_recovers_by_it
                 await asyncio.sleep(0)
         fill(filler)
         await intake.start(2, "true", **output)
-        async with asyncio.timeout(LIMIT_S):
-            await until_delivered(intake, 2)
+        await intake.until(lambda: intake.times_given[2] > 1)
         assert not intake.of(2, "started")
         filler.unlink()
         assert (await intake.ended(2)).exit_status == 0
@@ -118,13 +117,3 @@ def fill(path: Path) -> None:
     with path.open("ab", buffering=0) as file, suppress(OSError):
         while file.write(b"x" * 512):
             pass
-
-
-async def until_delivered(intake, times: int) -> None:
-    """Until an order that is not acknowledged has come so often."""
-    while not any(info.num_redelivered >= times - 1 for info in await consumers(intake)):
-        await asyncio.sleep(0)
-
-
-async def consumers(intake):
-    return await intake.bus.jetstream.consumers_info("RANKD_ALLOCATIONS")

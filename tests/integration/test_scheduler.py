@@ -18,7 +18,7 @@ from rankd.core.model.queue import Limit, QueueProperties
 from rankd.core.model.setting import SchedulingSettings
 from rankd.services.scheduler import SchedulerOptions, run
 from rankd.store import job_action
-from rankd.store.allocation import unpublished
+from rankd.store.delivery import Ask, give
 from rankd.store.lock import FileLock
 from rankd.wire.message import Report
 
@@ -139,7 +139,7 @@ async def test_what_changes_between_snapshot_and_commit_is_not_allocated(broker,
         await cluster.prioritizer().run_once(NOW)
         with lock.held():
             looking = group.create_task(scheduler.run_once(NOW))
-            await scheduler._to_publish.wait(PATIENCE_S)  # set between the snapshot and the commit, which waits for us
+            await scheduler._to_hint.wait(PATIENCE_S)  # set between the snapshot and the commit, which waits for us
             write(tmp_path, change)
         lock.close()
         assert not await looking
@@ -197,10 +197,9 @@ async def test_a_gang_gets_all_its_nodes_or_none(broker, tmp_path):
         await scheduler.run_once(NOW)
         assert nodes_of(cluster) == {1: ["n1", "n2"]}
         assert cluster.rows("SELECT charge_rate FROM allocations") == [(2.0,)]
-        await scheduler.publish_once()
-        starts = {subject.split(".")[3]: message["starts"][0] for subject, message in await allocations(cluster)}
-        assert {node: start["rank"] for node, start in starts.items()} == {"n1": 0, "n2": 1}
-        assert [start["nodes"] for start in starts.values()] == [["n1", "n2"]] * 2
+        starts = {node: (await take(cluster, node)).starts[0] for node in ("n1", "n2")}
+        assert {node: start.rank for node, start in starts.items()} == {"n1": 0, "n2": 1}
+        assert [json.loads(bytes(start.nodes)) for start in starts.values()] == [["n1", "n2"]] * 2
 
 
 async def test_reasons_that_a_predecessor_left_do_not_stay(broker, tmp_path):
@@ -215,87 +214,32 @@ async def test_reasons_that_a_predecessor_left_do_not_stay(broker, tmp_path):
         assert cluster.rows("SELECT * FROM wait_reasons") == []
 
 
-# --- publication --------------------------------------------------------------------------------------------
+# --- hints --------------------------------------------------------------------------------------------------
 
 
-WAITING = "SELECT 1 FROM allocations WHERE published = 0"
-
-
-async def allocations(cluster) -> list[tuple[str, dict]]:
-    """What is in the stream: (subject, message)."""
-    stream = cluster.bus.jetstream
-    last = (await stream.stream_info("RANKD_ALLOCATIONS")).state.last_seq
-    stored = [await stream.get_msg("RANKD_ALLOCATIONS", number) for number in range(1, last + 1)]
-    return [(message.subject, json.loads(message.data)) for message in stored]
-
-
-async def test_allocations_are_published_once_although_the_scheduler_dies_before_it_notes_it(broker, tmp_path):
+async def test_nodes_are_told_at_once_and_again_until_they_have_taken_it(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url) as cluster:
         prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
-        await cluster.add_node("n1", vcore=8)
-        await cluster.submit(builder.accepted(), builder.accepted())
-        await schedule(prioritizer, scheduler)
-        await scheduler._publish((await cluster.database.read(unpublished)).starts)  # and dies
-        await cluster.submit(builder.accepted())
-        scheduler = cluster.scheduler()
-        await schedule(prioritizer, scheduler, NOW + 1)
-        await scheduler.publish_once()
-        await scheduler.publish_once()
-        sent = [[start["allocation"] for start in message["starts"]] for _, message in await allocations(cluster)]
-        assert sent == [[1, 2], [3]]
-        assert cluster.rows(WAITING) == []
-
-
-async def test_allocations_reach_the_stream_although_the_broker_was_killed(broker, tmp_path):
-    async with a_cluster(tmp_path, broker.url) as cluster, asyncio.timeout(PATIENCE_S):
-        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
-        await cluster.add_node("n1", vcore=8)
-        await cluster.submit(builder.accepted())
-        broker.kill()
-        await prioritizer.run_once(NOW)
-        await scheduler.run_once(NOW)
-        async with asyncio.TaskGroup() as group:
-            publishing = group.create_task(scheduler.publish_for_ever())
-            await cluster.submit(builder.accepted())
-            await prioritizer.run_once(NOW + 1)
-            await scheduler.run_once(NOW + 1)
-            broker.start()
-            while await cluster.database.read(lambda c: c.exec_driver_sql(WAITING).all()):
-                pass
-            publishing.cancel()
-        sent = [start["job"] for _, message in await allocations(cluster) for start in message["starts"]]
-        assert sent == [1, 2]
-
-
-async def test_large_jobs_that_start_together_are_sent_in_messages_that_the_broker_takes(broker, tmp_path):
-    async with a_cluster(tmp_path, broker.url) as cluster:
-        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
-        await cluster.add_node("n1", vcore=20)
-        large = builder.accepted(request={"env": {"X": "x" * 200_000}})
-        await cluster.submit(*[large] * 10)
-        await schedule(prioritizer, scheduler)
-        await scheduler.publish_once()
-        messages = await allocations(cluster)
-        assert [start["job"] for _, message in messages for start in message["starts"]] == list(range(1, 11))
-        assert cluster.rows(WAITING) == []
-
-
-async def test_wishes_to_end_are_published_once_each(broker, tmp_path):
-    async with a_cluster(tmp_path, broker.url) as cluster:
-        prioritizer, scheduler = cluster.prioritizer(), cluster.scheduler()
-        await cluster.add_node("n1", vcore=8)
+        for name in ("n1", "n2"):
+            await cluster.add_node(name, vcore=2)
+        heard = await cluster.bus.client.subscribe("rankd.v1.node.*.allocation")
         await cluster.submit(*[builder.accepted()] * 4)
         await schedule(prioritizer, scheduler)
-        await scheduler.publish_once()
-        await cluster.act(job_action.cancel, 1, 2, 4)
-        await scheduler._publish((await cluster.database.read(unpublished)).cancels)  # and dies
-        await cluster.end(2)
-        await cluster.act(job_action.cancel, 3)
-        scheduler = cluster.scheduler()
-        await scheduler.publish_once()
-        await scheduler.publish_once()
-        wishes = [message["cancels"] for _, message in await allocations(cluster) if message.get("cancels")]
-        assert wishes == [[1, 2, 4], [1, 3, 4]]
+        assert sorted(await scheduler.hint_once(0.0)) == ["n1", "n2"]
+        assert (await heard.next_msg(PATIENCE_S)).data == b"{}"
+        assert await scheduler.hint_once(0.5) == []
+        await take(cluster, "n1")
+        assert await scheduler.hint_once(1.0) == ["n2"]
+        assert await cluster.scheduler().hint_once(0.0) == ["n2"]  # one that begins knows nothing but the records
+        await take(cluster, "n2")
+        assert await scheduler.hint_once(100.0) == []
+        await cluster.act(job_action.cancel, 1)
+        assert len(await scheduler.hint_once(100.0)) == 1
+
+
+async def take(cluster, node: str):
+    ask = Ask(node=node, agent=node, known=None)
+    return (await cluster.database.write(lambda c: give(c, [ask], 3, NOW)))[0]
 
 
 # --- backfill and limits ------------------------------------------------------------------------------------

@@ -24,14 +24,15 @@ from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
 from rankd.services.eligibility import _make_eligible
 from rankd.services.node_watch import lose_nodes
-from rankd.store.allocation import NewAllocation, commit_allocations, mark_published, unpublished
+from rankd.store.allocation import NewAllocation, commit_allocations
 from rankd.store.application import follow, overdue_applications
 from rankd.store.catalog import admission_tables, sync_catalog
 from rankd.store.database import Database
+from rankd.store.delivery import Ask, give, take_back, untaken
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_action import act, cancel, hold, release, select_ids
 from rankd.store.job_update import Task, update_jobs
-from rankd.store.node import register_node, sent_allocations_of, set_state
+from rankd.store.node import register_node, set_state, strays
 from rankd.store.node_action import NodeWish, drain, resume
 from rankd.store.node_action import act as act_on_nodes
 from rankd.store.report import take_reports
@@ -275,11 +276,10 @@ class Life(RuleBasedStateMachine):
         registration = NodeRegistration(resources={"vcore": vcore}, agent=node, running=running)
         before = self.everything()
         self.write(lambda c: register_node(c, node, registration, self.now))
-        after = self.everything()
-        assert (after["jobs"], after["job_events"]) == (before["jobs"], before["job_events"])
-        for row in self.rows("SELECT * FROM allocations"):
-            if row["id"] in running and row["ended_at"] is not None:
-                assert (row["cancel"], row["cancel_published"]) == ("stray", 0)
+        assert self.everything() == before
+        over = "SELECT allocation_id FROM allocation_nodes WHERE node = ? AND ended_at IS NOT NULL ORDER BY 1"
+        expected = [row[0] for row in self.rows(over, node) if row[0] in running]
+        assert self.write(lambda c: strays(c, node, running)) == expected
 
     @rule(node=st.sampled_from(NODES))
     def a_node_falls_silent(self, node):
@@ -295,14 +295,42 @@ class Life(RuleBasedStateMachine):
             opened = {(row["allocation_id"]) for row in self.open_parts() if row["node"] == node}
             assert not opened & {row["id"] for row in self.rows("SELECT id FROM allocations WHERE ended_at IS NULL")}
 
+    def take_for(self, node, known=None):
+        ask = Ask(node=node, agent=node, known=known)
+        return self.write(lambda c: give(c, [ask], MAX_REQUEUES, self.now))[0]
+
+    def takers(self):
+        query = "SELECT name FROM nodes WHERE agent = name AND state IN ('up', 'draining')"
+        return {row["name"] for row in self.rows(query)}
+
     @rule(node=st.sampled_from(NODES))
-    def what_was_sent_and_nobody_knows_is_lost(self, node):
-        """As an agent reports that comes back without a memory."""
-        self.write(lambda c: c.exec_driver_sql("UPDATE allocations SET published = 1 WHERE id % 2"))
-        for allocation in self.write(lambda c: sent_allocations_of(c, node)):
-            assert allocation % 2
-            self.report(node, allocation=allocation, job=0, kind="ended", cause="lost")
-        assert self.write(lambda c: sent_allocations_of(c, node)) == []
+    def a_node_takes_what_waits_for_it(self, node):
+        """Once; and what is to end before it was taken never starts."""
+        answer = self.take_for(node)
+        assert (answer is None) is (node not in self.takers())
+        if answer is None:
+            return
+        wished = {row["id"] for row in self.rows("SELECT id FROM allocations WHERE cancel IS NOT NULL")}
+        assert not wished & {start.allocation for start in answer.starts}
+        assert not self.take_for(node).starts
+
+    @rule(node=st.sampled_from(NODES))
+    def an_agent_without_a_memory_compares(self, node):
+        """What never started is given to it again, the rest is lost: nothing is left that nobody attends."""
+        if (answer := self.take_for(node, frozenset())) is None:
+            return
+        left = "SELECT allocation_id FROM allocation_nodes WHERE node = ? AND taken_at IS NOT NULL AND ended_at IS NULL"
+        assert {row[0] for row in self.rows(left, node)} == {start.allocation for start in answer.starts}
+
+    @rule(node=st.sampled_from(NODES))
+    def what_a_node_does_not_take_is_taken_back(self, node):
+        waiting = [one for one in self.write(untaken) if one.node == node]
+        present = bool(self.rows("SELECT 1 FROM nodes WHERE state IN ('up', 'draining') AND name = ?", node))
+        self.write(lambda c: take_back(c, waiting, "did not take {allocation}", MAX_REQUEUES, self.now))
+        assert not [one for one in self.write(untaken) if one.node == node]
+        if waiting and present:
+            assert self.rows("SELECT drained_by FROM nodes WHERE name = ?", node)[0][0] is not None
+        assert self.take_for(node) is None or not self.take_for(node).starts
 
     # --- what agents report -----------------------------------------------------------------------------------
 
@@ -550,29 +578,6 @@ def stored(tmp_path):
         new = [NewJob(accepted=accepted(), actor="alice", at=NOW) for _ in range(4)]
         yield connection, insert_jobs(connection, new, catalog)
     engine.dispose()
-
-
-def allocate_all(connection, ids):
-    placements = [
-        NewAllocation(job=id_, revision=id_, nodes=("n1",), resources={}, charge_rate=0.0, generation=1, rank=1)
-        for id_ in ids
-    ]
-    commit_allocations(connection, placements, 1, NOW)
-    mark_published(connection, ids, [])
-
-
-def test_two_sets_of_cancellations_never_share_a_message_id(stored):
-    """The stream would take the second for the first one again, and drop it."""
-    connection, ids = stored
-    allocate_all(connection, ids)
-    act(connection, [1, 2, 4], Submitter("alice", False), NOW, cancel)
-    before_the_crash = unpublished(connection).cancels
-    take_reports(connection, [("n1", Report(allocation=2, job=2, kind="ended", at=NOW, exit_status=0))], 0, NOW)
-    act(connection, [3], Submitter("alice", False), NOW, cancel)
-    (again,) = unpublished(connection).cancels
-    assert again.message.cancels == [1, 3, 4]
-    assert again.message_id != before_the_crash[0].message_id
-    assert unpublished(connection).cancels[0].message_id == again.message_id
 
 
 @pytest.mark.parametrize(("queue", "found"), [("root.default", 4), ("ROOT.Default", 4), ("root.other", 0)])

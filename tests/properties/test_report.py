@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from rankd.core.admission.admit import Submitter
-from rankd.store.allocation import NewAllocation, commit_allocations, mark_published
+from rankd.store.allocation import NewAllocation, commit_allocations
 from rankd.store.catalog import sync_catalog
 from rankd.store.job import NewJob, insert_jobs
 from rankd.store.job_action import act, cancel
@@ -76,7 +76,6 @@ def connection():
                 for number, nodes in enumerate(PLACES, start=1)
             ]
             assert commit_allocations(connection, placed, 1, NOW) == len(PLACES)
-            mark_published(connection, range(1, len(PLACES) + 1), [])
             act(connection, [CANCELLED], Submitter("alice", False), NOW, cancel)
             yield connection
         engine.dispose()

@@ -25,13 +25,10 @@ from rankd.wire.subject import (
     DEAD_LETTER_PATTERN,
     ENQUEUE_PATTERN,
     PREFIX,
-    STREAM_ALLOCATIONS,
     STREAM_DEAD_LETTERS,
     STREAM_EVENTS,
-    STREAM_REPORTS,
     STREAM_SUBMISSIONS,
     encode_name,
-    node_pattern,
 )
 
 log = logging.getLogger("rankd.bus")
@@ -73,16 +70,6 @@ TAKING_BOUND_S = 60.0
 _HEADERS_BYTES = 64 * 2**10
 
 
-def _work_queue(name: str, subject: str) -> StreamConfig:
-    return StreamConfig(
-        name=name,
-        subjects=[subject],
-        retention=RetentionPolicy.WORK_QUEUE,
-        storage=StorageType.FILE,
-        duplicate_window=DUPLICATE_WINDOW_S,
-    )
-
-
 def _streams(total_bytes: int) -> list[StreamConfig]:
     part = total_bytes // (EVENTS_PARTS + ENQUEUED_PARTS + DEAD_LETTERS_PARTS)
     return [
@@ -104,8 +91,6 @@ def _streams(total_bytes: int) -> list[StreamConfig]:
             max_bytes=DEAD_LETTERS_PARTS * part,
             duplicate_window=DUPLICATE_WINDOW_S,
         ),
-        _work_queue(STREAM_ALLOCATIONS, node_pattern("allocation")),
-        _work_queue(STREAM_REPORTS, node_pattern("report")),
         StreamConfig(
             name=STREAM_EVENTS,
             subjects=[f"{PREFIX}.event.>"],
@@ -125,7 +110,7 @@ async def ensure_streams(bus: Bus) -> None:
         Unavailable: ``no_space``: the broker has no room for a stream.
     """
     for config in _streams(bus.stream_bytes):
-        await _until_done(bus, partial(_make_stream, bus, config))
+        await until_done(bus, partial(_make_stream, bus, config))
 
 
 async def make_streams(bus: Bus) -> None:
@@ -169,7 +154,8 @@ async def _add_stream(bus: Bus, config: StreamConfig) -> None:
         raise Unavailable("no_space", message) from error
 
 
-async def _until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:
+async def until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:
+    """Try again for as long as the broker is away."""
     while True:
         try:
             await action()
@@ -207,7 +193,7 @@ class PullConsumer:
 
     async def ensure(self) -> None:
         """Make the consumer if it is missing, and its stream, too. Waits for the broker."""
-        await _until_done(self._bus, self._ensure)
+        await until_done(self._bus, self._ensure)
 
     async def _ensure(self) -> None:
         try:
@@ -271,7 +257,7 @@ class PullConsumer:
         inbox = self._bus.client.new_inbox()
         subscription = await self._bus.client.subscribe(inbox)
         await self.ensure()
-        await _until_done(self._bus, self._make)
+        await until_done(self._bus, self._make)
         trouble = _Trouble(f"{self._durable} of {self._stream}")
 
         async def ask_again() -> None:
@@ -295,7 +281,7 @@ class PullConsumer:
                     await trouble.pause(end)
                     await self.ensure()
                     if end is _End.GONE:
-                        await _until_done(self._bus, self._make)
+                        await until_done(self._bus, self._make)
         finally:
             self._bus.after_reconnect.remove(ask_again)
             self._bus.loops.drop(taking.name)

@@ -1,8 +1,8 @@
-"""The agent: makes its nodes known, takes allocations from their stream, runs them, and reports.
+"""The agent: makes its nodes known, takes their allocations, runs them, and reports.
 
-Allocations come from JetStream only, never from plain subjects: whoever may publish there could start anything.
-A start is acknowledged once its directory exists, and its directory lives until that acknowledgement is confirmed
-and its end is reported, so nothing starts twice under one allocation.
+What to start comes in the intake's answer to the agent's own request, never on a subject: whoever may publish there
+could start anything. Each start has its directory before anything is spawned, and the directory lives until the
+intake has recorded the end, so nothing starts twice under one allocation.
 """
 
 from __future__ import annotations
@@ -17,37 +17,29 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
-from nats.aio.msg import Msg
-from nats.js.errors import NotFoundError
 
-from rankd.bus.connection import LOST, Bus
+from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health
-from rankd.bus.stream import PullConsumer
 from rankd.core.errors import Unavailable
 from rankd.core.model.quantity import Amount
-from rankd.services.agent_audit import AUDITING, Audit
 from rankd.services.agent_cgroup_layout import own_allowances
 from rankd.services.agent_identity import RunAs
 from rankd.services.agent_plan import Planner
 from rankd.services.agent_real import RealNode
 from rankd.services.agent_registration import Registration
 from rankd.services.agent_report import Reporter
-from rankd.services.agent_runner import Order, Runner
+from rankd.services.agent_runner import Runner
 from rankd.services.agent_simulated import SimulatedNodes
 from rankd.services.agent_state import AgentState
+from rankd.services.agent_take import TAKING, Taking
 from rankd.services.runtime import end_tasks, unless
-from rankd.wire.codec import UNREADABLE
-from rankd.wire.message import AllocationMessage, NodeRegistered, NodeRegistration
-from rankd.wire.subject import STREAM_ALLOCATIONS, encode_name, node_of, node_subject
+from rankd.wire.message import NodeRegistered, NodeRegistration
+from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.agent")
 
 FILES = 65_536
 FLUSH_S = 10.0
-ACK_TIMEOUT_S = 5.0
-RETRY_S = 0.5
-
-_ORDER = msgspec.json.Decoder(AllocationMessage)
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,9 +126,8 @@ class Agent:
         self._runner = runner
         self._reporter = reporter
         self._group = group
-        self._registration = Registration(bus, options.nodes, self._describe, self._on_answer, self._on_open)
-        self._audit = Audit(bus, f"agent-{options.name}", runner)
-        self._taking = asyncio.Lock()
+        self._registration = Registration(bus, options.nodes, self._describe, self._on_answer, self._on_registered)
+        self._taking = Taking(bus, options.name, options.nodes, runner, self._registration.again)
 
     async def serve(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
         """Run the loops until ``stop``. Then take no more orders, leave or end the jobs, and flush the reports."""
@@ -145,13 +136,11 @@ class Agent:
         supervising = self._group.create_task(self._bus.supervise())
         reporting = self._group.create_task(self._reporter.run())
         registering = self._group.create_task(self._registration.run())
-        settling = self._group.create_task(self._settle_recovered())
         taking = self._group.create_task(self._take())
-        auditing = self._group.create_task(self._audit.run(self._taking))
         await stop.wait()
-        async with self._taking:
-            await end_tasks(taking, settling, auditing)
-        self._bus.loops.drop(AUDITING)
+        async with self._taking.busy:
+            await end_tasks(taking)
+        self._bus.loops.drop(TAKING)
         await end_tasks(registering)
         away = self._group.create_task(self._registration.stay_away())
         if self._options.drain_on_stop_s is not None:
@@ -182,50 +171,10 @@ class Agent:
             log.warning("%d reports are left for the next start of this agent", self._reporter.unacknowledged)
 
     async def _take(self) -> None:
-        """Take allocations once the intake, which makes the streams, knows us: it may have withdrawn some meanwhile."""
+        """Take allocations once the intake knows us."""
+        await self._taking.listen()
         await self._registration.done.wait()
-        subjects = [node_subject(node, "allocation") for node in self._options.nodes]
-        consumer = PullConsumer(self._bus, STREAM_ALLOCATIONS, f"agent-{self._options.name}", subjects)
-        async for messages in consumer.batches():
-            async with self._taking:
-                await self.run_once(messages)
-
-    async def run_once(self, messages: Sequence[Msg]) -> None:
-        """Carry out what came, then acknowledge it; after a failure it comes again."""
-        orders = [(message, order) for message in messages if (order := await _read(message))]
-        try:
-            await self._runner.take([order for _, order in orders], self._group)
-        except OSError as error:
-            log.error("can't record starts in %s: %s; not started", self._options.state_dir, error)  # noqa: TRY400
-            return
-        for message, order in orders:
-            self._group.create_task(self._acknowledge(message, order.sequence))
-
-    async def _acknowledge(self, message: Msg, sequence: int) -> None:
-        """If it fails the message comes again, finds its directories, and is acknowledged then."""
-        try:
-            await message.ack_sync(timeout=ACK_TIMEOUT_S)
-        except LOST as error:
-            log.info("order %d is not acknowledged yet: %s", sequence, type(error).__name__)
-        else:
-            self._runner.settle(sequence)
-
-    async def _settle_recovered(self) -> None:
-        """Orders of an earlier agent that have left the stream were acknowledged."""
-        for sequence in self._runner.unsettled():
-            if await self._is_gone(sequence):
-                self._runner.settle(sequence)
-
-    async def _is_gone(self, sequence: int) -> bool:
-        while True:
-            try:
-                await self._bus.jetstream.get_msg(STREAM_ALLOCATIONS, sequence)
-            except NotFoundError:
-                return True
-            except LOST:
-                await asyncio.sleep(RETRY_S)
-            else:
-                return False
+        await self._taking.run(self._group)
 
     def _describe(self, node: str) -> NodeRegistration:
         default = self._options.simulate_resources if self._options.simulate else own_resources()
@@ -240,9 +189,11 @@ class Agent:
     def _on_answer(self, answer: NodeRegistered) -> None:
         self._runner.grace_s = answer.grace_s
         self._runner.max_processes = answer.max_processes
+        self._taking.wake(answer.waiting)
 
-    def _on_open(self, node: str, allocations: Sequence[int]) -> None:
-        self._audit.suspect(node, allocations)
+    def _on_registered(self, node: str, to_end: Sequence[int]) -> None:
+        self._runner.cancel(node, to_end)
+        self._taking.compare([node])
 
     async def _probe(self) -> str:
         if not self._bus.client.is_connected:
@@ -250,17 +201,6 @@ class Agent:
         if not self._registration.done.is_set():
             raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
         return f"{len(self._options.nodes)} nodes, {self._reporter.unacknowledged} reports waiting"
-
-
-async def _read(message: Msg) -> Order | None:
-    """What a message orders; one that can't be read never comes again."""
-    try:
-        order = _ORDER.decode(message.data)
-    except UNREADABLE as error:
-        log.error("dropped an unreadable order on %s: %s", message.subject, error)  # noqa: TRY400
-        await message.term()
-        return None
-    return Order(node_of(message.subject), message.metadata.sequence.stream, order)
 
 
 def own_resources() -> dict[str, Amount]:

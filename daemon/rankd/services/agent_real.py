@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -37,13 +37,6 @@ log = logging.getLogger("rankd.agent")
 THREADS = 4
 KEEPER_BOUND_S = 120.0
 """What a lost keeper held is ended within the grace time, and another keeper is started."""
-
-
-class _Start(NamedTuple):
-    """A start, and the order that asked for it."""
-
-    job: StartJob
-    sequence: int
 
 
 class RealNode:
@@ -78,7 +71,7 @@ class RealNode:
         unwritten = {report.allocation: report for report in hello.unwritten}
         lost = []
         for leftover in leftovers:
-            entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job, leftover.claim.sequence)
+            entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job)
             if entry.key in running:
                 self._watch(entry)
             elif ended := leftover.ended or unwritten.get(entry.key):
@@ -147,36 +140,28 @@ class RealNode:
         Raises:
             OSError: the claims can't be written; nothing was started.
         """
-        starts = [_Start(job, order.sequence) for order in orders for job in order.message.starts]
+        starts = [job for order in orders for job in order.message.starts]
         cancels = [allocation for order in orders for allocation in order.message.cancels]
-        fresh = {start.job.allocation: start for start in starts if not self._ledger.has_seen(start.job.allocation)}
-        unknown = [a for a in dict.fromkeys(cancels) if a not in fresh and not self._ledger.has_seen(a)]
-        made = await self._claim(list(fresh.values()), unknown)
-        for start in starts:
-            await self._identify(start)
-        await self._start([fresh[allocation] for allocation in fresh if allocation in made], frozenset(cancels))
-        for allocation in cancels:
-            self._cancel(allocation)
-        await self.bury(unknown, "cancel")
+        fresh = {start.allocation: start for start in starts if not self._ledger.has_seen(start.allocation)}
+        made = await self._claim(list(fresh.values()))
+        await self._start([fresh[allocation] for allocation in fresh if allocation in made])
+        self.cancel(self._name, cancels)
 
-    async def _claim(self, starts: Sequence[_Start], unknown: Sequence[int]) -> set[int]:
-        claims = [Claim(allocation=s.job.allocation, job=s.job.job, sequence=s.sequence) for s in starts]
-        claims += [Claim(allocation=allocation, job=0, sequence=0) for allocation in unknown]
+    async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
+        claims = [Claim(allocation=start.allocation, job=start.job) for start in starts]
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
 
-    async def _start(self, starts: Sequence[_Start], cancelled: frozenset[int]) -> None:
+    async def _start(self, starts: Sequence[StartJob]) -> None:
         """Hand them to the keeper. Between its being there and the last of them nothing is waited for."""
-        plans = await self._in_thread(lambda: [self._plan(start.job) for start in starts]) if starts else []
+        plans = await self._in_thread(lambda: [self._plan(start) for start in starts]) if starts else []
         await self._link.up.wait()
         failed = []
         for start, plan in zip(starts, plans, strict=True):
-            entry = self._ledger.add(start.job.allocation, start.job.job, start.sequence)
-            if start.job.allocation in cancelled:
-                failed.append((entry, _never_attended(entry, "cancel")))
-            elif isinstance(plan, Refused):
+            entry = self._ledger.add(start.allocation, start.job)
+            if isinstance(plan, Refused):
                 failed.append((entry, _refused(entry, plan)))
             else:
-                self._link.ask(self._order(start.job, plan))
+                self._link.ask(self._order(start, plan))
                 self._watch(entry)
         for entry, report in failed:
             await self._end(entry, report)
@@ -196,34 +181,20 @@ class RealNode:
             grace_s=self.grace_s,
         )
 
-    def _cancel(self, allocation: int) -> None:
-        entry = self._ledger.entries.get(allocation)
-        if entry and entry.terminate:
-            entry.terminate("cancel")
-
-    async def bury(self, allocations: Sequence[int], cause: str) -> None:
-        """What never came, or is gone without a trace: reported with job 0, and remembered, so that it never starts."""
+    def cancel(self, node: str, allocations: Sequence[int]) -> None:  # noqa: ARG002 - the protocol's
+        """End these."""
         for allocation in allocations:
-            entry = self._ledger.add(allocation, 0, 0)
-            await self._end(entry, _never_attended(entry, cause))
+            entry = self._ledger.entries.get(allocation)
+            if entry and entry.terminate:
+                entry.terminate("cancel")
 
     def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:  # noqa: ARG002 - the protocol's
         """Those of which nothing is known here."""
         return [allocation for allocation in allocations if not self._ledger.has_seen(allocation)]
 
-    async def miss(self, node: str, allocations: Sequence[int]) -> None:
-        """The intake counts on these, and nothing that is here or still to come is one of them."""
-        if missed := self.unknown(node, allocations):
-            log.warning("nothing is known here of %d allocations: lost", len(missed))
-            await self._claim([], missed)
-            await self.bury(missed, "lost")
-
-    async def _identify(self, start: _Start) -> None:
-        """The start of an allocation that was cancelled before: now its report can name the job."""
-        entry = self._ledger.entries.get(start.job.allocation)
-        if entry and not entry.job:
-            self._ledger.identify(entry, start.job.job, start.sequence)
-            await self._end(entry, _never_attended(entry, "cancel"))
+    def known(self, node: str) -> list[int]:  # noqa: ARG002 - the protocol's
+        """What runs, or whose end is still to be recorded."""
+        return list(self._ledger.entries)
 
     async def _end(self, entry: Entry[int], report: Report) -> None:
         """Write it down, and report it. On a full disk it is reported only: the report waits until it is stored."""
@@ -268,16 +239,8 @@ class RealNode:
         """Allocations that have not ended."""
         return self._ledger.running() if node == self._name else []
 
-    def unsettled(self) -> list[int]:
-        """Orders of which it is not known whether they come again."""
-        return self._ledger.unsettled()
-
-    def settle(self, sequence: int) -> None:
-        """The order won't come again."""
-        self._forget(self._ledger.settle(sequence))
-
     def acknowledged(self, node: str, reports: Sequence[Report]) -> None:  # noqa: ARG002 - the protocol's
-        """These reports are in the stream."""
+        """The intake has recorded these reports."""
         self._forget(self._ledger.reported(report.allocation for report in reports if report.kind == "ended"))
 
     def _forget(self, allocations: list[int]) -> None:

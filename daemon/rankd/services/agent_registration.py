@@ -31,8 +31,8 @@ AUDIT_EVERY_S = 300.0
 class Registration:
     """Registers all nodes until that is answered, then sends one heartbeat for all of them at a time.
 
-    From time to time it registers again: ``on_open`` then hears of every node's allocations that the intake counts on,
-    so that one which is lost without a trace does not stay open for ever.
+    From time to time it registers again. ``on_registered`` hears each node's name and what it is to end: then the
+    agent also compares what it knows with what the intake counts on.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class Registration:
         nodes: Sequence[str],
         describe: Callable[[str], NodeRegistration],
         on_answer: Callable[[NodeRegistered], None],
-        on_open: Callable[[str, Sequence[int]], None],
+        on_registered: Callable[[str, Sequence[int]], None],
     ) -> None:
         self.done = asyncio.Event()
         self._bus = bus
         self._nodes = nodes
         self._describe = describe
         self._on_answer = on_answer
-        self._on_open = on_open
+        self._on_registered = on_registered
         self._registered_at = 0.0
         self._connection = -1
         self._complaint = ""
@@ -80,6 +80,10 @@ class Registration:
         self._heartbeat_s = answer.heartbeat_s
         self.done.set()
         return answer.heartbeat_s
+
+    def again(self) -> None:
+        """The intake does not know us: register with the next exchange."""
+        self._connection = -1
 
     async def stay_away(self) -> None:
         """For ever: say that the nodes take nothing more, as often as they gave signs of life before.
@@ -121,7 +125,7 @@ class Registration:
     async def _register(self, node: str) -> NodeRegistered:
         registration = msgspec.structs.replace(self._describe(node), key=self._key)
         answer = await self._ask(node_subject(node, "register"), registration)
-        self._on_open(node, answer.open)
+        self._on_registered(node, answer.end)
         return answer
 
     async def _heartbeat(self) -> NodeRegistered:

@@ -1,7 +1,4 @@
-"""Reports on their way into the stream: in order per node, several to a message, sent until acknowledged.
-
-While the broker is away a message is repeated with the same id, so the stream stores it once.
-"""
+"""Reports on their way to the intake: in order per node, several to a message, sent until they are recorded."""
 
 from __future__ import annotations
 
@@ -10,15 +7,16 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
+
+import msgspec
 
 from rankd.bus.connection import Bus
-from rankd.bus.liveness import IDLE_S, Loops
-from rankd.core.errors import Unavailable
+from rankd.bus.liveness import IDLE_S, Failure, Loops
+from rankd.core.errors import RankdError
 from rankd.services.runtime import is_set
 from rankd.wire.codec import encode
-from rankd.wire.message import Report, ReportMessage
-from rankd.wire.subject import encode_name, node_subject
+from rankd.wire.message import Report, ReportMessage, ReportsTaken
+from rankd.wire.subject import node_subject
 
 log = logging.getLogger("rankd.agent")
 
@@ -26,9 +24,12 @@ GATHER_S = 0.003
 GATHER_PER_REPORT_S = 0.002
 LONGEST_GATHER_S = 0.03
 RECENT_S = 0.1
-"""What comes soon after many others waits for more: under load, everybody behind the stream has less to do for each."""
+"""What comes soon after many others waits for more: under load, the intake has less to do for each."""
 
-RETRY_S = 0.2
+ASK_TIMEOUT_S = 10.0
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 2.0
+UNREADABLE = "bad_request"
 MAX_PER_MESSAGE = 100  # of at most 9 kB each (two paths): below the broker's limit of a message, 1 MiB
 IN_FLIGHT = 64
 
@@ -62,11 +63,13 @@ class RecentReports:
 
 
 class Reporter:
-    """Gathers reports and publishes them; tells ``on_acknowledged`` which are durable."""
+    """Gathers reports and sends them; tells ``on_acknowledged`` which are durable."""
 
     def __init__(self, bus: Bus) -> None:
         self.on_acknowledged: Acknowledged = lambda _node, _reports: None
         self._bus = bus
+        self._failure = Failure()
+        bus.loops.reasons.append(self._failure.reason)
         self._waiting: dict[str, list[Report]] = {}
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -98,7 +101,7 @@ class Reporter:
             await asyncio.sleep(self._recent.gather_s())
 
     async def run_once(self) -> int:
-        """Publish what has gathered; nodes side by side, the messages of one node one after the other; how many."""
+        """Send what has gathered; nodes side by side, the messages of one node one after the other; how many."""
         self._wake.clear()
         waiting, self._waiting = self._waiting, {}
         async with asyncio.TaskGroup() as group:
@@ -121,17 +124,22 @@ class Reporter:
                 self.on_acknowledged(node, part)
 
     async def _publish(self, node: str, message: ReportMessage) -> None:
-        message_id = id_of(node, message)
+        pause_s = FIRST_PAUSE_S
         while True:
             try:
-                await self._bus.publish_durably(node_subject(node, "report"), message, message_id)
-            except Unavailable as error:
+                await self._bus.request(
+                    node_subject(node, "report"), encode(message), ReportsTaken, timeout_s=ASK_TIMEOUT_S
+                )
+            except RankdError as error:
+                if error.code == UNREADABLE:
+                    log.error("the intake can't read reports of %s, which are dropped: %s", node, error.message)  # noqa: TRY400
+                    return
+                self._failure.note(f"the intake does not take reports: {error.message}")
                 log.log(self._bus.wait_level, "%d reports of %s wait: %s", len(message.reports), node, error.message)
-                await asyncio.sleep(RETRY_S)
+            except msgspec.ValidationError:  # the stream of an older version has answered
+                log.info("%d reports of %s wait for the new intake", len(message.reports), node)
             else:
+                self._failure.over()
                 return
-
-
-def id_of(node: str, message: ReportMessage) -> str:
-    """The same for the same reports, also after a restart of the agent; different for any other."""
-    return f"{encode_name(node)}.{blake2b(encode(message), digest_size=16).hexdigest()}"
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -10,15 +10,14 @@ from rankd.wire.message import AllocationMessage, Report
 
 
 class Order(NamedTuple):
-    """A message of the allocation stream: for which node, its place in the stream, what it says."""
+    """What a node was given: what it is to start and to end."""
 
     node: str
-    sequence: int
     message: AllocationMessage
 
 
 class Runner(Protocol):
-    """Starts and ends jobs, and reports it. Knows an allocation until its end is reported and its order settled.
+    """Starts and ends jobs, and reports it. Knows an allocation until its end is recorded.
 
     ``grace_s``: how long a job may take to end after it was told to. ``max_processes``: a job's, at once.
     """
@@ -30,22 +29,19 @@ class Runner(Protocol):
         """Take over what an earlier agent left, and report what has ended of it; tasks of this group go on watching."""
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:
-        """Carry out, in tasks of this group; returns once every start is recorded: then it may be acknowledged."""
+        """Carry out, in tasks of this group; returns once every start is recorded here."""
 
     def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
         """Those of which nothing is known here."""
 
-    async def miss(self, node: str, allocations: Sequence[int]) -> None:
-        """Report those as lost of which nothing is known here; they never start."""
+    def known(self, node: str) -> list[int]:
+        """Allocations of this node that run, or whose end is still to be recorded."""
 
-    def settle(self, sequence: int) -> None:
-        """The order will not be delivered again."""
-
-    def unsettled(self) -> list[int]:
-        """Sequences of recovered orders of which it is not known whether they are acknowledged."""
+    def cancel(self, node: str, allocations: Sequence[int]) -> None:
+        """End these, cause ``cancel``; those that are not known or have ended are passed."""
 
     def acknowledged(self, node: str, reports: Sequence[Report]) -> None:
-        """These reports are in the stream."""
+        """The intake has recorded these reports."""
 
     def running(self, node: str) -> list[int]:
         """Allocations of this node that have not ended."""

@@ -1,7 +1,7 @@
 """Simulated nodes: jobs take their time and nothing else; messages and reports are real ones.
 
 One agent stands for many nodes. Everything is in memory: what ran is lost with the agent, which the next one finds
-out when it registers: the intake counts on allocations that it does not know.
+out when it first asks for allocations: the intake counts on some that it does not know.
 """
 
 from __future__ import annotations
@@ -37,20 +37,13 @@ class SimulatedNodes:
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - no tasks here
         """Start and cancel; what was started before is not started again."""
-        cancelled = {(order.node, allocation) for order in orders for allocation in order.message.cancels}
         for order in orders:
             for start in order.message.starts:
-                self._take_start((order.node, start.allocation), start, order.sequence)
-        for place in cancelled:
-            self._cancel(place)
-
-    def _take_start(self, place: Place, start: StartJob, sequence: int) -> None:
-        entry = self._ledger.entries.get(place)
-        if entry and not entry.job:
-            self._ledger.identify(entry, start.job, sequence)
-            self._end(entry, cause="cancel")
-        elif not self._ledger.has_seen(place):
-            self._start(self._ledger.add(place, start.job, sequence), start)
+                place = (order.node, start.allocation)
+                if not self._ledger.has_seen(place):
+                    self._start(self._ledger.add(place, start.job), start)
+        for order in orders:
+            self.cancel(order.node, order.message.cancels)
 
     def _start(self, entry: Entry[Place], start: StartJob) -> None:
         entry.started_at = time.time()
@@ -69,12 +62,12 @@ class SimulatedNodes:
 
         entry.terminate = terminate
 
-    def _cancel(self, place: Place) -> None:
-        entry = self._ledger.entries.get(place)
-        if entry and entry.terminate:
-            entry.terminate("cancel")
-        elif not self._ledger.has_seen(place):
-            self._end(self._ledger.add(place, 0, 0), cause="cancel")
+    def cancel(self, node: str, allocations: Sequence[int]) -> None:
+        """End these."""
+        for allocation in allocations:
+            entry = self._ledger.entries.get((node, allocation))
+            if entry and entry.terminate:
+                entry.terminate("cancel")
 
     def _end(self, entry: Entry[Place], **fields: int | str) -> None:
         self._ledger.end(entry)
@@ -103,23 +96,14 @@ class SimulatedNodes:
         """Allocations of this node that have not ended. Looks through all."""
         return [allocation for where, allocation in self._ledger.running() if where == node]
 
-    def unsettled(self) -> list[int]:
-        """Nothing is recovered."""
-        return []
-
     def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
         """Those of which nothing is known here."""
         return [allocation for allocation in allocations if not self._ledger.has_seen((node, allocation))]
 
-    async def miss(self, node: str, allocations: Sequence[int]) -> None:
-        """The intake counts on these: they ran here before this agent began."""
-        for allocation in self.unknown(node, allocations):
-            self._end(self._ledger.add((node, allocation), 0, 0), cause="lost")
-
-    def settle(self, sequence: int) -> None:
-        """The order won't come again."""
-        self._ledger.settle(sequence)
+    def known(self, node: str) -> list[int]:
+        """What runs, or whose end is still to be recorded. Looks through all."""
+        return [allocation for where, allocation in self._ledger.entries if where == node]
 
     def acknowledged(self, node: str, reports: Sequence[Report]) -> None:
-        """These reports are in the stream."""
+        """The intake has recorded these reports."""
         self._ledger.reported((node, report.allocation) for report in reports if report.kind == "ended")

@@ -4,10 +4,10 @@
 
     <state>/lock                              held by the one agent that works with this state
     <state>/keeper.socket, keeper.log         of the process that holds the jobs
-    <state>/allocations/<allocation>/record   which job, and which message of the stream asked for it
+    <state>/allocations/<allocation>/record   which job
                                     /started  made by whoever is about to spawn, and by nobody a second time;
                                               then the pid and start time
-                                    /ended    the end report, until JetStream has acknowledged it: the last line.
+                                    /ended    the end report, until the intake has recorded it: the last line.
                                               Where something was spawned, another name of ``started``
     <state>/spare                             directories to be used again
 
@@ -22,7 +22,6 @@ import errno
 import fcntl
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -39,17 +38,15 @@ from rankd.wire.message import Report
 T = TypeVar("T")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-TOMBSTONE_KEPT_S = 86_400.0
 FIRST, LAST = 0, -1
 CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The right to start an allocation once. ``job`` is 0 where it was cancelled before it was known."""
+    """The right to start an allocation once."""
 
     allocation: int
     job: int
-    sequence: int
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +190,7 @@ class AgentState(AbstractContextManager["AgentState"]):
         directory = self._allocations / str(allocation)
         claims = _read_json(directory / "record", list[Claim]) or []
         claim = next((claim for claim in claims if claim.allocation == allocation), None)
-        if claim is None or (claim.job == 0 and _age_s(directory) > TOMBSTONE_KEPT_S):
+        if claim is None:
             return None
         return Leftover(
             claim=claim,
@@ -218,10 +215,6 @@ def _write_if_room(descriptor: int, content: bytes) -> None:
     except OSError as error:
         if error.errno not in FULL:
             raise
-
-
-def _age_s(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
 
 
 def _read_json(path: Path, kind: type[T], line: int = FIRST) -> T | None:

@@ -10,19 +10,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import msgspec
-from nats.aio.msg import Msg
 from sqlalchemy import Connection
 
 import rankd
 from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
 from rankd.bus.health import answer_health
-from rankd.bus.stream import PullConsumer, ensure_streams
+from rankd.bus.stream import ensure_streams, until_done
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.alike import Admission
@@ -32,6 +32,7 @@ from rankd.core.model.node import Node, NodeState
 from rankd.services.class_verbs import class_verbs
 from rankd.services.configuration_keeper import ConfigurationKeeper, find, start_with
 from rankd.services.dead_letter_verbs import DeadLetterVerbs
+from rankd.services.delivery import Deliveries
 from rankd.services.diag_verb import diag_verb
 from rankd.services.enqueued import EnqueuedSubmissions
 from rankd.services.input_follower import InputFollower
@@ -39,12 +40,12 @@ from rankd.services.job_verbs import JobVerbs
 from rankd.services.looking import Looking
 from rankd.services.node_verbs import node_verbs
 from rankd.services.node_watch import NodeWatch
+from rankd.services.old_stream import take_over
 from rankd.services.relay import Relay
 from rankd.services.reports import Reports
 from rankd.services.retention_sweep import run_sweeps
 from rankd.services.runtime import Patience, announce, probe, run_until, stay_alive, unless
 from rankd.services.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
-from rankd.services.unreadable import keep_aside, unreadable
 from rankd.store.adapter import InForce
 from rankd.store.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
@@ -53,10 +54,7 @@ from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job import NewJob, insert_jobs, last_id
 from rankd.store.node import read_nodes, resource_types
 from rankd.store.report import take_reports
-from rankd.store.unreadable import UnreadableMessage
-from rankd.wire.codec import UNREADABLE
-from rankd.wire.message import Report, ReportMessage
-from rankd.wire.subject import STREAM_REPORTS, node_of, node_pattern
+from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.intake")
 
@@ -97,6 +95,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
     await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
     taken = await start_with(database, ROLE, found)
     await ensure_streams(bus)
+    await until_done(bus, partial(take_over, bus, partial(_record, database, found.configuration)))
     intake = Intake(found.configuration, taken.catalog, database, bus)
     intake.keeper.number = taken.number
     if found.refused is not None:
@@ -104,6 +103,17 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
     await intake.inputs.run_once()
     intake.learn_types(await database.read(resource_types))
     return intake
+
+
+async def _record(database: Database, configuration: Configuration, reports: Sequence[tuple[str, Report]]) -> None:
+    """Take reports of an older version's stream; what can't be taken holds up nobody."""
+    limit = configuration.settings.node.max_requeues
+    try:
+        await database.write(lambda c: take_reports(c, reports, limit, time.time()), role=ROLE)
+    except (RoleLost, Unavailable):
+        raise
+    except Exception:
+        log.exception("reports can't be taken and are dropped: %s", reports)
 
 
 class Intake:
@@ -123,6 +133,7 @@ class Intake:
         self.reports = Reports(database.path)
         self.jobs = JobVerbs(database, self.group, self)
         self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group, self.learn_types)
+        self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(Path(configuration.directory), database, self.group, self._use_configuration)
 
@@ -133,7 +144,6 @@ class Intake:
 
     async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
         """Answer requests and take reports until ``stop``; reload at every ``hangup``."""
-        consumer = PullConsumer(self.bus, STREAM_REPORTS, ROLE, [node_pattern("report")])
         requests = asyncio.TaskGroup()
         endpoints = Endpoints(self.bus, requests, rankd.__version__)
 
@@ -144,7 +154,7 @@ class Intake:
 
         try:
             async with requests:
-                await endpoints.serve(self._verbs(), self.nodes.verbs())
+                await endpoints.serve(self._verbs(), {**self.nodes.verbs(), **self.deliveries.verbs()})
                 await answer_health(self.bus, ROLE, lambda: probe(self.database, self.bus))
                 log.info("ready")
                 await run_until(
@@ -152,7 +162,7 @@ class Intake:
                     self.bus.supervise(),
                     stay_alive(self.database, ROLE, self.bus.loops),
                     self._commit_for_ever(),
-                    self._take_reports(consumer),
+                    self.deliveries.run(),
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
                     self.relay.run(),
                     self._checkpoints(),
@@ -278,33 +288,6 @@ class Intake:
         ids = iter(insert_jobs(connection, [job for part in parts for job in part], self.catalog))
         return [list(islice(ids, len(part))) for part in parts]
 
-    async def _take_reports(self, consumer: PullConsumer) -> None:
-        async with aclosing(consumer.batches()) as batches:
-            async for messages in batches:
-                reports, bad = _read_reports(messages)
-                try:
-                    await keep_aside(self.database, self.bus, ROLE, bad)
-                    await self._take(reports)
-                except Unavailable as error:  # not acknowledged: they come again
-                    log.warning("reports wait: %s", error.message)
-                    continue
-                for message in messages:
-                    await message.ack()
-
-    async def _take(self, reports: list[tuple[str, Report]]) -> None:
-        """All together; if that fails, one by one, so that one that can't be taken does not hold up the others."""
-        limit = self.configuration.settings.node.max_requeues
-        try:
-            await self.group.do(lambda c: take_reports(c, reports, limit, time.time()), weight=len(reports))
-        except (RoleLost, Unavailable):
-            raise
-        except Exception:
-            if len(reports) > 1:
-                for report in reports:
-                    await self._take([report])
-                return
-            log.exception("a report can't be taken and is dropped: %s", reports)
-
     async def _commit_for_ever(self) -> None:
         await self.group.run(self.bus.loops.add("commits", LONG_ROUND_S).beat)
 
@@ -332,16 +315,3 @@ class Intake:
 def _size(catalog: Catalog) -> tuple[int, int]:
     """Of what first use adds to."""
     return len(catalog.associations), len(catalog.made)
-
-
-def _read_reports(messages: Sequence[Msg]) -> tuple[list[tuple[str, Report]], list[UnreadableMessage]]:
-    """(node, report) in their order, and the messages that can't be decoded: they must not hold up those behind."""
-    reports, bad = list[tuple[str, Report]](), list[UnreadableMessage]()
-    for message in messages:
-        try:
-            node = node_of(message.subject)
-            reports += [(node, report) for report in msgspec.json.decode(message.data, type=ReportMessage).reports]
-        except UNREADABLE as error:
-            place = (STREAM_REPORTS, message.subject, message.metadata.sequence.stream)
-            bad.append(unreadable(*place, message.data, error))
-    return reports, bad

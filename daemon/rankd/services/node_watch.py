@@ -20,16 +20,16 @@ from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import NodeSettings
 from rankd.services.owned_nodes import Complaints, OwnedNodes
 from rankd.store.database import Database
+from rankd.store.delivery import waiting_nodes
 from rankd.store.group_commit import GroupCommit
 from rankd.store.node import (
     check_agent,
-    end_strays,
     note_heartbeat,
     open_allocations_of,
     register_node,
-    sent_allocations_of,
     set_state,
     silent_nodes,
+    strays,
     take_down,
 )
 from rankd.store.report import take_reports
@@ -80,7 +80,7 @@ class NodeWatch:
         }
 
     async def register(self, node: str, payload: bytes) -> Reply:
-        """A node says what it has; it hears what is counted on to run there."""
+        """A node says what it has; it hears what it is to end."""
         registration = msgspec.json.decode(payload, type=NodeRegistration)
         try:
             capacity = _checked(node, registration)
@@ -98,19 +98,20 @@ class NodeWatch:
             now = time.time()
             check_agent(connection, node, registration.agent, now, self._settings.lost_after_s)
             register_node(connection, node, registration, now)
-            return sent_allocations_of(connection, node)
+            return strays(connection, node, registration.running)
 
-        return self._registered(await self._group.do(work))
+        return self._registered(end=await self._group.do(work))
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
         """An agent's sign of life for its nodes; unknown ones are told to register."""
         own, others = self._owned.split(node, msgspec.json.decode(payload, type=Heartbeat))
-        work = partial(note_heartbeat, nodes=own, now=time.time())
-        unknown = [*others, *await self._group.do(work, quiet=True)]
+        work = partial(_beat, nodes=own, now=time.time())
+        not_known, waiting = await self._group.do(work, quiet=True)
+        unknown = [*others, *not_known]
         if unknown:
             message = f"not registered: {', '.join(unknown[:10])}; register again"
             raise Refused("unknown_node", message, "nodes", status=404)
-        return self._registered()
+        return self._registered(waiting=waiting)
 
     async def leave(self, node: str, payload: bytes) -> Reply:
         """An agent stops: its nodes take nothing more."""
@@ -118,12 +119,13 @@ class NodeWatch:
         await self._group.do(lambda connection: take_down(connection, own, time.time()))
         return self._registered()
 
-    def _registered(self, allocations: Sequence[int] = ()) -> NodeRegistered:
+    def _registered(self, end: Sequence[int] = (), waiting: Sequence[str] = ()) -> NodeRegistered:
         return NodeRegistered(
             heartbeat_s=self._settings.heartbeat_s,
             grace_s=self._settings.grace_s,
             max_processes=self._settings.max_processes,
-            open=list(allocations),
+            end=list(end),
+            waiting=list(waiting),
         )
 
     async def run(self) -> None:
@@ -170,6 +172,12 @@ def _checked(node: str, registration: NodeRegistration) -> Resources:
     return node_capacity(registration.resources)
 
 
+def _beat(connection: Connection, nodes: Sequence[str], now: float) -> tuple[list[str], list[str]]:
+    """Record a sign of life; nodes that are not known, and those for which something waits."""
+    waiting = waiting_nodes(connection)
+    return note_heartbeat(connection, nodes, now), [node for node in nodes if node in waiting]
+
+
 def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
     """What runs on silent nodes is lost with them, and requeued where it may be."""
     for node in silent_nodes(connection, now, limit_s):
@@ -180,4 +188,3 @@ def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues:
             for allocation, job in open_allocations_of(connection, node)
         ]
         take_reports(connection, reports, max_requeues, now)
-        end_strays(connection, node, [report.allocation for _, report in reports])

@@ -1,8 +1,8 @@
 """The scheduler: one cycle per trigger, on the newest committed generation, never waiting for a new one.
 
 Triggers are new jobs in a generation, ended jobs, changed nodes; a generation without new jobs is none. What
-arrives during a cycle makes one more cycle. Decisions are ``core.placement``; allocations are committed first,
-then published from the records, so that a crash in between loses nothing.
+arrives during a cycle makes one more cycle. Decisions are ``core.placement``; allocations are committed first.
+The records then say which nodes to tell that something waits for them, until they have taken it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rankd.bus.stream import ensure_streams
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import load_application_sorts, load_node_sorts
 from rankd.core.errors import Unavailable
+from rankd.core.model.delivery import Hints
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.node_table import NodeSortPolicy
 from rankd.core.placement.problem import CycleOutcome
@@ -33,27 +34,25 @@ from rankd.services.configuration_follower import ConfigurationFollower
 from rankd.services.input_follower import InputFollower
 from rankd.services.reason_rows import ReasonRows
 from rankd.services.rest import rest
-from rankd.services.runtime import Patience, Wake, announce, first_of, probe, run_until, stay_alive, unless
+from rankd.services.runtime import Patience, Wake, announce, probe, run_until, stay_alive, unless
 from rankd.services.scheduling_source import RESERVED, SchedulingSource
 from rankd.services.stated import Stated, read_stated, settled
 from rankd.services.statistic import SchedulerStatistic
 from rankd.store.adapter import InForce
 from rankd.store.allocation import (
     NewAllocation,
-    Publication,
     ReasonRow,
     ReservationRow,
     commit_allocations,
     last_cycle,
-    mark_published,
     save_reasons,
     save_reservations,
-    unpublished,
 )
 from rankd.store.catalog import read_catalog
 from rankd.store.database import Database, sqlite_path
+from rankd.store.delivery import waiting_nodes
 from rankd.wire.diag import SchedulerDiag
-from rankd.wire.message import SchedulerEvent
+from rankd.wire.message import SchedulerEvent, Waits
 from rankd.wire.subject import EVENT_RANKING, EVENT_SCHEDULER, WAKE, node_subject
 
 log = logging.getLogger("rankd.scheduler")
@@ -87,7 +86,7 @@ async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
                 scheduler.bus.supervise(),
                 stay_alive(scheduler.database, ROLE, loops),
                 scheduler.run(),
-                scheduler.publish_for_ever(),
+                scheduler.hint_for_ever(),
                 scheduler.inputs.run(loops),
                 scheduler.follower.run(loops),
             )
@@ -123,7 +122,8 @@ class Scheduler:
 
     def __init__(self, configuration: Configuration, source: SchedulingSource, database: Database, bus: Bus) -> None:
         self.wake = Wake()
-        self._to_publish = Wake()
+        self._to_hint = Wake()
+        self._hints = Hints()
         self._source = source
         self.database = database
         self.bus = bus
@@ -217,7 +217,7 @@ class Scheduler:
         await self.database.read_at_once(lambda connection: self._source.refresh(connection, now))
         durations.add("read", time.perf_counter() - begun)
         await self._say_if_stale(now)
-        self._to_publish.set()
+        self._to_hint.set()
         if not self._source.triggers:
             await self._prepare(now)
             return False
@@ -316,7 +316,7 @@ class Scheduler:
             self._source.triggers.add(RETRY)  # somebody else may have the room that a held job left
         if new:
             log.info("cycle %d: %d of %d placed jobs allocated", cycle, started, len(new))
-            self._to_publish.set()
+            self._to_hint.set()
             await announce(self.bus, ROLE)
         return bool(started)
 
@@ -337,37 +337,29 @@ class Scheduler:
             for placement in placed
         ]
 
-    async def publish_for_ever(self) -> None:
-        """Publish whenever something was committed; try again while the broker is away."""
-        loop = self.bus.loops.add("publishing of allocations", LONG_ROUND_S)
-        patience = Patience("allocations", log)
+    async def hint_for_ever(self) -> None:
+        """Tell nodes what waits for them whenever something was committed, and again until they have taken it."""
+        loop = self.bus.loops.add("hints to nodes", LONG_ROUND_S)
+        patience = Patience("hints to nodes", log)
         while True:
             loop.beat()
-            await self._to_publish.wait(LOOK_EVERY_S)
-            failed: Unavailable | None = None
+            await self._to_hint.wait(LOOK_EVERY_S)
             try:
-                await self.publish_once()
-            except* Unavailable as errors:
-                failed = first_of(errors)
-            if failed is None:
-                patience.over()
+                await self.hint_once(time.monotonic())
+            except Unavailable as error:
+                await patience.wait(error)
+            except LOST as error:
+                log.log(self.bus.wait_level, "nodes can't be told of their allocations yet: %s", error)
             else:
-                await patience.wait(failed)
+                patience.over()
 
-    async def publish_once(self) -> None:
-        """Send what the records say is not sent yet."""
-        waiting = await self.database.read_at_once(unpublished)
-        if not waiting.starts and not waiting.cancels:
-            return
-        await self._publish(waiting.starts)
-        await self._publish(waiting.cancels)
-        await self.database.write(lambda c: mark_published(c, waiting.started, waiting.cancelled), role=ROLE)
-
-    async def _publish(self, publications: list[Publication]) -> None:
-        async with asyncio.TaskGroup() as group:
-            for publication in publications:
-                subject = node_subject(publication.node, "allocation")
-                group.create_task(self.bus.publish_durably(subject, publication.message, publication.message_id))
+    async def hint_once(self, now: float) -> list[str]:
+        """Tell the nodes for which something new waits, or something old for long; returns their names."""
+        waiting = await self.database.read_at_once(waiting_nodes)
+        due = self._hints.due(waiting, now)
+        for node in due:
+            await self.bus.publish(node_subject(node, "allocation"), Waits())
+        return due
 
 
 class _Decision(msgspec.Struct, frozen=True, kw_only=True):

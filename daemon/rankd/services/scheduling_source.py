@@ -174,7 +174,7 @@ class SchedulingSource:
     def _room_was_freed(self, connection: Connection) -> bool:
         query = (
             "SELECT 1 FROM job_events WHERE id > ? AND event IN"
-            " ('complete', 'fail', 'time_out', 'cancel', 'requeue', 'lose_node') LIMIT 1"
+            " ('complete', 'fail', 'time_out', 'cancel', 'requeue', 'take_back', 'lose_node') LIMIT 1"
         )
         return connection.exec_driver_sql(query, (self._revision,)).first() is not None
 

@@ -1,25 +1,18 @@
-"""Allocations: committed by the scheduler, then published from the records."""
+"""Allocations, as the scheduler commits them; their nodes then take them (:mod:`rankd.store.delivery`)."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from sqlalchemy import Connection
 
-from rankd.core.model.job import Event, JobRequest, State
+from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
-from rankd.store.job import MAX_JOB_BYTES, Change, apply_changes, last_id, read_states
-from rankd.wire.message import AllocationMessage, StartJob
-
-_REQUEST = msgspec.json.Decoder(JobRequest)
-
-AROUND_BYTES = 1_000
-"""What a start holds beside the request and the nodes, about."""
+from rankd.store.job import Change, apply_changes, last_id, read_states
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +48,6 @@ class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
     job: int
     nodes: tuple[str, ...]
     starts_at: float
-
-
-class Publication(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for one node, with an id that is the same each time it is made of the same records."""
-
-    node: str
-    message: AllocationMessage
-    message_id: str
 
 
 def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cycle: int, now: float) -> int:
@@ -163,94 +148,3 @@ def save_reservations(connection: Connection, reservations: Collection[Reservati
 def last_cycle(connection: Connection) -> int:
     """The newest cycle that allocated anything; 0 before the first."""
     return int(connection.exec_driver_sql("SELECT coalesce(max(cycle), 0) FROM allocations").scalar_one())
-
-
-class Unpublished(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages still to be sent, starts before cancels, and the ids of the allocations in them."""
-
-    starts: list[Publication]
-    started: list[int]
-    cancels: list[Publication]
-    cancelled: list[int]
-
-
-def unpublished(connection: Connection) -> Unpublished:
-    """What the records say is not sent yet."""
-    starts: dict[tuple[int, str], list[tuple[StartJob, int]]] = {}
-    rows = connection.exec_driver_sql(
-        'SELECT l.id, l.job_id, l.cycle, l.nodes, l.resources, j."user", j.name, j.request'
-        " FROM allocations l JOIN jobs j ON j.id = l.job_id WHERE l.published = 0 ORDER BY l.id LIMIT 2000"
-    ).all()
-    for id_, job, cycle, nodes, resources, user, name, request in rows:
-        names = json.loads(nodes)
-        for rank, node in enumerate(names):
-            start = StartJob(
-                allocation=id_,
-                job=job,
-                user=user,
-                name=name,
-                nodes=names,
-                rank=rank,
-                resources=json.loads(resources),
-                request=_REQUEST.decode(request),
-            )
-            starts.setdefault((cycle, node), []).append((start, len(request.encode()) + len(nodes) + AROUND_BYTES))
-    cancels, cancelled = _cancellations(connection)
-    publications = [
-        Publication(
-            node=node,
-            message=AllocationMessage(starts=jobs),
-            message_id=f"start-{node}-{jobs[0].allocation}-{jobs[-1].allocation}",
-        )
-        for (_, node), sized in starts.items()
-        for jobs in _messages(sized)
-    ]
-    return Unpublished(starts=publications, started=[row[0] for row in rows], cancels=cancels, cancelled=cancelled)
-
-
-def _messages(jobs: Sequence[tuple[StartJob, int]]) -> Iterator[list[StartJob]]:
-    """Jobs and their sizes in parts that a broker takes: several that are together no larger than one may be."""
-    part: list[StartJob] = []
-    total = 0
-    for job, size in jobs:
-        if part and total + size > MAX_JOB_BYTES:
-            yield part
-            part, total = [], 0
-        part.append(job)
-        total += size
-    yield part
-
-
-def _cancellations(connection: Connection) -> tuple[list[Publication], list[int]]:
-    rows = connection.exec_driver_sql(
-        "SELECT id, nodes FROM allocations WHERE cancel IS NOT NULL AND cancel_published = 0"
-        " AND (ended_at IS NULL OR cancel = 'stray') ORDER BY id"
-    ).all()
-    by_node: dict[str, list[int]] = {}
-    for id_, nodes in rows:
-        for node in json.loads(nodes):
-            by_node.setdefault(node, []).append(id_)
-    publications = [
-        Publication(
-            node=node,
-            message=AllocationMessage(cancels=ids),
-            message_id=f"cancel-{node}-{_digest(ids)}",
-        )
-        for node, ids in by_node.items()
-    ]
-    return publications, [row[0] for row in rows]
-
-
-def _digest(ids: Sequence[int]) -> str:
-    """Of all ids: the stream drops a message whose id it has seen, and with it whatever else it holds."""
-    return hashlib.blake2b(json.dumps(ids).encode(), digest_size=16).hexdigest()
-
-
-def mark_published(connection: Connection, allocations: Sequence[int], cancels: Sequence[int]) -> None:
-    """These are in the stream."""
-    for column, ids in (("published", allocations), ("cancel_published", cancels)):
-        if ids:
-            connection.exec_driver_sql(
-                f"UPDATE allocations SET {column} = 1 WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(ids)),),
-            )

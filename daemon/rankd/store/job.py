@@ -281,6 +281,7 @@ _TELLS: Mapping[Event, ApplicationEvent] = {
     Event.UPDATE: ApplicationEvent.EMPTY,
     Event.ALLOCATE: ApplicationEvent.ALLOCATE,
     Event.REQUEUE: ApplicationEvent.SUBMIT,
+    Event.TAKE_BACK: ApplicationEvent.SUBMIT,
     **dict.fromkeys(
         (Event.COMPLETE, Event.FAIL, Event.TIME_OUT, Event.CANCEL, Event.LOSE_NODE), ApplicationEvent.EMPTY
     ),

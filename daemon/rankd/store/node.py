@@ -51,23 +51,18 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
         " agent = excluded.agent, registered_at = excluded.registered_at, heartbeat_at = excluded.heartbeat_at",
         (name, registration.partition, state, capacity, labels, registration.agent, now, now),
     )
-    if registration.running:
-        end_strays(connection, name, registration.running)
     if present is None or tuple(present)[:4] != wanted:
         record_node_event(connection, name, "joined" if present is None else "changed", now, registration.agent)
 
 
-def end_strays(connection: Connection, node: str, running: Sequence[int]) -> None:
-    """What a node that was given up runs, or is still to hear of, others do by now: it is ended, not done twice.
-
-    Allocations without a part on this node are left alone.
-    """
-    connection.exec_driver_sql(
-        "UPDATE allocations SET cancel = 'stray', cancel_published = 0"
-        " WHERE id IN (SELECT p.allocation_id FROM json_each(?) w JOIN allocation_nodes p"
-        " ON p.allocation_id = w.value AND p.node = ?) AND ended_at IS NOT NULL",
+def strays(connection: Connection, node: str, running: Sequence[int]) -> list[int]:
+    """What a node that was given up runs, while others may do it by now: it is to be ended, not done twice."""
+    rows = connection.exec_driver_sql(
+        "SELECT p.allocation_id FROM json_each(?) w JOIN allocation_nodes p ON p.allocation_id = w.value AND p.node = ?"
+        " WHERE p.ended_at IS NOT NULL",
         (json.dumps(list(running)), node),
     )
+    return [row[0] for row in rows]
 
 
 def record_node_event(
@@ -122,16 +117,6 @@ def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, in
         (node,),
     )
     return [(allocation, job) for allocation, job in rows]
-
-
-def sent_allocations_of(connection: Connection, node: str) -> list[int]:
-    """Allocations whose part on this node was sent to it and has not ended."""
-    rows = connection.exec_driver_sql(
-        "SELECT l.id FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id AND p.node = ?"
-        " WHERE l.ended_at IS NULL AND l.published = 1 AND p.ended_at IS NULL ORDER BY l.id",
-        (node,),
-    )
-    return [row[0] for row in rows]
 
 
 def resource_types(connection: Connection) -> set[str]:

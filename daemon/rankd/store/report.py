@@ -12,13 +12,22 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection
 
+from rankd.core.model.believable import (
+    LARGEST_SIGNAL,
+    LARGEST_STATUS,
+    believable_cpu_s,
+    believable_number,
+    believable_rss,
+    believable_text,
+    believable_time,
+)
 from rankd.core.model.job import Event, State, next_state
 from rankd.core.model.outcome import JobEnd, NodeEnd, decide_end
 from rankd.store.job import Change, JobState, Value, apply_changes, read_states
 from rankd.wire.message import Report
 
 _PARTS = """
-SELECT l.id, l.job_id, n.node, n.started_at IS NOT NULL, n.ended_at, n.exit_status, n.signal, n.cause
+SELECT l.id, l.job_id, l.allocated_at, n.node, n.started_at IS NOT NULL, n.ended_at, n.exit_status, n.signal, n.cause
 FROM json_each(?) w CROSS JOIN allocations l ON l.id = w.value JOIN allocation_nodes n ON n.allocation_id = l.id"""
 
 _PART_STARTED = (
@@ -40,7 +49,7 @@ def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], 
     """Apply reports of (node, report) in the order in which they came."""
     taking = _Taking(connection, reports, max_requeues)
     for node, report in reports:
-        taking.take(node, report)
+        taking.take(node, report, now)
     taking.write(connection, now)
 
 
@@ -58,12 +67,13 @@ class _Taking:
     def __init__(self, connection: Connection, reports: Sequence[tuple[str, Report]], max_requeues: int) -> None:
         self._max_requeues = max_requeues
         self._jobs: dict[int, int] = {}
+        self._allocated_at: dict[int, float] = {}
         self._parts: dict[int, dict[str, _Part]] = {}
         allocations = list(dict.fromkeys(report.allocation for _, report in reports))
-        for id_, job, node, started, ended_at, status, signal, cause in connection.exec_driver_sql(
+        for id_, job, allocated_at, node, started, ended_at, status, signal, cause in connection.exec_driver_sql(
             _PARTS, (json.dumps(allocations),)
         ):
-            self._jobs[id_] = job
+            self._jobs[id_], self._allocated_at[id_] = job, allocated_at
             end = NodeEnd(exit_status=status, signal=signal, cause=cause)
             self._parts.setdefault(id_, {})[node] = _Part(started=bool(started), ended_at=ended_at, end=end)
         self._states = read_states(connection, sorted(set(self._jobs.values())))
@@ -72,11 +82,12 @@ class _Taking:
             statement: [] for statement in (_PART_STARTED, _PART_ENDED, _STARTED, _ENDED, _GANG)
         }
 
-    def take(self, node: str, report: Report) -> None:
+    def take(self, node: str, said: Report, now: float) -> None:
         """The next one; one about what there is not, or about what is known, changes nothing."""
-        part = self._parts.get(report.allocation, {}).get(node)
+        part = self._parts.get(said.allocation, {}).get(node)
         if part is None:
             return
+        report = _believable(said, self._allocated_at[said.allocation], now)
         if report.kind == "started":
             self._start(node, part, report, report.at)
             return
@@ -138,7 +149,12 @@ class _Taking:
             return
         ends = [own.end for _, own in sorted(parts.items(), key=lambda item: (item[1].ended_at or 0.0, item[0]))]
         may_requeue = state.requeue and state.requeues < self._max_requeues
-        end = decide_end(ends, cancelled=state.cancelled_by is not None, may_requeue=may_requeue)
+        end = decide_end(
+            ends,
+            cancelled=state.cancelled_by is not None,
+            may_requeue=may_requeue,
+            started=state.state is not State.ALLOCATED,
+        )
         self._finish(node, report, state, end)
 
     def _end_the_others(self, report: Report) -> None:
@@ -148,9 +164,10 @@ class _Taking:
 
     def _finish(self, node: str, report: Report, state: JobState, end: JobEnd) -> None:
         self._rows[_ENDED].append((report.at, report.allocation))
-        again = end.event is Event.REQUEUE
+        again = end.event in (Event.REQUEUE, Event.TAKE_BACK)
+        requeues = state.requeues + (end.event is Event.REQUEUE)
         columns: dict[str, Value] = (
-            {"requeues": state.requeues + 1, "allocation_id": None, "nodelist": None, "started_at": None}
+            {"requeues": requeues, "allocation_id": None, "nodelist": None, "started_at": None}
             if again
             else {"ended_at": report.at, "exit_status": end.exit_status, "signal": end.signal}
         )
@@ -158,10 +175,29 @@ class _Taking:
             job=self._jobs[report.allocation],
             state=state.state,
             event=end.event,
-            actor=state.cancelled_by or f"node:{node}",
+            actor="intake" if end.event is Event.TAKE_BACK else state.cancelled_by or f"node:{node}",
             cause=end.cause,
             detail={"allocation": report.allocation, "exit_status": end.exit_status, "signal": end.signal},
             columns=columns,
         )
-        kept = (None, state.requeues + 1) if again else (state.allocation, state.requeues)
+        kept = (None, requeues) if again else (state.allocation, state.requeues)
         self._change(state, change, allocation=kept[0], requeues=kept[1])
+
+
+def _believable(said: Report, allocated_at: float, now: float) -> Report:
+    """The report within what a node can know."""
+    at = believable_time(said.at, allocated_at, now)
+    started_at = None if said.started_at is None else believable_time(said.started_at, allocated_at, at)
+    return msgspec.structs.replace(
+        said,
+        at=at,
+        started_at=started_at,
+        exit_status=believable_number(said.exit_status, LARGEST_STATUS),
+        signal=believable_number(said.signal, LARGEST_SIGNAL),
+        cause=believable_text(said.cause),
+        message=believable_text(said.message),
+        stdout=believable_text(said.stdout),
+        stderr=believable_text(said.stderr),
+        max_rss_bytes=believable_rss(said.max_rss_bytes),
+        cpu_s=believable_cpu_s(said.cpu_s, at - allocated_at),
+    )

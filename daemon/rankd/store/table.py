@@ -211,12 +211,11 @@ allocations = Table(
     Column("allocated_at", Float, nullable=False),
     Column("started_at", Float),
     Column("ended_at", Float),
-    Column("published", Boolean, nullable=False, server_default=text("0")),
     Column("charged", Boolean, nullable=False, server_default=text("0"), comment="in the association's usage"),
-    Column("cancel", Text, comment="why it is to end: cancel, gang, stray"),
-    Column("cancel_published", Boolean, nullable=False, server_default=text("0")),
+    Column("cancel", Text, comment="why it is to end: cancel, gang"),
     Index("allocations_job", "job_id"),
     Index("allocations_open", "id", sqlite_where=text("ended_at IS NULL")),
+    Index("allocations_to_end", "id", sqlite_where=text("cancel IS NOT NULL AND ended_at IS NULL")),
     Index("allocations_uncharged", "id", sqlite_where=text("charged = 0")),
     sqlite_autoincrement=True,
 )
@@ -237,6 +236,13 @@ allocation_nodes = Table(
     Column("max_rss_bytes", Integer),
     Column("cpu_s", Float),
     Column("measured", Text, comment="how: cgroup, cgroup_cpu, cgroup_memory, wait"),
+    Column("taken_at", Float, comment="when it was given to the node's agent"),
+    Index(
+        "allocation_nodes_untaken",
+        "node",
+        "allocation_id",
+        sqlite_where=text("taken_at IS NULL AND ended_at IS NULL"),
+    ),
 )
 
 wait_reasons = Table(

@@ -235,15 +235,18 @@ class NodeRegistration(_Internal, frozen=True, kw_only=True):
 
 
 class NodeRegistered(_Internal, frozen=True, kw_only=True):
-    """The answer: how the agent is to behave. ``open``: allocations that were sent to the node and have not ended.
+    """The answer: how the agent is to behave.
 
     ``max_processes``: how many processes and threads a job may have at once on a node.
+    ``end``: what the node runs although its allocation has ended in the records; others may do it by now.
+    ``waiting``: nodes that have something to take.
     """
 
     heartbeat_s: float
     grace_s: float
     max_processes: int = 4096
-    open: list[int] = []
+    end: list[int] = []
+    waiting: list[str] = []
 
 
 class Heartbeat(_Internal, frozen=True, kw_only=True):
@@ -269,11 +272,51 @@ class StartJob(_Internal, frozen=True, kw_only=True):
     request: JobRequest
 
 
+class StartOrder(_Internal, frozen=True, kw_only=True):
+    """A :class:`StartJob` as the intake sends it: what the records hold as JSON goes out as it is."""
+
+    allocation: int
+    job: int
+    user: str
+    name: str
+    nodes: msgspec.Raw
+    rank: int
+    resources: msgspec.Raw
+    request: msgspec.Raw
+
+
+class Waits(_Internal, frozen=True, kw_only=True):
+    """The scheduler's hint to a node's agent: something waits for the node. It says nothing else on purpose."""
+
+
+class Take(_Internal, frozen=True, kw_only=True):
+    """An agent asks what its node is to start and to end.
+
+    ``known``: every allocation of the node that it runs or has still to report. The answer then also holds what it
+    was given before and does not know.
+    """
+
+    agent: str
+    known: list[int] | None = None
+
+
+class Taken(_Internal, frozen=True, kw_only=True):
+    """What the node is to start, now recorded as taken by it, and which allocations it is to end.
+
+    ``more``: there is more than one answer may hold.
+    """
+
+    starts: list[StartOrder] = []
+    cancels: list[int] = []
+    more: bool = False
+
+
 class AllocationMessage(_Internal, frozen=True, kw_only=True):
-    """What a node is to start, and which allocations it is to end, in this order."""
+    """:class:`Taken`, as the agent reads it."""
 
     starts: list[StartJob] = []
     cancels: list[int] = []
+    more: bool = False
 
 
 class Report(_Internal, frozen=True, kw_only=True):
@@ -301,6 +344,12 @@ class Report(_Internal, frozen=True, kw_only=True):
     max_rss_bytes: int | None = None
     cpu_s: float | None = None
     measured: Annotated[str, msgspec.Meta(max_length=16)] | None = None
+
+
+class ReportsTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """So many reports are durable."""
+
+    taken: int
 
 
 class ReportMessage(_Internal, frozen=True, kw_only=True):

@@ -66,7 +66,7 @@ def asker_of(subject: str) -> Asker:
 
 
 def node_subject(node: str, kind: str) -> str:
-    """A node's subject: ``register``, ``heartbeat``, ``report``, ``allocation``."""
+    """A node's subject: ``register``, ``heartbeat``, ``leave``, ``take``, ``report``, ``allocation``."""
     return f"{PREFIX}.node.{encode_name(node)}.{kind}"
 
 
@@ -133,8 +133,6 @@ EVENT_CONFIGURATION = f"{PREFIX}.event.configuration"
 WAKE = f"{PREFIX}.internal.committed"
 """Published by whoever committed something that others may wait for. A hint: the records are the truth."""
 
-STREAM_ALLOCATIONS = "RANKD_ALLOCATIONS"
-STREAM_REPORTS = "RANKD_REPORTS"
 STREAM_EVENTS = "RANKD_EVENTS"
 STREAM_SUBMISSIONS = "RANKD_SUBMISSIONS"
 STREAM_DEAD_LETTERS = "RANKD_DEAD_LETTERS"

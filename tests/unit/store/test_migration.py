@@ -161,6 +161,8 @@ def test_applications_of_an_older_database_get_the_state_that_their_jobs_say():
 
 MADE_ANEW = {"ranking_chunks", "rank_chunks", "wait_reasons"}
 """What the next pass or cycle writes again; an upgrade may drop it."""
+DROPPED = {"allocations": {"published", "cancel_published"}}
+"""Internal columns whose meaning another one has now: allocations are taken, not published."""
 
 
 def revisions() -> list[str]:
@@ -192,4 +194,5 @@ def test_an_upgrade_from_any_revision_keeps_a_row_of_every_table(revision):
         assert {column: new[column] for column in old if column in new} == {
             column: value for column, value in old.items() if column in new
         }
-        assert len(old.keys() - new.keys()) == 0, f"{table} lost {old.keys() - new.keys()}"
+        lost = old.keys() - new.keys() - DROPPED.get(table, set())
+        assert not lost, f"{table} lost {lost}"

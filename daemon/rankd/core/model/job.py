@@ -57,6 +57,7 @@ class Event(StrEnum):
     TIME_OUT = "time_out"
     CANCEL = "cancel"
     REQUEUE = "requeue"
+    TAKE_BACK = "take_back"
     LOSE_NODE = "lose_node"
 
 
@@ -78,6 +79,7 @@ TRANSITIONS: Mapping[tuple[State | None, Event], State] = MappingProxyType(
         (State.PENDING, Event.ALLOCATE): State.ALLOCATED,
         (State.ALLOCATED, Event.START): State.RUNNING,
         **{(State.ALLOCATED, event): state for event, state in _ENDS.items()},
+        (State.ALLOCATED, Event.TAKE_BACK): State.PENDING,
         **{(State.RUNNING, event): state for event, state in _ENDS.items()},
     }
 )

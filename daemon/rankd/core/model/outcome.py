@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rankd.core.model.delivery import NOT_TAKEN
 from rankd.core.model.job import Event
 
-REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost"})
+REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost", NOT_TAKEN})
 """Ends that are not the job's own: its agent was stopped, what ran cannot be accounted for, its node is silent."""
 
 
@@ -29,13 +30,19 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     cause: str | None
 
 
-def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool) -> JobEnd:
+def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, started: bool = True) -> JobEnd:
     """The first node that did not end well decides; a wish to cancel outranks what it caused.
 
-    A job that ended well before the wish reached it has completed.
+    A job that ended well before the wish reached it has completed. One that did not start (``started``) because an
+    agent did not take it waits again, whatever its limits on being requeued.
     """
-    worst = next((end for end in ends if not _well(end)), ends[0])
+    bad = [end for end in ends if not _well(end)]
+    # parts that were told to end since another one went wrong; clocks of nodes do not say which was first
+    own = [end for end in bad if end.cause != "cancel"]
+    worst = (own or bad or list(ends))[0]
     event = _event(worst, cancelled=cancelled, may_requeue=may_requeue)
+    if worst.cause == NOT_TAKEN and not started and event is not Event.CANCEL:
+        event = Event.TAKE_BACK
     return JobEnd(
         event=event,
         exit_status=worst.exit_status,

@@ -84,6 +84,7 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
 
     heartbeat_s: Positive = 5.0
     lost_after_s: Positive = 60.0
+    take_timeout_s: Positive = 15.0
     grace_s: Positive = 5.0
     max_requeues: Annotated[int, Meta(ge=0)] = 3
     max_processes: Annotated[int, Meta(ge=16, le=4_194_304)] = 4096

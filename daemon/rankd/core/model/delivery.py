@@ -1,0 +1,93 @@
+"""How allocations reach their nodes: who is told again and when, and when one that nobody takes is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+NOT_TAKEN = "not_taken"
+"""The cause of an end that rankd decided: the node's agent did not take the allocation. Nothing has run."""
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+MISSED_HEARTBEATS = 3
+
+Newest = tuple[int, int]
+"""The newest allocation that waits for a node, and the newest of its allocations that is to end; 0 without one."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """The oldest allocation that a node has not taken. Times in UTC seconds; ``heard_at``: its last sign of life.
+
+    ``present``: its agent has not said goodbye.
+    """
+
+    node: str
+    allocation: int
+    job: int
+    allocated_at: float
+    heard_at: float
+    present: bool = True
+
+
+def is_away(heard_at: float, heartbeat_s: float, now: float) -> bool:
+    """Whether a node has missed so many signs of life that it is not expected to take anything.
+
+    >>> is_away(100.0, 5.0, now=114.0), is_away(100.0, 5.0, now=116.0)
+    (False, True)
+    """
+    return now - heard_at > MISSED_HEARTBEATS * heartbeat_s
+
+
+def is_overdue(waiting: Waiting, since: float, timeout_s: float, now: float) -> bool:
+    """Whether the node, which is there, should have taken the allocation by now.
+
+    ``since``: when the node last asked for allocations, or came back, or the intake began to listen; the latest of
+    them.
+
+    >>> oldest = Waiting(node="n1", allocation=1, job=1, allocated_at=100.0, heard_at=118.0)
+    >>> is_overdue(oldest, 0.0, 15.0, now=114.0), is_overdue(oldest, 0.0, 15.0, now=116.0)
+    (False, True)
+    >>> is_overdue(oldest, 110.0, 15.0, now=116.0)
+    False
+    """
+    return now - max(waiting.allocated_at, since) > timeout_s
+
+
+class _Told(msgspec.Struct):
+    """What a node was last told of, and when it is told again."""
+
+    newest: Newest
+    again_at: float
+    pause_s: float
+
+
+class Hints:
+    """Which nodes to tell that something waits for them: at once what is new, then again after growing pauses."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, _Told] = {}
+
+    def due(self, waiting: Mapping[str, Newest], now: float) -> list[str]:
+        """The nodes to tell now; ``now`` is monotonic.
+
+        >>> hints = Hints()
+        >>> [hints.due({"n1": (7, 0)}, now) for now in (0.0, 0.5, 1.0, 2.0, 3.0)]
+        [['n1'], [], ['n1'], [], ['n1']]
+        >>> hints.due({"n1": (8, 0)}, 3.1), hints.due({}, 3.2), hints.due({"n1": (8, 0)}, 3.3)
+        (['n1'], [], ['n1'])
+        """
+        self._told = {node: told for node, told in self._told.items() if node in waiting}
+        return [node for node, newest in waiting.items() if self._is_due(node, newest, now)]
+
+    def _is_due(self, node: str, newest: Newest, now: float) -> bool:
+        told = self._told.get(node)
+        if told is None or told.newest != newest:
+            self._told[node] = _Told(newest, now + FIRST_PAUSE_S, FIRST_PAUSE_S)
+            return True
+        if now < told.again_at:
+            return False
+        told.pause_s = min(2 * told.pause_s, LONGEST_PAUSE_S)
+        told.again_at = now + told.pause_s
+        return True

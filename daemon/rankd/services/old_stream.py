@@ -1,0 +1,57 @@
+"""The streams of versions in which allocations and reports went through JetStream: emptied once, then deleted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+from nats.js.errors import NotFoundError
+
+from rankd.bus.connection import Bus
+from rankd.wire.message import Report, ReportMessage
+from rankd.wire.subject import node_of
+
+log = logging.getLogger("rankd.intake")
+
+REPORTS = "RANKD_REPORTS"
+ALLOCATIONS = "RANKD_ALLOCATIONS"
+
+Record = Callable[[Sequence[tuple[str, Report]]], Awaitable[None]]
+
+
+async def take_over(bus: Bus, record: Record) -> None:
+    """Record the reports that wait in the old stream, and delete both streams.
+
+    Orders that wait are made again from the records.
+
+    Raises:
+        nats.errors.Error, OSError: the broker is away (:data:`~rankd.bus.connection.LOST`).
+        Unavailable: the reports can't be stored now.
+    """
+    try:
+        state = (await bus.jetstream.stream_info(REPORTS)).state
+    except NotFoundError:
+        state = None
+    if state is not None:
+        for sequence in range(state.first_seq, state.last_seq + 1):
+            await record(await _read(bus, sequence))
+        log.info("took %d reports over from the stream %s, and deleted it", state.messages, REPORTS)
+    for stream in (REPORTS, ALLOCATIONS):
+        try:
+            await bus.jetstream.delete_stream(stream)
+        except NotFoundError:
+            continue
+
+
+async def _read(bus: Bus, sequence: int) -> list[tuple[str, Report]]:
+    try:
+        message = await bus.jetstream.get_msg(REPORTS, sequence)
+    except NotFoundError:
+        return []
+    try:
+        node = node_of(message.subject or "")
+        return [(node, report) for report in msgspec.json.decode(message.data or b"", type=ReportMessage).reports]
+    except (ValueError, RecursionError, IndexError) as error:
+        log.error("a report on %s can't be read and is dropped: %s", message.subject, error)  # noqa: TRY400
+        return []
