@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from rankd.cli.acct import _end
 from rankd.cli.instant import parse_time
 from rankd.core.errors import Refused
 
@@ -141,3 +142,22 @@ def test_without_a_zone_the_machines_counts(monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (NOW - 6 * 3600, "16:30", "the next"),
+        (None, "08:00", "the last"),
+        (NOW - 30 * 86400, "yesterday", "the last"),
+    ],
+)
+def test_an_end_that_recurs_is_not_before_the_start(start, end, expected):
+    until = _end(end, start, NOW)
+    assert start is None or until >= start
+    assert until == (parse_time(end, NOW, "past") if expected == "the last" else parse_time(end, start, "future"))
+
+
+def test_an_end_before_the_start_is_refused_with_both():
+    with pytest.raises(Refused, match=r"the end .* is before the start .*"):
+        _end("2030-01-01", NOW, NOW)
