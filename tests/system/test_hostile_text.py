@@ -71,9 +71,10 @@ def assert_harmless(text):
 async def fill(machine):
     """A hostile user's jobs, one for each way to be named, and a dead letter."""
     async with connected(machine.up["nats"]) as client:
-        job = {"command": ["sleep", "600", NAME], "name": NAME, "comment": NAME, "resources": {"vcore": 8}}
+        runs = {"command": ["sleep", "600"], "name": NAME, "comment": NAME, "resources": {"vcore": 8}}
+        waits = runs | {"command": ["sleep", "600", NAME]}
         subject = "rankd.v1.{}.mallory"
-        reply = await client.ask(subject.format("user") + ".job.submit", {"jobs": [job] * 3})
+        reply = await client.ask(subject.format("user") + ".job.submit", {"jobs": [runs, waits, waits]})
         assert [accepted["id"] for accepted in reply["accepted"]] == [1, 2, 3], reply
         stream = client.connection.jetstream()
         await stream.publish(subject.format("enqueue"), json.dumps({"command": [NAME], "queue": NAME}).encode())
