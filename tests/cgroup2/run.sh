@@ -2,7 +2,7 @@
 # Run the tests of control groups under Debian's kernel with control groups of version 2 only, in a virtual machine.
 #
 # The machine sees this host's files read-only, with a layer in memory above them: nothing here is changed by it.
-# Needs: root, /dev/kvm (with RANKD_CGROUP2_ACCEL=tcg it is emulated, ten times slower), a Debian or Ubuntu host (x86-64) with apt; 2 GB of memory; the first time 75 MB to download.
+# Needs: root, /dev/kvm (with RANKD_CGROUP2_ACCEL=tcg it is emulated, ten times slower), a Debian or Ubuntu host (x86-64) with apt; 4 GB of memory; the first time 75 MB to download.
 # What is downloaded stays in ~/.cache/rankd-cgroup2. Other tests: sh tests/cgroup2/run.sh tests/integration/test_agent.py
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -51,7 +51,7 @@ printf 'repository=%s\ntests="%s"\n' "$repository" "$tests" > "$root/settings"
 trap 'rm -rf "$root" "$root.cpio"' EXIT
 
 echo "== booting $(basename "$kernel") with control groups of version 2"
-qemu-system-x86_64 $accelerator -smp 2 -m 2048 -display none -no-reboot -nodefaults -serial stdio \
+qemu-system-x86_64 $accelerator -smp 2 -m 4096 -display none -no-reboot -nodefaults -serial stdio \
     -kernel "$kernel" -initrd "$root.cpio" -append "console=ttyS0 quiet panic=-1 nokaslr edd=off cgroup_no_v1=all" \
     -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap < /dev/null \
     | tee "$cache/last.log"
