@@ -37,7 +37,7 @@ from rankd.wire.message import (
 )
 from rankd.wire.subject import node_of, node_pattern, node_subject
 
-LIMIT_S = 30
+LIMIT_S = float(os.environ.get("RANKD_TEST_PATIENCE_S", "30"))
 NODE = "n1"
 
 
