@@ -118,10 +118,18 @@ SERVICES = {
     "scheduler": (scheduler.run, scheduler.SchedulerOptions),
 }
 LOOPS = {
-    "intake": {"commits", "relay of events", "checkpoints", "watch over nodes", "inputs of adapters", "reloads"},
+    "intake": {
+        "commits",
+        "relay of events",
+        "checkpoints",
+        "watch over nodes",
+        "watch over deliveries",
+        "inputs of adapters",
+        "reloads",
+    },
     "prioritizer": {"full passes", "delta generations", "changes of the configuration"},
-    "scheduler": {"cycles", "publishing of allocations", "inputs of adapters", "changes of the configuration"},
-    "agent-n1": {"reports", "registration", "keeper"},
+    "scheduler": {"cycles", "hints to nodes", "inputs of adapters", "changes of the configuration"},
+    "agent-n1": {"reports", "registration", "keeper", "taking of allocations"},
 }
 
 
