@@ -71,7 +71,8 @@ async def settle(cluster: Cluster) -> list[str]:
             return []
         await asyncio.sleep(0.2)  # the records are the verdict; what else is told may be lost under faults
     left = verdict.open_jobs(cluster.database)
-    return [f"not settled {patience:.0f} s after the last fault: {left} jobs have not ended"]
+    unsettled = f"not settled {patience:.0f} s after the last fault: {left} jobs have not ended"
+    return [unsettled, *verdict.stuck_jobs(cluster.database)]
 
 
 async def judge(cluster: Cluster, workload: Workload) -> list[str]:

@@ -6,6 +6,7 @@ import collections
 import json
 import math
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nats
@@ -26,6 +27,37 @@ def rows(database: Path, query: str, *values: object) -> list[sqlite3.Row]:
 
 def open_jobs(database: Path) -> int:
     return rows(database, "SELECT count(*) AS n FROM jobs WHERE state IN ('pending', 'allocated', 'running')")[0]["n"]
+
+
+_PARTS = """
+SELECT l.id, l.allocated_at, l.cancel, p.node, p.taken_at, p.started_at, p.ended_at, p.cause, n.state, n.heartbeat_at,
+       n.drain_reason
+FROM allocations l JOIN allocation_nodes p ON p.allocation_id = l.id LEFT JOIN nodes n ON n.name = p.node
+WHERE l.job_id = ? AND l.id = (SELECT max(id) FROM allocations WHERE job_id = l.job_id) ORDER BY p.node"""
+
+
+def stuck_jobs(database: Path) -> list[str]:
+    """For each job that has not ended: its last events, and where its last allocation got to."""
+    query = "SELECT id, state FROM jobs WHERE state IN ('pending', 'allocated', 'running') ORDER BY id"
+    return [f"job {job['id']} is {job['state']}: {_last_heard(database, job['id'])}" for job in rows(database, query)]
+
+
+def _last_heard(database: Path, job: int) -> str:
+    query = "SELECT event, at, actor, cause FROM job_events WHERE job_id = ? ORDER BY id DESC LIMIT 4"
+    events = [f"{row['event']} {_clock(row['at'])} {row['cause'] or ''}".strip() for row in rows(database, query, job)]
+    parts = [
+        f"allocation {row['id']} ({_clock(row['allocated_at'])}, cancel {row['cancel']}) on {row['node']}:"
+        f" taken {_clock(row['taken_at'])}, started {_clock(row['started_at'])}, ended {_clock(row['ended_at'])}"
+        f" {row['cause'] or ''}; the node is {row['state']}, heard at {_clock(row['heartbeat_at'])}"
+        f" {row['drain_reason'] or ''}"
+        for row in rows(database, _PARTS, job)
+    ]
+    return "; ".join([", ".join(reversed(events)), *parts]).rstrip()
+
+
+def _clock(at: float | None) -> str:
+    """As in the services' logs."""
+    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
 def lost_submissions(database: Path, accepted: dict[tuple[str, str], int], enqueued: set[tuple[str, str]]) -> list[str]:
