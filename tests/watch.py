@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 LIMIT_S = 60
-IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE = 0x8, 0x80, 0x100
+IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE, IN_DELETE = 0x8, 0x80, 0x100, 0x200
+ALL_CHANGES = IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -25,6 +26,17 @@ async def appears(path: Path) -> str:
                 with suppress(BlockingIOError):  # told again of what was read already
                     os.read(changes, 65536)
             return text
+
+
+async def vanishes(path: Path) -> None:
+    """Until a file is removed from a directory that is there."""
+    with _changes_in(path.parent) as changes:
+        async with asyncio.timeout(LIMIT_S), _readable(changes) as news:
+            while path.exists():
+                await news.wait()
+                news.clear()
+                with suppress(BlockingIOError):
+                    os.read(changes, 65536)
 
 
 async def gone(pid: int) -> None:
@@ -61,12 +73,12 @@ def _end_of(pid: int) -> Iterator[int | None]:
 
 @contextmanager
 def _changes_in(directory: Path) -> Iterator[int]:
-    """A descriptor that can be read once a file there was closed after writing, moved or linked there."""
+    """A descriptor that can be read once a file there was closed after writing, moved, linked or removed there."""
     descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if descriptor < 0:
         raise OSError(ctypes.get_errno(), "inotify_init1")
     try:
-        if _libc.inotify_add_watch(descriptor, bytes(directory), IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE) < 0:
+        if _libc.inotify_add_watch(descriptor, bytes(directory), ALL_CHANGES) < 0:
             raise OSError(ctypes.get_errno(), "inotify_add_watch", str(directory))
         yield descriptor
     finally:

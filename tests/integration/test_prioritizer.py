@@ -21,6 +21,7 @@ from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
 from rankd.core.model.setting import FairshareSettings, PrioritySettings
 from rankd.services.prioritizer import PrioritizerOptions, run
+from rankd.store import generation as stored_generation
 from rankd.store import job_action
 from rankd.store.database import Database
 from rankd.store.node import register_node
@@ -125,6 +126,16 @@ async def test_old_generations_are_pruned_and_their_headers_kept(broker, tmp_pat
         assert len(generations(cluster)) == 5
         for table in STAGED:
             assert cluster.rows(f"SELECT DISTINCT generation FROM {table}") == [(5,)], table
+
+
+async def test_only_the_newest_headers_are_kept(broker, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_generation, "HEADERS_KEPT", 3)
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        for later in range(6):
+            await prioritizer.run_once(NOW + later)
+            await cluster.submit(builder.accepted())
+        assert [number for number, *_ in generations(cluster)] == [4, 5, 6]
 
 
 async def test_what_a_crashed_pass_left_does_no_harm(broker, tmp_path):

@@ -19,7 +19,7 @@ from rankd.bus.diag import ask_diag
 from rankd.config.configuration import read_configuration
 from rankd.config.evaluation import Evaluator, parsed_queues
 from rankd.core.errors import ConfigurationError
-from rankd.core.model.setting import NodeSettings
+from rankd.core.model.setting import NodeSettings, Settings
 from rankd.services import intake, prioritizer, scheduler
 from rankd.services.node_watch import NodeWatch
 from rankd.store.configuration import recorded
@@ -399,11 +399,13 @@ async def test_an_intake_refuses_files_of_which_nothing_was_ever_recorded(broker
 async def test_nodes_that_know_the_old_rhythm_are_not_lost_by_the_new_one(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
         group = GroupCommit(cluster.database, "intake", nothing, nothing)
-        watch = NodeWatch(NodeSettings(heartbeat_s=30, lost_after_s=0.001), cluster.database, cluster.bus, group)
+        watch = NodeWatch(
+            Settings(node=NodeSettings(heartbeat_s=30, lost_after_s=0.001)), cluster.database, cluster.bus, group
+        )
         assert watch.has_listened(time.time() + 1)
-        watch.use(NodeSettings(heartbeat_s=30, lost_after_s=0.001))
+        watch.use(Settings(node=NodeSettings(heartbeat_s=30, lost_after_s=0.001)))
         assert watch.has_listened(time.time() + 1)
-        watch.use(NodeSettings(heartbeat_s=0.0001, lost_after_s=0.002))
+        watch.use(Settings(node=NodeSettings(heartbeat_s=0.0001, lost_after_s=0.002)))
         assert not watch.has_listened(time.time() + 29)
         assert watch.has_listened(time.time() + 31)
 

@@ -125,11 +125,12 @@ def convert(document: object, kind: type[T], file: str) -> T:
 
 
 def _nested(document: dict[str, object]) -> dict[str, object]:
-    """``half_life_s = "none"`` is TOML's way to say null."""
+    """``half_life_s = "none"`` and ``outputs_s = "none"`` are TOML's way to say null."""
     priority = document.get("priority")
     fairshare = priority.get("fairshare") if isinstance(priority, dict) else None
-    if isinstance(fairshare, dict) and fairshare.get("half_life_s") == "none":
-        fairshare["half_life_s"] = None
+    for table, key in ((fairshare, "half_life_s"), (document.get("retention"), "outputs_s")):
+        if isinstance(table, dict) and table.get(key) == "none":
+            table[key] = None
     return document
 
 

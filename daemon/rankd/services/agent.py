@@ -189,6 +189,7 @@ class Agent:
     def _on_answer(self, answer: NodeRegistered) -> None:
         self._runner.grace_s = answer.grace_s
         self._runner.max_processes = answer.max_processes
+        self._runner.outputs_s = answer.outputs_s
         self._taking.wake(answer.waiting)
 
     def _on_registered(self, node: str, to_end: Sequence[int]) -> None:

@@ -66,6 +66,10 @@ class Ledger(Generic[Key]):
         """Wait until nothing runs."""
         await self._idle.wait()
 
+    def jobs(self) -> set[int]:
+        """Jobs that run, or whose end is still to be recorded."""
+        return {entry.job for entry in self.entries.values()}
+
     def running(self) -> list[Key]:
         """What has not ended."""
         return [entry.key for entry in self.entries.values() if not entry.ended]

@@ -8,7 +8,7 @@ from pathlib import Path
 from rankd.bus.address import user_in
 from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused
-from rankd.core.model.job_environment import JobPlace, job_environment, job_path
+from rankd.core.model.job_environment import DEFAULT_OUTPUT, JobPlace, job_environment, job_path
 from rankd.services.agent_cgroup_layout import Limits
 from rankd.services.agent_identity import SUBMITTER, RunAs, account_variables, home_of
 from rankd.services.agent_leftover import STATE_VARIABLE
@@ -30,7 +30,7 @@ class Planner:
     def __init__(self, state: Path, output_dir: Path, run_as: RunAs, *, limited: bool = True) -> None:
         self.max_processes = MAX_PROCESSES
         self._state = str(state)
-        self._output = output_dir.absolute()
+        self.output = output_dir.absolute()
         self._cwd = Path.cwd()
         self._run_as = run_as
         self._limited = limited
@@ -74,8 +74,8 @@ class Planner:
     def _default_output(self, identity: Identity | None) -> str:
         """A pattern of files. Each user has a directory to himself: nobody else can lay a link there beforehand."""
         if identity is None:
-            return f"{self._output}/job-%j"
-        directory = self._output / identity.name
+            return _pattern(self.output)
+        directory = self.output / identity.name
         if identity.name not in self._users_outputs:
             try:
                 directory.mkdir(mode=OWN, exist_ok=True)
@@ -84,7 +84,7 @@ class Planner:
                 message = f"can't make {directory} for output: {error.strerror}; name files by --output and --error"
                 raise Refused("no_output", message, "stdout") from error
             self._users_outputs.add(identity.name)
-        return f"{directory.as_posix().replace('%', '%%')}/job-%j"
+        return _pattern(directory)
 
     def _environment(self, start: StartJob, place: JobPlace, identity: Identity | None) -> dict[str, str]:
         base = {**self._own, **(account_variables(identity) if identity else {})}
@@ -99,6 +99,10 @@ class Planner:
             vcore=start.resources.get("vcore") or SMALL_SHARE,
             processes=self.max_processes,
         )
+
+
+def _pattern(directory: Path) -> str:
+    return f"{directory.as_posix().replace('%', '%%')}/{DEFAULT_OUTPUT}"
 
 
 def _own_environment() -> dict[str, str]:

@@ -18,6 +18,8 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.services.agent_ledger import Entry, Ledger
 from rankd.services.agent_leftover import end_leftovers
+from rankd.services.agent_output import LOOP as OUTPUTS_LOOP
+from rankd.services.agent_output import OldOutputs
 from rankd.services.agent_plan import Planner
 from rankd.services.agent_process import Launch
 from rankd.services.agent_report import Reporter
@@ -50,7 +52,8 @@ class RealNode:
         self._reporter = reporter
         self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
         self._ledger: Ledger[int] = Ledger()
-        self._tidying: asyncio.Task[None] | None = None
+        self._outputs = OldOutputs(planner.output, self._ledger.jobs)
+        self._tidying: list[asyncio.Task[None]] = []
         self._link = KeeperLink(state.root, self._happened, self._lose_all)
 
     @property
@@ -61,6 +64,15 @@ class RealNode:
     @max_processes.setter
     def max_processes(self, number: int) -> None:
         self._planner.max_processes = number
+
+    @property
+    def outputs_s(self) -> float | None:
+        """How long output files are kept; None: for ever."""
+        return self._outputs.keep_s
+
+    @outputs_s.setter
+    def outputs_s(self, seconds: float | None) -> None:
+        self._outputs.keep_s = seconds
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over what runs, and report everything that ended unreported."""
@@ -82,8 +94,10 @@ class RealNode:
             self._report(report)
         log.info("%d jobs of an earlier agent run on, %d are lost", len(running), len(lost))
         await self._lose(lost)
-        self._tidying = group.create_task(keep_small([self._state.root / LOG]))
-        group.create_task(self._link.run(self._reporter.loops.add("keeper", KEEPER_BOUND_S)))
+        loops = self._reporter.loops
+        tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops))
+        self._tidying = [group.create_task(task) for task in tidying]
+        group.create_task(self._link.run(loops.add("keeper", KEEPER_BOUND_S)))
 
     def _watch(self, entry: Entry[int]) -> None:
         """It runs: from now on it can be ended."""
@@ -221,8 +235,8 @@ class RealNode:
 
     async def leave(self) -> None:
         """Leave the jobs to the keeper, which ends with the last of them."""
-        if self._tidying:
-            await end_tasks(self._tidying)
+        await end_tasks(*self._tidying)
+        self._reporter.loops.drop(OUTPUTS_LOOP)
         running = self._ledger.running()
         if running:
             log.info(

@@ -20,10 +20,12 @@ class Runner(Protocol):
     """Starts and ends jobs, and reports it. Knows an allocation until its end is recorded.
 
     ``grace_s``: how long a job may take to end after it was told to. ``max_processes``: a job's, at once.
+    ``outputs_s``: how long output files are kept; None: for ever.
     """
 
     grace_s: float
     max_processes: int
+    outputs_s: float | None
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over what an earlier agent left, and report what has ended of it; tasks of this group go on watching."""

@@ -29,6 +29,7 @@ class SimulatedNodes:
     def __init__(self, reporter: Reporter) -> None:
         self.grace_s = 0.0
         self.max_processes = 0
+        self.outputs_s: float | None = None
         self._reporter = reporter
         self._ledger: Ledger[Place] = Ledger()
 

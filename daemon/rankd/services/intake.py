@@ -132,7 +132,7 @@ class Intake:
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
         self.jobs = JobVerbs(database, self.group, self)
-        self.nodes = NodeWatch(configuration.settings.node, database, bus, self.group, self.learn_types)
+        self.nodes = NodeWatch(configuration.settings, database, bus, self.group, self.learn_types)
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(Path(configuration.directory), database, self.group, self._use_configuration)
@@ -213,7 +213,7 @@ class Intake:
 
     async def _use_configuration(self, stated: Configuration, catalog: Catalog) -> None:
         """The files say something else: from the next request on."""
-        self.nodes.use(stated.settings.node)
+        self.nodes.use(stated.settings)
         self._nodes, self._node_event = None, -1
         self.catalog = catalog
         await self.inputs.restate(stated)

@@ -17,7 +17,7 @@ from rankd.core.admission.node_check import check_labels, check_name, check_runn
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.node import NodeState
 from rankd.core.model.quantity import Resources
-from rankd.core.model.setting import NodeSettings
+from rankd.core.model.setting import Settings
 from rankd.services.owned_nodes import Complaints, OwnedNodes
 from rankd.store.database import Database
 from rankd.store.delivery import waiting_nodes
@@ -49,13 +49,14 @@ class NodeWatch:
 
     def __init__(
         self,
-        settings: NodeSettings,
+        settings: Settings,
         database: Database,
         bus: Bus,
         group: GroupCommit,
         on_types: Callable[[Iterable[str]], None] = lambda _types: None,
     ) -> None:
-        self._settings = settings
+        self._settings = settings.node
+        self._outputs_s = settings.retention.outputs_s
         self._on_types = on_types
         self._owned = OwnedNodes()
         self._complaints = Complaints()
@@ -65,11 +66,12 @@ class NodeWatch:
         self._since = time.time()
         """Silence counts from here on."""
 
-    def use(self, settings: NodeSettings) -> None:
+    def use(self, settings: Settings) -> None:
         """Other settings. Agents hear of them with their next sign of life, which may take as long as it did before."""
-        if settings != self._settings:
+        self._outputs_s = settings.retention.outputs_s
+        if settings.node != self._settings:
             self._since = max(self._since, time.time() + self._settings.heartbeat_s)
-            self._settings = settings
+            self._settings = settings.node
 
     def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
         """Where nodes ask, and who answers."""
@@ -124,6 +126,7 @@ class NodeWatch:
             heartbeat_s=self._settings.heartbeat_s,
             grace_s=self._settings.grace_s,
             max_processes=self._settings.max_processes,
+            outputs_s=self._outputs_s,
             end=list(end),
             waiting=list(waiting),
         )

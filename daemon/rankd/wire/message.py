@@ -238,6 +238,7 @@ class NodeRegistered(_Internal, frozen=True, kw_only=True):
     """The answer: how the agent is to behave.
 
     ``max_processes``: how many processes and threads a job may have at once on a node.
+    ``outputs_s``: seconds after which the agent deletes output files; None: never.
     ``end``: what the node runs although its allocation has ended in the records; others may do it by now.
     ``waiting``: nodes that have something to take.
     """
@@ -245,6 +246,7 @@ class NodeRegistered(_Internal, frozen=True, kw_only=True):
     heartbeat_s: float
     grace_s: float
     max_processes: int = 4096
+    outputs_s: float | None = None
     end: list[int] = []
     waiting: list[str] = []
 

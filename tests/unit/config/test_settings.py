@@ -22,6 +22,12 @@ def test_an_empty_file_is_the_defaults():
     assert (settings.priority.policy, settings.priority.fairshare.half_life_s) == ("multifactor", 604800.0)
 
 
+@pytest.mark.parametrize(("written", "outputs_s"), [('"none"', None), ("3600", 3600.0)])
+def test_outputs_are_kept_for_a_time_or_for_ever(written, outputs_s):
+    text = f"[priority.weights]\nage = 1\n[retention]\noutputs_s = {written}"
+    assert read_settings(text, FACTORS).retention.outputs_s == outputs_s
+
+
 @pytest.mark.parametrize(("written", "half_life_s"), [('"none"', None), ("3600", 3600.0)])
 def test_usage_decays_by_half_life_or_never(written, half_life_s):
     text = f"[priority.weights]\nage = 1\n[priority.fairshare]\nhalf_life_s = {written}"
@@ -38,6 +44,8 @@ def test_usage_decays_by_half_life_or_never(written, half_life_s):
         ("priority", 'policy = "best"'),
         ("priority", 'favor = "none"'),
         ("priority.fairshare", "half_life_s = 0"),
+        ("retention", "outputs_s = 0"),
+        ("retention", 'outputs_s = "for ever"'),
         ("priority.fairshare", "half_life_s = inf"),
         ("priority.fairshare", "dampening = 0"),
         ("priority.fairshare", "dampening = inf"),

@@ -18,6 +18,9 @@ KEPT_VARIABLES = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "SHELL", "TZ", "TMP
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 SIMULATED_S = 1.0
 
+DEFAULT_OUTPUT = "job-%j"
+"""Of jobs that name no file: this with ``.out`` or ``.err``, in the agent's output directory."""
+_DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})\.(?:out|err)", re.ASCII)
 _PATTERN = re.compile(r"%(.)", re.DOTALL)
 
 
@@ -74,6 +77,16 @@ def job_path(pattern: str, place: JobPlace, cwd: str) -> str:
     """The file that a pattern stands for; a relative one is relative to the job's working directory."""
     path = expand_pattern(pattern, place)
     return path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"
+
+
+def job_of_output(name: str) -> int | None:
+    """The job whose output a file in the agent's output directory is, by its name; None if it has another name.
+
+    >>> job_of_output("job-17.out"), job_of_output("job-17.out.gz")
+    (17, None)
+    """
+    found = _DEFAULT_OUTPUT.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlace) -> dict[str, str]:

@@ -91,10 +91,11 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
 
 
 class RetentionSettings(_Setting, frozen=True, kw_only=True):
-    """How long ended jobs, and events, are kept."""
+    """How long ended jobs, events, and output files on nodes are kept. ``outputs_s`` None: for ever."""
 
     jobs_s: Annotated[float, Meta(ge=3600)] = 365 * 86400.0
     events_s: Annotated[float, Meta(ge=3600)] = 365 * 86400.0
+    outputs_s: Annotated[float, Meta(ge=3600)] | None = 90 * 86400.0
 
 
 class Qos(_Setting, frozen=True, kw_only=True):
