@@ -102,8 +102,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         return package
 
     def forget() -> None:
-        for cache in (plugin._entry_points, plugin._load):
-            cache.cache_clear()
+        plugin.look_again()
 
     yield add
     forget()

@@ -170,10 +170,14 @@ def test_one_agent_at_a_time(tmp_path):
         pass
 
 
+STATE = f"/state-{os.getpid()}"
+"""Tests run side by side: what another one starts has another mark."""
+
+
 @pytest.fixture
 def sleeper():
-    """A process that looks like a job of allocation 1 of the state directory /state."""
-    environment = {STATE_VARIABLE: "/state", "RANKD_ALLOCATION_ID": "1", "PATH": os.environ["PATH"]}
+    """A process that looks like a job of allocation 1 of the state directory STATE."""
+    environment = {STATE_VARIABLE: STATE, "RANKD_ALLOCATION_ID": "1", "PATH": os.environ["PATH"]}
     process = subprocess.Popen(["sleep", "1000"], env=environment, start_new_session=True)
     yield process
     process.kill()
@@ -181,7 +185,7 @@ def sleeper():
 
 
 def test_a_leftover_is_found_by_its_environment(sleeper):
-    assert end_leftovers("/state", [1], [], grace_s=1) == 1
+    assert end_leftovers(STATE, [1], [], grace_s=1) == 1
     assert sleeper.wait() == -15
 
 
@@ -194,16 +198,16 @@ def test_a_leftover_is_found_by_its_record(sleeper):
 def test_others_are_left_alone(sleeper):
     other = ProcessRecord(pid=sleeper.pid, start_time=start_time_of(sleeper.pid) + 1, started_at=0)
     assert end_leftovers("/elsewhere", [1], [other], grace_s=1) == 0
-    assert end_leftovers("/state", [2], [], grace_s=1) == 0
+    assert end_leftovers(STATE, [2], [], grace_s=1) == 0
     assert alive(sleeper.pid)
 
 
 def test_a_leftover_that_ignores_term_is_killed(tmp_path):
-    environment = {STATE_VARIABLE: "/state", "RANKD_ALLOCATION_ID": "2", "PATH": os.environ["PATH"]}
+    environment = {STATE_VARIABLE: STATE, "RANKD_ALLOCATION_ID": "2", "PATH": os.environ["PATH"]}
     script = f"trap '' TERM; echo ready > {tmp_path}/ready; while :; do sleep 0.05; done"
     process = subprocess.Popen(["sh", "-c", script], env=environment, start_new_session=True)
     asyncio.run(appears(tmp_path / "ready"))
-    end_leftovers("/state", [2], [], grace_s=0.1)
+    end_leftovers(STATE, [2], [], grace_s=0.1)
     assert process.wait() == -9
 
 

@@ -7,12 +7,15 @@ import stat
 
 import builder
 import pytest
+from alembic import command
+from alembic.config import Config
 from integration.test_enqueued import enqueue, heard
 from integration.test_intake import an_intake
+from sqlalchemy import create_engine
 
 from rankd.cli.request import exported
 from rankd.store.database import Database
-from rankd.store.migration import upgrade
+from rankd.store.migration import shipped, upgrade
 
 JOB = {"command": ["true"]}
 SECRET = "nats://ann:sesame@host:4222"
@@ -52,8 +55,22 @@ async def test_the_broker_is_never_stored_whatever_the_client_sends(broker, tmp_
         assert not path.exists() or b"sesame" not in path.read_bytes()
 
 
+def older_database(path, revision):
+    """A file as rankd of that revision made it."""
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")))
+    config.set_main_option("path_separator", "os")
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    engine.dispose()
+
+
 async def test_an_upgrade_removes_the_broker_from_stored_requests_and_takes_the_file_from_others(tmp_path):
-    path = tmp_path / "rankd.db"
+    path = tmp_path / "before" / "rankd.db"
+    path.parent.mkdir()
+    older_database(path, "0012")
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.executescript(
@@ -63,7 +80,6 @@ async def test_an_upgrade_removes_the_broker_from_stored_requests_and_takes_the_
             request)
         VALUES (1, 1, 'alice', 1, 1, 1, 'one', 'completed', 0, 0, 'Never', 16, 1, 1, 1, '{}', 0, 1, 1, 1.0,
             '{"command":["true"],"env":{"RANKD_NATS":"nats://ann:sesame@h","A":"1"}}');
-        UPDATE schema_version SET version_num = '0012';
         """
     )
     connection.close()

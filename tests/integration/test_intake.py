@@ -408,7 +408,8 @@ async def test_a_work_with_a_bug_fails_alone(tmp_path):
         pass
 
     def insert(connection, epoch):
-        connection.exec_driver_sql("INSERT INTO roles VALUES (?, ?, '', 0)", (f"r{epoch}", epoch))
+        roles = "INSERT INTO roles (name, epoch, holder, since) VALUES (?, ?, '', 0)"
+        connection.exec_driver_sql(roles, (f"r{epoch}", epoch))
         return epoch
 
     async with Database(tmp_path / "rankd.db") as database:

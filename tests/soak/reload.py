@@ -31,8 +31,10 @@ class Reloads:
         self._age = 1000
 
     async def run(self, seconds: float) -> None:
-        """Reload now and then."""
+        """Reload now and then; a whole configuration first, since an intake that has recorded none needs one."""
         end = asyncio.get_running_loop().time() + seconds
+        while await self._reload() is None and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(AGAIN_S)
         while asyncio.get_running_loop().time() < end:
             self._write(half=self._random.random() < 0.2)
             await self._reload()

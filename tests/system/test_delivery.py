@@ -78,7 +78,4 @@ def test_acct_tells_what_ended_jobs_used_in_sacct_s_words(up):
     ]
     assert [row["id"] for row in json.loads(up.rankd("acct", "--json", "-u", "ann"))] == [1]
     assert len(up.rankd("acct", "--starttime", "now+1hour").splitlines()) == 2  # bob's has not ended yet
-    assert (
-        "unknown field 'nope'"
-        in subprocess.run([*RANKD, "acct", "--format", "nope"], capture_output=True, text=True, check=False).stderr
-    )
+    assert "unknown field 'nope'" in up.rankd_fails("acct", "--format", "nope", status=2)

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 from rankd.cli.main import COMMANDS
 from rankd.store.migration import shipped
 
@@ -41,6 +43,7 @@ def test_every_command_is_one_of_these():
     assert set(COMMANDS) == set(LOOKING) | ONLY_OVER_THE_BUS | ACTING | NEITHER
 
 
+@pytest.mark.timeout(900)  # eighty commands, each a process of its own
 def test_looking_commands_print_the_same_on_the_file_and_over_the_bus(machine, tmp_path):
     config = tmp_path / "config"
     shutil.copytree(shipped("config"), config)
