@@ -14,6 +14,7 @@ from integration.stage import connected, ready, running, write_config
 from rankd.bus.connection import Bus
 from rankd.services import intake
 from rankd.store.database import Database
+from rankd.store.dead_letter import Undelivered, keep
 from rankd.store.migration import upgrade
 
 RANKD = str(Path(sys.executable).with_name("rankd"))
@@ -77,6 +78,22 @@ async def test_what_is_for_administrators_says_so_in_the_same_words(site):
 async def test_the_same_is_done_with_admin_whoever_is_named(site):
     assert await site("cancel", "-u", "bob", "--as", "alice", "--admin", "-v") == "2\n"
     assert "configuration" in await site("reload", "--as", "alice", "--admin")
+
+
+async def test_all_dead_letters_are_listed_however_many_pages_they_fill(site):
+    """A page has at most 1,000 rows, and as many as one message has room for."""
+
+    def letter(number: int) -> Undelivered:
+        payload = b"x" * (2**14 if number < 200 else 1)
+        return Undelivered(source=f"s{number}", user="alice", at=1.0, message_id=None, payload=payload,
+                           code="bad_request", message="m")  # fmt: skip
+
+    async with Database(site.database) as opened:
+        await opened.write(lambda connection: keep(connection, [letter(number) for number in range(2_100)]))
+    rows = json.loads(await site("deadletter", "list", "--json", "--as", "alice"))
+    assert [row["id"] for row in rows] == list(range(1, 2_101))
+    assert len((await site("deadletter", "list", "-h", "--as", "alice")).splitlines()) == 2_100
+    assert await site("deadletter", "list", "-h", "--as", "bob") == ""
 
 
 async def test_an_own_filter_selects_own_jobs_alone(site):

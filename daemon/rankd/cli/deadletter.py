@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rankd.cli.duration import shown_time
 from rankd.cli.layout import Field, column_of, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from rankd.cli.option import Subparsers
     from rankd.store.look import Row
+
+MOST = 10_000
+"""Letters that are fetched, in pages."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -46,13 +51,17 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Row]:
-    from rankd.cli.session import ask
+    from rankd.cli.place import find
+    from rankd.cli.session import ask_pages, asker
 
-    answer: dict[str, list[Row]] = ask(arguments, "deadletter.list", wanted, dict)
-    for loss in answer.get("losses", ()):
+    subject, request = asker(arguments).subject("deadletter.list"), msgspec.to_builtins(wanted)
+    rows, first = ask_pages(find(arguments), subject, "letters", request, MOST + 1)
+    for loss in first.get("losses", ()):
         lost = f"{loss['letters']} older dead letters of {loss['user']} ({loss['bytes']} bytes)"
         print_line(f"rankd: {lost} were deleted, the last at {shown_time(loss['at'])}: too many waited", error=True)
-    return answer["letters"]
+    if len(rows) > MOST:
+        print_line(f"rankd: only the oldest {MOST:,} dead letters are shown; retry or drop some", error=True)
+    return rows[:MOST]
 
 
 def run_list(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ Imports asyncio, nats and uvloop only when something is asked.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rankd.cli.place import Place, find
 from rankd.core.errors import Refused, Unavailable
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 2.0
 RETRY_PAUSE_S = 0.5
+LARGEST_PAGE = 1_000
+"""Rows of a page: the service's own limit."""
 UVLOOP_CLOSED = "the handler is closed"
 """How uvloop says that the other side has closed the connection on which nats-py writes."""
 
@@ -143,6 +145,24 @@ def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind:
         return await bus.request(subject, payload, kind)
 
     return with_bus(find(arguments), action)
+
+
+def ask_pages(
+    place: Place, subject: str, name: str, request: dict[str, Any], most: int
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows of the list ``name`` of all pages, at most so many, and the first page's answer."""
+    from rankd.wire.codec import encode
+
+    async def action(bus: Bus) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        first = answer = await bus.request(subject, encode(request), dict)
+        rows = list(answer.get(name) or ())
+        while (behind := answer.get("next")) and len(rows) < most:
+            page = {**request, **behind, "limit": min(most - len(rows), LARGEST_PAGE)}
+            answer = await bus.request(subject, encode(page), dict)
+            rows += answer.get(name) or ()
+        return rows[:most], first
+
+    return with_bus(place, action)
 
 
 async def repeat(action: Callable[[], Awaitable[T]], until: float) -> T:

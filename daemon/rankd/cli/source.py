@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from rankd.cli.place import Place, find
+from rankd.cli.session import LARGEST_PAGE
 from rankd.cli.unheard import Known, known, say
 from rankd.store import explain, look
 from rankd.store.accounting import accounting, in_time
@@ -22,13 +23,10 @@ if TYPE_CHECKING:
     import argparse
     import sqlite3
 
-    from rankd.bus.connection import Bus
     from rankd.cli.session import Asker
     from rankd.store.look import Row
 
 EVERYTHING = 2**31 - 1
-LARGEST_PAGE = 1_000
-"""Rows of a page: the service's own limit."""
 MOST_BY_BUS = 10_000
 """Jobs that are fetched over the bus where no limit is given, in pages."""
 
@@ -164,21 +162,9 @@ class BusSource:
 
     def _pages(self, verb: str, name: str, request: Row, most: int) -> tuple[list[Row], Row]:
         """The rows of all pages, and the first page's answer."""
-        from rankd.cli.session import with_bus
-        from rankd.wire.codec import encode
+        from rankd.cli.session import ask_pages
 
-        subject = self._who.subject(verb)
-
-        async def action(bus: Bus) -> tuple[list[Row], Row]:
-            first = answer = await bus.request(subject, encode(request), dict)
-            rows = list(answer.get(name) or ())
-            while (behind := answer.get("next")) and len(rows) < most:
-                page = {**request, **behind, "limit": min(most - len(rows), LARGEST_PAGE)}
-                answer = await bus.request(subject, encode(page), dict)
-                rows += answer.get(name) or ()
-            return rows[:most], first
-
-        return with_bus(self._place, action)
+        return ask_pages(self._place, self._who.subject(verb), name, request, most)
 
     def _listed(self, verb: str, wanted: JobFilter, which: str) -> tuple[list[Row], Row]:
         """Jobs in the order of the pages, up to the limit; whoever gets fewer than there are is told."""

@@ -129,11 +129,12 @@ async def test_no_link_leads_out_of_the_directory(output, alices, victims):
     (output / "bob").symlink_to(victims)
     (alices / "job-1.out").symlink_to(victims / "job-1.out")
     (alices / "job-2.out").symlink_to(victims)
-    for path in (output / "bob", alices / "job-1.out", alices / "job-2.out"):
+    (alices / "job-3.out").symlink_to(put(victims / "hers", OLD, USER))
+    for path in (output / "bob", *alices.iterdir()):
         dated(path, OLD, USER)
     assert await swept(output) == 0
-    assert names(victims) == ["job-1.out"]
-    assert names(alices) == ["job-1.out", "job-2.out"]
+    assert names(victims) == ["hers", "job-1.out"]
+    assert names(alices) == ["job-1.out", "job-2.out", "job-3.out"], "regular files only"
 
 
 @needs_root
