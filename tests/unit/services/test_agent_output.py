@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from watch import vanishes
 
+from rankd.bus.liveness import Loops
 from rankd.core.model.job_environment import job_of_output
 from rankd.services import agent_output
 from rankd.services.agent_output import PART, OldOutputs, Sweep, mount_points
@@ -18,6 +22,13 @@ DAY = 86_400.0
 OLD, YOUNG = NOW - 91 * DAY, NOW - 89 * DAY
 USER = 12_345
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def put(path: Path, at: float = OLD, owner: int | None = None) -> Path:
@@ -108,6 +119,25 @@ async def test_a_loop_of_links_stops_nothing(output, caplog):
     (output / "loop").symlink_to(output / "loop")
     assert await swept(output / "loop") == 0
     assert "old output files stay in 1 places" in caplog.text
+
+
+async def test_the_loop_is_watched_and_another_time_counts_at_once(output, caplog):
+    caplog.set_level("INFO")
+    put(output / "job-1.out", time.time() - 2 * DAY)
+    clock = Clock()
+    loops = Loops(clock)
+    outputs = OldOutputs(output, tuple)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(outputs.run(loops))
+        outputs.keep_s = DAY
+        await vanishes(output / "job-1.out")
+        while "deleted 1 old output files" not in caplog.text:  # from there on, it rests
+            await asyncio.sleep(0)
+        clock.now = agent_output.EVERY_S + agent_output.BOUND_S / 2
+        assert [(loop.name, loop.is_late) for loop in loops.all] == [("old outputs", False)]
+        clock.now += agent_output.BOUND_S
+        assert loops.late
+        task.cancel()
 
 
 # --- directories of users -----------------------------------------------------------------------------------
