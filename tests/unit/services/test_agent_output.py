@@ -137,6 +137,9 @@ async def test_the_loop_is_watched_and_another_time_counts_at_once(output, caplo
         assert [(loop.name, loop.is_late) for loop in loops.all] == [("old outputs", False)]
         clock.now += agent_output.BOUND_S
         assert loops.late
+        put(output / "job-2.out", time.time() - DAY / 2)
+        outputs.keep_s = DAY / 4
+        await vanishes(output / "job-2.out")
         task.cancel()
 
 
