@@ -17,6 +17,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
+from rankd.cli.output import whole
 from rankd.cli.screen import Guarded
 from rankd.core.printable import printable
 
@@ -81,17 +82,18 @@ SORTED = frozenset({"queue", "prio"})
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command line; returns the exit status. No control character of a user's text leaves it."""
-    with redirect_stdout(Guarded(sys.stdout)), redirect_stderr(Guarded(sys.stderr)):
+    """Run a command line; returns the exit status. No control character of a user's text leaves it.
+
+    The status is 0 only if the whole output was written.
+    """
+    with redirect_stdout(Guarded(whole(sys.stdout))), redirect_stderr(Guarded(whole(sys.stderr))):
         return _main(argv)
 
 
 def _main(argv: list[str] | None) -> int:
     try:
-        status = _run(sys.argv[1:] if argv is None else argv)
+        status = _run_to_end(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else DONE
     except BrokenPipeError:
         _drop_output()
         return BROKEN_PIPE
@@ -101,6 +103,14 @@ def _main(argv: list[str] | None) -> int:
     except Exception as error:  # noqa: BLE001 - what is not rankd's own is raised again
         return _report(error)
     return status
+
+
+def _run_to_end(argv: list[str]) -> int:
+    """Its status, also where argparse ends it."""
+    try:
+        return _run(argv)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else DONE
 
 
 def _run(argv: list[str]) -> int:
