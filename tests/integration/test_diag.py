@@ -19,6 +19,7 @@ from rankd.services.lookers import Lookers
 from rankd.services.relay import Relay
 from rankd.services.statistic import spread
 from rankd.wire.diag import ConfigurationDiag
+from rankd.wire.message import Health
 
 
 @pytest.fixture(autouse=True)
@@ -26,11 +27,15 @@ def new_database(tmp_path):
     return builder.new_database(tmp_path)
 
 
-async def rankd(*words: str) -> str:
+async def rankd(*words: str, status: int = 0) -> str:
     child = await asyncio.create_subprocess_exec(sys.executable, "-m", "rankd", *words, stdout=asyncio.subprocess.PIPE)
     printed, _ = await child.communicate()
-    assert child.returncode == 0
+    assert child.returncode == status
     return printed.decode()
+
+
+async def well() -> Health:
+    return Health(service="intake", ready=True, pid=1)
 
 
 async def test_all_services_say_how_they_are_doing(broker, tmp_path):
@@ -73,16 +78,17 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
             assert begun_again[service]["started_at"] > said[service]["started_at"]
         await alone.aclose()
         assert (await client.do("diag.show")).body["prioritizer"] is None
-        printed = await rankd("diag", "--nats", broker.url)
+        printed = await rankd("diag", "--nats", broker.url, status=3)
+        assert printed.count("  ready ") == 2
         assert "Prioritizer: no answer" in printed
         assert "jobs started       0, of these 0 backfilled" in printed
-        assert json.loads(await rankd("diag", "--json", "--nats", broker.url))["scheduler"]["started"] == 0
+        assert json.loads(await rankd("diag", "--json", "--nats", broker.url, status=3))["scheduler"]["started"] == 0
 
 
 async def test_what_is_not_published_yet_is_the_relays_lag(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
         lookers = Lookers(cluster.database, slots=1, per_user=1, waiting=1)
-        show = diag_verb(lookers, cluster.bus, ConfigurationDiag).handler
+        show = diag_verb(lookers, cluster.bus, well, ConfigurationDiag).handler
         await cluster.submit(builder.accepted(), builder.accepted(), at=NOW)
         said = await show(ROOT, b"{}")
         assert said.relay.events == 2

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import sys
 from collections.abc import Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import builder
 import pytest
@@ -135,15 +136,24 @@ LOOPS = {
 
 @asynccontextmanager
 async def served(service: str, places, tmp_path):
-    if service in SERVICES:
-        run, options = SERVICES[service]
-        async with running(run, options(**places)) as task:
-            yield task
-        return
-    intake_options = intake.IntakeOptions(**places)
-    options = agent.AgentOptions(nats=places["nats"], state_dir=tmp_path / "state", name="n1")
-    async with running(intake.run, intake_options), running(agent.run, options) as task:
+    """The service, and the intake."""
+    async with AsyncExitStack() as stack:
+        task = await stack.enter_async_context(running(intake.run, intake.IntakeOptions(**places)))
+        if service == "agent-n1":
+            options = agent.AgentOptions(nats=places["nats"], state_dir=tmp_path / "state", name="n1")
+            task = await stack.enter_async_context(running(agent.run, options))
+        elif service != "intake":
+            run, options = SERVICES[service]
+            task = await stack.enter_async_context(running(run, options(**places)))
         yield task
+
+
+async def diag(places, *options: str) -> tuple[int, str]:
+    """The exit status of ``rankd diag``, and what it prints."""
+    words = ["-m", "rankd", "diag", "--nats", places["nats"], *options]
+    child = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await child.communicate()
+    return child.returncode, printed.decode()
 
 
 @pytest.mark.parametrize("service", LOOPS)
@@ -160,9 +170,37 @@ async def test_health_names_every_loop_of_a_service_that_hangs(service, registri
             freezer.freeze(*(loop.task for loop in hanging))
             skip_time(own)
             said = await until(bus, service, lambda health: all(f"'{name}'" in health.detail for name in names))
-            assert "has hung since" in said
+            printed = (await diag(places))[1] if service in SERVICES else ""
             freezer.thaw()
+            assert "has hung since" in said
+            if service in SERVICES:
+                [line] = [line for line in printed.splitlines() if "NOT READY" in line]
+                assert all(f"'{name}' has hung since" in line for name in names)
             await until(bus, service, lambda health: health.ready)
+
+
+async def test_diag_ends_as_health_does(registries, places):
+    async with Bus(places["nats"], "test") as bus, AsyncExitStack() as stack:
+        for run, options in SERVICES.values():
+            one = AsyncExitStack()
+            await stack.enter_async_context(one)
+            await one.enter_async_context(running(run, options(**places)))
+        for service in SERVICES:
+            await ready(bus, service)
+        assert (await diag(places))[0] == 0
+        [scheduling] = [loops for loops in registries if "cycles" in {loop.name for loop in loops.all}]
+        scheduling.reasons.append(lambda: "the moon is new")
+        status, printed = await diag(places)
+        assert status == 1
+        assert printed.count("NOT READY") == printed.count("waiting: the moon is new") == 1
+        status, printed = await diag(places, "--json")
+        said = json.loads(printed)
+        assert (status, said["health"]["ready"], said["prioritizer"]["health"]["ready"]) == (1, True, True)
+        assert not said["scheduler"]["health"]["ready"]
+        await one.aclose()
+        status, printed = await diag(places)
+        assert status == 3
+        assert "Scheduler: no answer" in printed
 
 
 async def test_health_names_a_subscription_that_has_ended(registries, places):

@@ -9,6 +9,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from rankd.bus.connection import Bus
+from rankd.bus.health import Probe, own_health
 from rankd.core.errors import Unavailable
 from rankd.wire.codec import encode
 from rankd.wire.diag import PrioritizerDiag, SchedulerDiag
@@ -23,13 +24,20 @@ RESET = b"reset"
 Shown = TypeVar("Shown", SchedulerDiag, PrioritizerDiag)
 
 
-async def answer_diag(bus: Bus, service: str, shown: Callable[[], Shown], reset: Callable[[], None]) -> None:
-    """Answer for as long as the connection lives; ``reset`` what is counted after a question that says so."""
+async def answer_diag(
+    bus: Bus, service: str, probe: Probe, shown: Callable[[], Shown], reset: Callable[[], None]
+) -> None:
+    """Answer for as long as the connection lives, with the service's health as :func:`own_health` finds it.
+
+    ``reset`` is called after a question that asks for it.
+    """
 
     async def answer(message: Msg) -> None:
         if not message.reply:
             return
-        await message.respond(encode(msgspec.structs.replace(shown(), unreadable=dict(bus.unreadable))))
+        health = await own_health(bus, service, probe)
+        said = msgspec.structs.replace(shown(), health=health, unreadable=dict(bus.unreadable))
+        await message.respond(encode(said))
         if message.data == RESET:
             reset()
 

@@ -17,29 +17,35 @@ from rankd.wire.subject import health_subject
 log = logging.getLogger("rankd.bus")
 
 
-async def answer_health(bus: Bus, service: str, probe: Callable[[], Awaitable[str]]) -> None:
-    """Answer health requests for as long as the connection lives.
+Probe = Callable[[], Awaitable[str]]
+"""Asks what a service depends on. Returns what is well, in a few words; raises if something is wrong."""
 
-    The service is ready if none of the connection's ``loops`` is late, it waits for nothing, and ``probe`` returns;
-    ``probe`` raises if something is wrong.
-    """
+
+async def answer_health(bus: Bus, service: str, probe: Probe) -> None:
+    """Answer health requests for as long as the connection lives."""
 
     async def answer(message: Msg) -> None:
-        if not message.reply:  # nobody waits for the answer
-            return
-        try:
-            health = Health(service=service, ready=True, pid=os.getpid(), detail=await _well(bus, probe))
-        except RankdError as error:
-            health = Health(service=service, ready=False, pid=os.getpid(), detail=error.message, code=error.code)
-        except Exception as error:  # who asks after our health must hear of any illness
-            log.exception("the service is not well")
-            health = Health(service=service, ready=False, pid=os.getpid(), detail=f"{type(error).__name__}: {error}")
-        await message.respond(encode(health))
+        if message.reply:  # otherwise nobody waits for the answer
+            await message.respond(encode(await own_health(bus, service, probe)))
 
     await bus.listen(health_subject(service), answer)
 
 
-async def _well(bus: Bus, probe: Callable[[], Awaitable[str]]) -> str:
+async def own_health(bus: Bus, service: str, probe: Probe) -> Health:
+    """The health of this service.
+
+    It is ready if none of the connection's ``loops`` is late, it waits for nothing, and ``probe`` returns.
+    """
+    try:
+        return Health(service=service, ready=True, pid=os.getpid(), detail=await _well(bus, probe))
+    except RankdError as error:
+        return Health(service=service, ready=False, pid=os.getpid(), detail=error.message, code=error.code)
+    except Exception as error:  # who asks after our health must hear of any illness
+        log.exception("the service is not well")
+        return Health(service=service, ready=False, pid=os.getpid(), detail=f"{type(error).__name__}: {error}")
+
+
+async def _well(bus: Bus, probe: Probe) -> str:
     if (unwell := bus.loops.verdict()) is not None:
         raise Unavailable(STORES_NOTHING if bus.storage.reason() else "not_ready", unwell)
     return await probe()

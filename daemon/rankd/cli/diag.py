@@ -1,4 +1,7 @@
-"""``rankd diag``: how the services are doing, in the manner of sdiag."""
+"""``rankd diag``: how the services are doing, in the manner of sdiag.
+
+0 if all services are ready, 1 if one says that it is not, 3 if one does not answer.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 from rankd.cli.option import add_asker, add_command, add_place
 from rankd.cli.session import asker, with_bus
 from rankd.cli.table import Column, print_json, print_table
+from rankd.core.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
 
     from rankd.cli.option import Subparsers
     from rankd.wire.diag import ConfigurationDiag, Diag, PluginDiag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
+    from rankd.wire.message import Health
 
 Line = tuple[str, object]
 
@@ -40,20 +45,35 @@ def run(arguments: argparse.Namespace) -> int:
     found = with_bus(find(arguments), lambda bus: bus.request(subject, question, Diag))
     if arguments.json:
         print_json(found)
-        return 0
+    else:
+        _print(found)
+    return _status(found)
+
+
+def _status(found: Diag) -> int:
+    """As ``rankd health`` would end for the service that is worst off."""
+    if found.scheduler is None or found.prioritizer is None:
+        return 3
+    asked = (found.health, found.scheduler.health, found.prioritizer.health)
+    return 0 if all(health is not None and health.ready for health in asked) else 1
+
+
+def _print(found: Diag) -> None:
     for line in lines(found):
         print(line)
     for title, service in (("Scheduler", found.scheduler), ("Prioritizer", found.prioritizer)):
         if service is not None and service.durations:
             print(f"\n{title}: milliseconds of the last ones")
             _print_durations(service.durations)
-    return 0
 
 
 def lines(found: Diag) -> Iterator[str]:
     """Everything but durations."""
     parts = (
-        ("Intake", [*_configuration(found.configuration, "refused"), *_unreadable(found.unreadable)]),
+        (
+            "Intake",
+            [*_health(found.health), *_configuration(found.configuration, "refused"), *_unreadable(found.unreadable)],
+        ),
         ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
         ("Relay", _relay(found.relay)),
@@ -69,7 +89,15 @@ def lines(found: Diag) -> Iterator[str]:
             yield from (f"  {name:<18} {value}" for name, value in own)
 
 
+def _health(of: Health | None) -> Iterator[Line]:
+    if of is None:
+        yield "ready", "not known: it is of an older version"
+    else:
+        yield ("ready" if of.ready else "NOT READY"), printable(of.detail)
+
+
 def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
+    yield from _health(of.health)
     stale = ", STALE: no other comes; newer jobs go behind it as submitted" if of.is_stale else ""
     yield "since", f"{_when(of.started_at)} (pid {of.pid})"
     yield from _configuration(of.configuration, "not taken")
@@ -84,6 +112,7 @@ def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
 
 
 def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
+    yield from _health(of.health)
     yield "since", f"{_when(of.started_at)} (pid {of.pid})"
     yield from _configuration(of.configuration, "not taken")
     yield "generation", f"{of.generation}, {of.jobs} jobs ranked"

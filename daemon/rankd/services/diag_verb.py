@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from sqlalchemy import Connection
 
@@ -17,6 +17,7 @@ from rankd.services.lookers import Lookers
 from rankd.services.relay import MARK
 from rankd.wire.codec import decode_strict
 from rankd.wire.diag import ConfigurationDiag, Diag, DiagRequest, PrioritizerDiag, RelayDiag, SchedulerDiag
+from rankd.wire.message import Health
 
 _WAITING = """
 SELECT count(*), min(e.at) FROM job_events e
@@ -25,14 +26,17 @@ WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)
 _ADAPTERS = "SELECT name, input, plugin, state, rows, read_at, tried_at, failures, message FROM adapter ORDER BY name"
 
 
-def diag_verb(lookers: Lookers, bus: Bus, configuration: Callable[[], ConfigurationDiag]) -> Verb:
-    """The verb; a service that is away is left out after two seconds. ``configuration``: the intake's own."""
+def diag_verb(
+    lookers: Lookers, bus: Bus, health: Callable[[], Awaitable[Health]], configuration: Callable[[], ConfigurationDiag]
+) -> Verb:
+    """The verb; a service that is away is left out after two seconds. ``health``, ``configuration``: the intake's."""
 
     async def show(asker: Submitter, payload: bytes) -> Reply:
         reset = decode_strict(payload or b"{}", DiagRequest).reset
         if reset and not asker.privileged:
             raise admins_only("resetting what services count", asker.user, "reset")
-        scheduler, prioritizer = await asyncio.gather(
+        own, scheduler, prioritizer = await asyncio.gather(
+            health(),
             ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
             ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),
         )
@@ -40,6 +44,7 @@ def diag_verb(lookers: Lookers, bus: Bus, configuration: Callable[[], Configurat
         relay, adapters = await lookers.look(asker.user, lambda c: (_relay(c, now), _adapters(c)))
         return Diag(
             at=now,
+            health=own,
             scheduler=scheduler,
             prioritizer=prioritizer,
             relay=relay,

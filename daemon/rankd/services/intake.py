@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 import rankd
 from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
-from rankd.bus.health import answer_health
+from rankd.bus.health import answer_health, own_health
 from rankd.bus.stream import ensure_streams, until_done
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admit import AdmissionTables, Submitter
@@ -155,7 +155,7 @@ class Intake:
         try:
             async with requests:
                 await endpoints.serve(self._verbs(), {**self.nodes.verbs(), **self.deliveries.verbs()})
-                await answer_health(self.bus, ROLE, lambda: probe(self.database, self.bus))
+                await answer_health(self.bus, ROLE, self._probe)
                 log.info("ready")
                 await run_until(
                     stop,
@@ -175,6 +175,9 @@ class Intake:
         finally:
             await endpoints.turn_away()
 
+    async def _probe(self) -> str:
+        return await probe(self.database, self.bus)
+
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
         looking = Looking(self.database, lambda: self.bus.client.max_payload)
@@ -184,7 +187,7 @@ class Intake:
             *self.jobs.verbs(),
             *looking.verbs(),
             *self.reports.verbs(),
-            diag_verb(looking.single, self.bus, self.keeper.diag),
+            diag_verb(looking.single, self.bus, lambda: own_health(self.bus, ROLE, self._probe), self.keeper.diag),
             self.keeper.verb(),
             *classes,
             *letters,

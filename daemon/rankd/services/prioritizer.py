@@ -111,7 +111,7 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioriti
     await prioritizer.follower.listen(bus)
     await prioritizer.wake.listen(bus, WAKE)
     await answer_health(bus, ROLE, prioritizer.healthy)
-    await answer_diag(bus, ROLE, prioritizer.diag, prioritizer.statistic.reset)
+    await answer_diag(bus, ROLE, prioritizer.healthy, prioritizer.diag, prioritizer.statistic.reset)
     return prioritizer
 
 

@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,8 +106,9 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
     scheduler.follow(number)
     await scheduler.follower.listen(bus)
     await scheduler.wake.listen(bus, WAKE, EVENT_RANKING, besides=ROLE)
-    await answer_health(bus, ROLE, lambda: probe(database, bus))
-    await answer_diag(bus, ROLE, lambda: scheduler.diag(time.time()), scheduler.statistic.reset)
+    healthy = partial(probe, database, bus)
+    await answer_health(bus, ROLE, healthy)
+    await answer_diag(bus, ROLE, healthy, lambda: scheduler.diag(time.time()), scheduler.statistic.reset)
     return scheduler
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from rankd.wire.message import Health
+
 
 class DiagRequest(msgspec.Struct, frozen=True, kw_only=True):
     """``reset``: count anew from here on, durations too; for administrators."""
@@ -45,6 +47,7 @@ class SchedulerDiag(msgspec.Struct, frozen=True, kw_only=True):
     often no other came for too long.
     """
 
+    health: Health | None = None
     pid: int
     started_at: float
     cycles: int
@@ -85,6 +88,7 @@ class PluginDiag(msgspec.Struct, frozen=True, kw_only=True):
 class PrioritizerDiag(msgspec.Struct, frozen=True, kw_only=True):
     """The prioritizer: full passes and deltas, by phase (``full.rank``), factors that fail, and those of others."""
 
+    health: Health | None = None
     pid: int
     started_at: float
     passes: int
@@ -109,11 +113,13 @@ class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
 class Diag(msgspec.Struct, frozen=True, kw_only=True):
     """All of it at ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
 
-    ``configuration`` is the intake's. ``unreadable``, of each service: how many messages it could not decode since
-    it started, by stream (``RANKD_REPORTS``) or kind (``wake-up``, ``answer``).
+    ``health`` and ``configuration`` are the intake's. ``health`` is None from a service of an older version.
+    ``unreadable``, of each service: how many messages it could not decode since it started, by stream
+    (``RANKD_REPORTS``) or kind (``wake-up``, ``answer``).
     """
 
     at: float
+    health: Health | None = None
     scheduler: SchedulerDiag | None
     prioritizer: PrioritizerDiag | None
     relay: RelayDiag
