@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 
 import builder
 import pytest
@@ -343,6 +344,9 @@ async def test_up_replaces_a_service_that_does_not_answer_any_more(tmp_path, mon
         def ready(self, state):
             started.set_result(state)
 
+        def waiting(self, service, verdict):
+            pass
+
         def stopping(self, running, grace_s):
             pass
 
@@ -353,4 +357,52 @@ async def test_up_replaces_a_service_that_does_not_answer_any_more(tmp_path, mon
         os.kill(pid, signal.SIGSTOP)
         async with Bus(stated.nats, "test") as bus:
             await until(bus, "scheduler", lambda health: health.ready and health.pid != pid)
+        told.stop.set()
+
+
+def child_of_ours(*words: str) -> int | None:
+    """The process of ours that has these words in its command line."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (path / "cmdline").read_bytes().decode().split("\0")
+            if parent == os.getpid() and set(words) <= set(command):
+                return int(path.name)
+    return None
+
+
+async def test_up_waits_for_a_slow_service_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(up, "SAY_AFTER_S", 0.0)
+    monkeypatch.setattr(up, "SAY_EVERY_S", 0.02)
+    options = up.UpOptions(
+        directory=tmp_path / "up", config=write_config(tmp_path / "config"), local_agent=False, agent_name="n1"
+    )
+    told = up.Told(stop=asyncio.Event(), hurry=asyncio.Event(), hangup=asyncio.Event())
+    started = asyncio.get_running_loop().create_future()
+
+    class Tell:
+        stopped = None
+        said = 0
+
+        def ready(self, state):
+            started.set_result(state)
+
+        def waiting(self, service, verdict):
+            if self.stopped is None and (pid := child_of_ours("intake", str(tmp_path / "up" / "rankd.db"))):
+                self.stopped = pid
+                os.kill(pid, signal.SIGSTOP)
+            elif self.stopped is not None and (service, verdict) == ("intake", "it does not answer"):
+                self.said += 1
+                if self.said == 3:
+                    assert not started.done()
+                    os.kill(self.stopped, signal.SIGCONT)
+
+        def stopping(self, running, grace_s):
+            pass
+
+    tell = Tell()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(up.run(options, told, tell))
+        assert (await started).pids["intake"] == tell.stopped
+        assert tell.said >= 3
         told.stop.set()

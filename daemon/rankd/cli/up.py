@@ -11,6 +11,7 @@ from rankd.bus.address import user_in
 from rankd.cli.option import add_command
 from rankd.cli.service import pairs
 from rankd.core.errors import Refused
+from rankd.core.printable import printable
 
 if TYPE_CHECKING:
     from rankd.cli.option import Subparsers
@@ -95,6 +96,11 @@ class _Terminal:
     def ready(self, state: Up) -> None:
         """What runs where, and what to do next."""
         _announce(self._arguments, state)
+
+    def waiting(self, service: str, verdict: str) -> None:
+        """What it still waits for."""
+        log = self._arguments.dir / "log" / f"{service}.log"
+        print(f"rankd up: waiting for {service}: {printable(verdict)} (its log: {log})", flush=True)
 
     def stopping(self, running: int, grace_s: float) -> None:
         """What becomes of the jobs, before it does."""

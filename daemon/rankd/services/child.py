@@ -99,9 +99,9 @@ class Child:
             if self._ending.is_set():
                 return
             steady = time.monotonic() - begun > STEADY_S
-            failures = 0 if steady or self.was_ready else failures + 1
+            failures = 0 if self.was_ready else failures + 1
             if failures >= HOPELESS:
-                raise Unavailable("service_failed", f"{self.name} does not start; see {self._log_file}")
+                raise Unavailable("service_failed", f"{self.name} does not start ({status}); see {self._log_file}")
             pause = FIRST_PAUSE_S if steady else pause
             log.warning("%s ended (%s); starting it again in %.1f s", self.name, status, pause)
             await asyncio.sleep(pause)

@@ -45,7 +45,10 @@ log = logging.getLogger("rankd.up")
 PRIVATE = 0o077
 """The umask: what is written is for whoever runs ``rankd up``."""
 
-READY_PATIENCE_S = 60.0
+SAY_AFTER_S = 10.0
+"""After this time ``up`` says what it waits for, and then again every :data:`SAY_EVERY_S`."""
+SAY_EVERY_S = 60.0
+BROKER_PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05
 WATCH_EVERY_S = 1.0
 STORES_NOTHING_S = 5.0
@@ -77,6 +80,9 @@ class Tell(Protocol):
 
     def ready(self, state: Up) -> None:
         """Everything answers."""
+
+    def waiting(self, service: str, verdict: str) -> None:
+        """This service is not ready yet; ``verdict`` is what its health says."""
 
     def stopping(self, running: int, grace_s: float) -> None:
         """Jobs run here; they are ended now, or kept."""
@@ -125,6 +131,8 @@ class _Machine:
         commands = service_commands(options, self._url, self._db)
         self._services = {name: self._child(name, command) for name, command in commands}
         self._ready = False
+        self._awaited = ("nats", f"no connection to {without_secret(self._url)}")
+        """The service that has to be ready next, and what its health says."""
 
     def _embedded_broker(self) -> str:
         host = self._options.listen
@@ -160,7 +168,13 @@ class _Machine:
                 keeping = [group.create_task(child.keep()) for child in everything]
                 logs = [self._log(child.name) for child in everything]
                 watching = [
-                    group.create_task(loop) for loop in (self._watch(), self._pass_on(told.hangup), keep_small(logs))
+                    group.create_task(loop)
+                    for loop in (
+                        self._watch(),
+                        self._say_what_is_awaited(),
+                        self._pass_on(told.hangup),
+                        keep_small(logs),
+                    )
                 ]
                 await told.stop.wait()
                 await end_tasks(*watching)
@@ -227,7 +241,7 @@ class _Machine:
 
     async def _watch(self) -> None:
         """Announce readiness, then keep an eye on which services have ever been ready."""
-        async with Bus(self._url, "up", connect_timeout_s=READY_PATIENCE_S) as bus:
+        async with Bus(self._url, "up", connect_timeout_s=self._broker_patience_s) as bus:
             for name in self._services:
                 await self._until_ready(bus, name)
             self._ready = True
@@ -270,19 +284,28 @@ class _Machine:
             self._stores_nothing_since = None
             self._broker.signal(signal.SIGTERM)
 
+    @property
+    def _broker_patience_s(self) -> float | None:
+        """A broker of our own is waited for as long as its process lives."""
+        return BROKER_PATIENCE_S if self._broker is None else None
+
+    async def _say_what_is_awaited(self) -> None:
+        """Say it until everything is ready."""
+        await asyncio.sleep(SAY_AFTER_S)
+        while not self._ready:
+            self._tell.waiting(*self._awaited)
+            await asyncio.sleep(SAY_EVERY_S)
+
     async def _until_ready(self, bus: Bus, name: str) -> None:
-        try:
-            async with asyncio.timeout(READY_PATIENCE_S):
-                while not await self._is_ready(bus, name):  # noqa: ASYNC110 - another process, asked over the bus
-                    await asyncio.sleep(LOOK_EVERY_S)
-        except TimeoutError:
-            message = f"{name} did not become ready within {READY_PATIENCE_S:.0f} s; see {self._logs}/{name}.log"
-            raise Unavailable("not_ready", message) from None
+        """Wait as long as it takes; a child that keeps ending is noticed by :meth:`Child.keep`."""
+        while not await self._is_ready(bus, name):  # noqa: ASYNC110 - another process, asked over the bus
+            await asyncio.sleep(LOOK_EVERY_S)
         self._services[name].was_ready = True
         self._silent[name] = (self._services[name].pid, 0)
 
     async def _is_ready(self, bus: Bus, name: str) -> bool:
         health = await self._health(bus, name)
+        self._awaited = (name, "it does not answer" if health is None else health.detail)
         return health is not None and health.ready
 
     async def _health(self, bus: Bus, name: str) -> Health | None:
