@@ -65,6 +65,13 @@ class Machine:
         """Run a command; its output."""
         return self._run(*words, status=status).stdout
 
+    def diag(self) -> dict:
+        """What the services say of themselves; the exit status tells only whether all of them are ready."""
+        place = {"RANKD_DIR": str(self.directory)}
+        done = subprocess.run([*RANKD, "diag", "--json"], capture_output=True, text=True, check=False,
+                              env=os.environ | place, cwd=self.directory.parent)  # fmt: skip
+        return json.loads(done.stdout or "{}")
+
     def rankd_fails(self, *words: str, status: int = 1) -> str:
         """Run a command that is refused; what it says of that."""
         return self._run(*words, status=status).stderr

@@ -29,9 +29,9 @@ def edit(config, old, new, file="rankd.toml"):
 
 def numbers(machine):
     """Which configuration each service goes by."""
-    shown = json.loads(machine.rankd("diag", "--json"))
-    parts = {"intake": shown, "prioritizer": shown["prioritizer"], "scheduler": shown["scheduler"]}
-    return {name: part and part["configuration"]["number"] for name, part in parts.items()}
+    shown = machine.diag()
+    parts = {"intake": shown, "prioritizer": shown.get("prioritizer"), "scheduler": shown.get("scheduler")}
+    return {name: ((part or {}).get("configuration") or {}).get("number") for name, part in parts.items()}
 
 
 def until_all_go_by(machine, number):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import subprocess
@@ -140,8 +139,8 @@ async def test_a_package_that_is_installed_while_everything_runs_is_found_by_a_r
         ranked = "SELECT 1 FROM generation WHERE weights LIKE '%site_csv%'"
         await until(lambda: machine.rows(ranked) and machine.rows(query, last) == [{"site_csv_points": 1000.0}])
     assert machine.up["pids"] == pids
-    assert json.loads(machine.rankd("diag", "--json"))["scheduler"]["configuration"]["failed"] == 0
+    assert machine.diag()["scheduler"]["configuration"]["failed"] == 0
 
 
 def prioritizer(machine):
-    return json.loads(machine.rankd("diag", "--json"))["prioritizer"]
+    return machine.diag()["prioritizer"]
