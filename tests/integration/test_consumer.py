@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 import builder
 import pytest
 from integration.stage import PATIENCE_S, a_cluster
 
 from rankd.bus.connection import LOST, Bus
-from rankd.bus.stream import PullConsumer, ensure_streams
+from rankd.bus.stream import COMPLETE, PullConsumer, ensure_streams, make_streams
 from rankd.services.relay import Relay
 from rankd.wire.subject import ENQUEUE_PATTERN, STREAM_EVENTS, STREAM_SUBMISSIONS
 
@@ -99,6 +99,29 @@ async def test_a_stream_without_its_checksum_is_made_again_with_its_messages(bro
         while await reader.next() != b"3":  # what was handed out before and could not be acknowledged
             pass
     assert directory(broker, STREAM_SUBMISSIONS, "meta.sum").exists()
+
+
+async def test_a_stream_that_a_killed_service_has_not_completed_is_completed_by_the_next(broker):
+    """It made the stream and was killed before it changed it; every service then waited for ever."""
+    async with Bus(broker.url, "test") as bus:
+        await ensure_streams(bus)
+        config = (await bus.jetstream.stream_info(STREAM_EVENTS)).config
+        await bus.jetstream.update_stream(config.evolve(description="made again 1"))
+        async with asyncio.timeout(PATIENCE_S):
+            await ensure_streams(bus)
+        assert (await bus.jetstream.stream_info(STREAM_EVENTS)).config.description == COMPLETE
+
+
+async def test_services_that_make_the_streams_at_once_do_not_hinder_each_other(broker):
+    """One found a stream that another was completing, and said that it waited for the broker."""
+    async with AsyncExitStack() as stack:
+        buses = [await stack.enter_async_context(Bus(broker.url, f"test{number}")) for number in range(8)]
+        for _ in range(10):
+            async with asyncio.TaskGroup() as group:
+                for bus in buses:
+                    group.create_task(make_streams(bus))  # tried once: any refusal is raised
+            await buses[0].jetstream.delete_stream(STREAM_EVENTS)
+            await buses[0].jetstream.delete_stream(STREAM_SUBMISSIONS)
 
 
 async def test_the_relay_makes_a_stream_again_that_is_missing(broker, tmp_path):

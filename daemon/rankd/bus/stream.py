@@ -49,10 +49,15 @@ DEAD_LETTERS_KEPT_S = 30 * 86400
 
 NO_ROOM = 10047
 """The server's code where a stream would reserve more than ``max_file_store``."""
+NAME_IN_USE = 10058
+"""The server's code where a stream of this name exists with another configuration."""
 NOT_UNIQUE = 10100
 """The server's code where a work queue's subject has a consumer already."""
 NO_STREAM = 10059
 """The server's code where the stream does not exist."""
+
+COMPLETE = "complete"
+"""The description of a stream that was changed after its creation: its checksum was written."""
 
 EXPIRES_S = 5.0
 ACK_WAIT_S = 5.0
@@ -125,25 +130,32 @@ async def make_streams(bus: Bus) -> None:
 
 
 async def _make_stream(bus: Bus, config: StreamConfig) -> None:
-    """Make a stream unless it exists.
+    """Make a stream unless it exists, and complete it unless somebody has.
 
     A broker that was killed while it made a stream has left a directory without a checksum. It ignores that
-    directory at each start, and a second creation does not write the checksum. A change of the stream does.
+    directory at each start, and a second creation does not write the checksum. A change of the stream does. So
+    each stream is changed once after its creation, by whoever finds it unchanged, and its description says so.
     """
+    complete = config.evolve(description=COMPLETE)
     try:
         found = await bus.jetstream.stream_info(str(config.name))
     except NotFoundError:
         await _add_stream(bus, config)
-        await bus.jetstream.update_stream(config.evolve(description=f"made again {time.time_ns()}"))
-        await bus.jetstream.update_stream(config)
-    else:  # its size was chosen when it was made; refused where it is another stream
-        await bus.jetstream.add_stream(config.evolve(max_bytes=found.config.max_bytes))
+        await bus.jetstream.update_stream(complete)
+        return
+    complete = complete.evolve(max_bytes=found.config.max_bytes)  # its size was chosen when it was made
+    if found.config.description == COMPLETE:
+        await bus.jetstream.add_stream(complete)  # refused where it is another stream
+    else:
+        await bus.jetstream.update_stream(complete)
 
 
 async def _add_stream(bus: Bus, config: StreamConfig) -> None:
     try:
         await bus.jetstream.add_stream(config)
     except APIError as error:
+        if error.err_code == NAME_IN_USE:
+            return  # another service has made and completed it since we looked
         if error.err_code != NO_ROOM:
             raise
         total = bus.stream_bytes // 2**20
@@ -155,13 +167,16 @@ async def _add_stream(bus: Bus, config: StreamConfig) -> None:
 
 
 async def until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:
-    """Try again for as long as the broker is away."""
+    """Try again for as long as the broker is away; one line at first, and one a minute."""
+    complain_at = 0.0
     while True:
         try:
             await action()
         except LOST as error:
             reason = f"JetStream of the broker at {bus.url} does not answer: {type(error).__name__}: {error}"
-            log.log(bus.wait_level, "bus: waiting: %s", reason)
+            if (now := time.monotonic()) >= complain_at:
+                log.log(bus.wait_level, "bus: waiting: %s", reason)
+                complain_at = now + COMPLAIN_EVERY_S
             bus.storage.note(reason)
             await asyncio.sleep(0.2)
         else:
