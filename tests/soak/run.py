@@ -22,9 +22,10 @@ from soak.fault import Faults
 from soak.reload import Reloads
 from soak.workload import Workload
 
-SETTLE_S = 60
-SETTLE_S_PER_JOB = 0.25
-"""So long after the last fault every job has ended: a bound that grows with those that wait then."""
+STILL_S = 120
+"""Something is stuck if, so long, nothing was recorded, published or charged although something is left to do."""
+SETTLE_S = 400
+"""Whatever goes on, all is done so long after the last fault."""
 
 
 async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
@@ -41,7 +42,7 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
                 group.create_task(faults.run(seconds))
                 group.create_task(reloads.run(seconds))
             quiet_at = time.monotonic()
-            unsettled = await settle(cluster) + await reloads.settle(SETTLE_S)
+            unsettled = await settle(cluster) + await reloads.settle(STILL_S)
             settled_s = time.monotonic() - quiet_at
             keeper.cancel()
         wrong = unsettled + await judge(cluster, workload)
@@ -58,20 +59,24 @@ async def soak(directory: Path, seconds: float, seed: int) -> dict[str, object]:
 
 
 async def settle(cluster: Cluster) -> list[str]:
-    """Until every job has ended, every event is published and every allocation charged."""
-    patience = SETTLE_S + SETTLE_S_PER_JOB * verdict.open_jobs(cluster.database)
-    end = time.monotonic() + patience
-    marks = (
-        "SELECT (SELECT max(id) FROM job_events) IS (SELECT event_id FROM relay_marks WHERE name = 'job_events') AS n"
-    )
-    uncharged = "SELECT NOT EXISTS (SELECT 1 FROM allocations WHERE NOT charged) AS n"
-    while time.monotonic() < end:
-        done = not verdict.open_jobs(cluster.database)
-        if done and all(verdict.rows(cluster.database, query)[0]["n"] for query in (marks, uncharged)):
+    """Until every job has ended, every event is published and every allocation charged.
+
+    It waits as long as something happens: how long the rest takes depends on what else the machine does.
+    """
+    begin = moved_at = time.monotonic()
+    before = None
+    while (now := time.monotonic()) - begin < SETTLE_S and now - moved_at < STILL_S:
+        progress = verdict.progress(cluster.database)
+        if progress.done:
             return []
+        if progress != before:
+            before, moved_at = progress, now
         await asyncio.sleep(0.2)  # the records are the verdict; what else is told may be lost under faults
     left = verdict.open_jobs(cluster.database)
-    unsettled = f"not settled {patience:.0f} s after the last fault: {left} jobs have not ended"
+    unsettled = (
+        f"not settled {now - begin:.0f} s after the last fault, nothing happened for {now - moved_at:.0f} s:"
+        f" {left} jobs have not ended; {before}"
+    )
     return [unsettled, *verdict.stuck_jobs(cluster.database)]
 
 

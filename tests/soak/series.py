@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 RUN = Path(__file__).with_name("run.py")
-FACTS = ("faults", "submitted", "settled_s", "tracebacks")
+FACTS = ("faults", "submitted", "settled_s", "reloads", "tracebacks")
 PATIENCE_S = 600
 """A soak may last this much longer than its faults: start, settling and verdict on a busy machine."""
 
@@ -59,9 +59,7 @@ def main() -> int:
             begun, directory = time.monotonic(), root / f"seed-{seed}"
             report = run_one(seconds, seed, directory)
             verdict = "wrong" if report["wrong"] else "passed"
-            facts = " ".join(
-                f"{name} {report.get(name)}" for name in ("faults", "submitted", "settled_s", "tracebacks")
-            )
+            facts = " ".join(f"{name} {report.get(name)}" for name in FACTS)
             took, load = time.monotonic() - begun, os.getloadavg()[0]
             print(f"seed {seed}: {verdict} in {took:.0f} s, load {load:.1f}; {facts}", flush=True)
             if report["wrong"]:

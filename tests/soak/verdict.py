@@ -6,6 +6,7 @@ import collections
 import json
 import math
 import sqlite3
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +28,34 @@ def rows(database: Path, query: str, *values: object) -> list[sqlite3.Row]:
 
 def open_jobs(database: Path) -> int:
     return rows(database, "SELECT count(*) AS n FROM jobs WHERE state IN ('pending', 'allocated', 'running')")[0]["n"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the records are: two that are equal say that nothing happened between them."""
+
+    open_jobs: int
+    recorded: int
+    published: int
+    uncharged: int
+    taken: int
+
+    @property
+    def done(self) -> bool:
+        """Every job has ended, every event is published, every allocation charged."""
+        return not self.open_jobs and self.recorded == self.published and not self.uncharged
+
+
+_PROGRESS = """
+SELECT (SELECT count(*) FROM jobs WHERE state IN ('pending', 'allocated', 'running')) AS open_jobs,
+       (SELECT coalesce(max(id), 0) FROM job_events) AS recorded,
+       coalesce((SELECT event_id FROM relay_marks WHERE name = 'job_events'), 0) AS published,
+       (SELECT count(*) FROM allocations WHERE NOT charged) AS uncharged,
+       (SELECT count(*) FROM allocation_nodes WHERE taken_at IS NOT NULL) AS taken"""
+
+
+def progress(database: Path) -> Progress:
+    return Progress(**dict(rows(database, _PROGRESS)[0]))
 
 
 _PARTS = """

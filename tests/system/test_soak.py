@@ -17,7 +17,7 @@ SECONDS = "60"
 SEED = "20"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_workload_under_faults_loses_nothing_and_starts_nothing_twice(tmp_path):
     done = subprocess.run(
         [sys.executable, SOAK, SECONDS, SEED, tmp_path / "soak"], stdout=subprocess.PIPE, text=True, check=False
