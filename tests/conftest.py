@@ -1,9 +1,16 @@
-"""What all tests share: how much Hypothesis tries. In CI every run tries the same examples."""
+"""What all tests share: how much Hypothesis tries, and signals. In CI every run tries the same examples."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# A shell starts a command with `&` so that it ignores these signals, and the processes of the tests would do so too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)

@@ -177,14 +177,17 @@ async def stage(broker, tmp_path, **options):
 
 
 @asynccontextmanager
-async def a_killable_agent(broker, tmp_path):
-    """One in a process of its own, as only such a one can be killed."""
+async def a_killable_agent(broker, tmp_path, *, ignores=()):
+    """One in a process of its own, as only such a one can be killed; it is started to ignore these signals."""
     program = (
         "import asyncio, sys; from pathlib import Path; from rankd.services.agent import AgentOptions, run\n"
         "options = AgentOptions(nats=sys.argv[1], name=sys.argv[2], state_dir=Path(sys.argv[3]))\n"
         "asyncio.run(run(options, asyncio.Event()))"
     )
-    process = subprocess.Popen([sys.executable, "-c", program, broker.url, NODE, str(tmp_path / "state")])
+    command = [sys.executable, "-c", program, broker.url, NODE, str(tmp_path / "state")]
+    if ignores:
+        command = ["sh", "-c", f"trap '' {' '.join(ignores)}; exec \"$@\"", "sh", *command]
+    process = subprocess.Popen(command)
     try:
         yield process
     finally:

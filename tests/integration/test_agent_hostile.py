@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from integration.test_agent import keeper_of, parent_of, stage, start_of
+from integration.test_agent import a_killable_agent, an_intake, keeper_of, parent_of, stage, start_of
 from integration.test_agent_user import SUBMITTER, needs_root, of, reachable  # noqa: F401 - a fixture
 from watch import alive, appears, gone
 
@@ -84,8 +84,23 @@ async def test_a_job_has_its_three_files_and_nothing_of_its_keepers(broker, tmp_
         signals = Path((await intake.ended(2)).stdout).read_text()
     files = Path(end.stdout).read_text().splitlines()[0]
     assert files == "['0', '1', '2', '3']"  # the fourth is that by which it looks
+    assert_default(signals)
+
+
+def assert_default(signals: str) -> None:
+    """Whether a process blocks and ignores no signal, by the lines of its status."""
     own = 3 << 31  # signals 32 and 33 belong to the C library, which lets nobody set them
     assert [int(line.split()[1], 16) & ~own for line in signals.splitlines()[:2]] == [0, 0]
+
+
+async def test_a_job_ignores_no_signal_that_its_agent_was_started_to_ignore(broker, tmp_path):
+    """A shell starts a command with ``&`` so that it ignores INT and QUIT."""
+    ignoring = a_killable_agent(broker, tmp_path, ignores=["INT", "QUIT", "USR1", "TTOU"])
+    async with an_intake(broker) as intake, ignoring:
+        await intake.start(1, "sh", "-c", "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status")
+        assert_default(Path((await intake.ended(1)).stdout).read_text())
+        await intake.start(2, "sh", "-c", "kill -QUIT $$; exit 3")
+        assert (await intake.ended(2)).signal == signal.SIGQUIT
 
 
 @needs_root

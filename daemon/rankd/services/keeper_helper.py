@@ -27,6 +27,9 @@ GROUP, RIGHTS, DIRECTORY, FILE, COMMAND = "group", "rights", "directory", "file"
 """Stages, in the order in which a child goes through them."""
 
 LATER = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
+"""The helper itself ignores these, as Python does: a write that fails raises an error. A job gets the default back."""
+UNCHANGEABLE = {signal.SIGKILL, signal.SIGSTOP}
 NEW_DIRECTORY, NEW_FILE, USERS_UMASK = 0o700, 0o666, 0o022
 MYSELF = b"0"
 
@@ -116,7 +119,7 @@ def _carry_out(plan: dict[str, Any], at: list[str]) -> None:
     at[0] = FILE
     _redirect(plan)
     at[0] = COMMAND
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a command would go on ignoring them
+    for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     if not plan["command"]:
         raise FileNotFoundError
@@ -187,11 +190,23 @@ def _make_directories(path: str) -> None:
             continue
 
 
+def _default_signals() -> None:
+    """Give every signal its default action, whatever the process that started the agent ignored.
+
+    A forked child inherits these, and a command inherits what its process ignores. A shell starts a command with ``&``
+    so that it ignores SIGINT and SIGQUIT. An ignored SIGCHLD would also keep :func:`os.wait4` from finding a child.
+    """
+    for number in signal.valid_signals() - UNCHANGEABLE - IGNORED:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except OSError:  # the C library lets nobody change its own signals
+            continue
+
+
 def main(descriptor: int) -> None:
     """Signals reach the keeper's children, not the helper: it ends when the keeper does."""
-    for number in LATER:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, LATER)
+    _default_signals()
+    signal.pthread_sigmask(signal.SIG_SETMASK, LATER)
     keeper = socket.socket(fileno=descriptor)
     keeper.set_inheritable(False)
     serve(keeper)
