@@ -24,9 +24,12 @@ demo: install ## two minutes: a broker, a database, all services, four users' jo
 	@echo "== demo: starting rankd with 4 simulated nodes and this machine as a real one"
 	@$(BIN)/rankd demo
 
+WORKERS ?= 4
+RERUNS  ?= 0
+
 test: install ## run every test, with the real servers that they start
-	@echo "== tests: unit, properties, integration (real nats-server), system (real processes); four at a time, since most of them wait"
-	@$(BIN)/pytest --numprocesses 4 --dist worksteal
+	@echo "== tests: unit, properties, integration (real nats-server), system (real processes); $(WORKERS) at a time, since most of them wait"
+	@$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --reruns $(RERUNS) -rR
 
 JOBS ?= 10000
 
@@ -34,7 +37,7 @@ test-users: install ## 10,000 jobs of two users under an agent that is root, eac
 	@test "$$(id -u)" = 0 || { echo "make test-users needs root: it runs jobs as two users"; exit 1; }
 	@RANKD_TEST_JOBS=$(JOBS) $(BIN)/pytest tests/integration/test_agent_users.py --timeout 3600
 
-test-cgroup2: install ## the tests of control groups under Debian's kernel with version 2 (needs root, /dev/kvm, Debian)
+test-cgroup2: install ## the tests of control groups under Debian's kernel with version 2 (needs root, Debian)
 	@sh tests/cgroup2/run.sh
 
 lint: install ## ruff, mypy (strict), import-linter
