@@ -22,9 +22,9 @@ ASK = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM_SUBMISSIONS}.{DURABLE}"
 class Reader:
     """Reads the stream of submissions as the intake does."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, batch: int = 256) -> None:
         self._bus = bus
-        self._batches = PullConsumer(bus, STREAM_SUBMISSIONS, DURABLE, [ENQUEUE_PATTERN]).batches()
+        self._batches = PullConsumer(bus, STREAM_SUBMISSIONS, DURABLE, [ENQUEUE_PATTERN], batch).batches()
         self._waiting: list[bytes] = []
 
     async def close(self) -> None:
@@ -59,20 +59,49 @@ def directory(broker, *parts: str):
     return found
 
 
-async def test_a_consumer_that_was_deleted_is_made_again_and_asked_for_seldom(reader):
-    """It was asked 4,000 times a second, for ever."""
-    asked: list[str] = []
+MOST_REQUESTS = 100
+"""One lasts five seconds and a pause follows a failure, so that this many would take minutes."""
 
-    async def note(message) -> None:
-        asked.append(message.subject)
 
-    await reader._bus.client.subscribe(ASK, cb=note)
+@pytest.fixture
+def requests(reader, monkeypatch):
+    """The requests for messages that the client sends, counted where it sends them: a subscriber would change them."""
+    sent: list[str] = []
+    publish = reader._bus.client.publish
+
+    async def counting(subject, *values, **more) -> None:
+        if subject == ASK:
+            sent.append(subject)
+            assert len(sent) < MOST_REQUESTS, "the client asks again without a pause"
+        await publish(subject, *values, **more)
+
+    monkeypatch.setattr(reader._bus.client, "publish", counting)
+    return sent
+
+
+async def test_a_consumer_that_was_deleted_is_made_again_and_asked_for_seldom(reader, requests):
+    """The broker answers a request for a missing consumer at once with 503; it was asked 4,000 times a second."""
     await reader.enqueue(b"1")
     assert await reader.next() == b"1"
     await reader._bus.jetstream.delete_consumer(STREAM_SUBMISSIONS, DURABLE)
     await reader.enqueue(b"2")
     assert await reader.next() == b"2"
-    assert 2 <= len(asked) <= 5
+    assert len(requests) >= 2
+
+
+async def test_silence_leads_to_a_consumer_that_is_made_again(broker):
+    """Somebody takes the request and does not answer it. A reader with a batch of one asks for the next one late."""
+    async with Bus(broker.url, "test") as bus:
+        await ensure_streams(bus)
+        reader = Reader(bus, batch=1)
+        await reader.enqueue(b"1")
+        assert await reader.next() == b"1"
+        await bus.jetstream.delete_consumer(STREAM_SUBMISSIONS, DURABLE)  # no request is open, so nobody is told
+        silent = await bus.client.subscribe(ASK)
+        await reader.enqueue(b"2")
+        assert await reader.next() == b"2"
+        assert silent.pending_msgs >= 1, "a request remained without an answer"
+        await reader.close()
 
 
 async def test_a_consumer_without_its_checksum_is_made_again_for_good(broker, reader):
