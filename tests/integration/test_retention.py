@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
+
 import builder
 import pytest
-from integration.stage import NOW, a_cluster
+from integration.stage import NOW, PATIENCE_S, a_cluster, rows, running, write_config
 
 from rankd.core.model.setting import RetentionSettings
+from rankd.services.intake import IntakeOptions, run
 from rankd.services.relay import Relay
 from rankd.services.retention_sweep import sweep
 from rankd.store import history, job_action
@@ -121,3 +126,46 @@ async def test_events_of_ended_jobs_and_of_nodes_go_before_their_jobs(broker, tm
         gone = await sweep(cluster.database, RetentionSettings(jobs_s=10**9, events_s=3_600.0), LONG)
         assert (gone["jobs"], gone["node_events"]) == (0, 1)
         assert {job for (job,) in cluster.rows("SELECT job_id FROM job_events")} == {5, 6}
+
+
+async def test_the_intake_deletes_old_records_by_itself(broker, tmp_path):
+    """Once it is there; what it keeps is what still waits, and what that depends on. The default time is a year."""
+    async with a_stage(broker, tmp_path) as cluster:
+        await a_past(cluster)
+    path = tmp_path / "rankd.db"
+    options = IntakeOptions(nats=broker.url, db=str(path), config=write_config(tmp_path / "config"))
+    async with running(run, options), asyncio.timeout(PATIENCE_S):
+        while len(rows(path, "SELECT id FROM jobs")) > 3:
+            await asyncio.sleep(0.01)
+        while rows(path, "SELECT 1 FROM job_events WHERE job_id NOT IN (5, 6)"):
+            await asyncio.sleep(0.01)
+    assert rows(path, "SELECT id FROM jobs ORDER BY id") == [(1,), (5,), (6,)]
+    assert rows(path, 'SELECT "user", jobs FROM usage_day ORDER BY "user"') == [("alice", 2), ("bob", 1)]
+
+
+async def prune(cluster, before: str) -> subprocess.CompletedProcess[str]:
+    """As an administrator calls it, beside services."""
+    command = [sys.executable, "-m", "rankd", "db", "prune", "--before", before, "--db", str(cluster.database.path)]
+    return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+
+
+async def test_db_prune_deletes_what_ended_before_its_time_and_nothing_else(broker, tmp_path):
+    """Jobs 2 and 3 ended before, 4 a second after; 5 and 6 wait, 5 for job 1."""
+    async with a_stage(broker, tmp_path) as cluster:
+        await a_past(cluster)
+        done = await prune(cluster, f"@{NOW + 101}")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("jobs         2 deleted\n")
+        assert cluster.rows("SELECT id FROM jobs ORDER BY id") == [(1,), (4,), (5,), (6,)]
+        assert cluster.rows("SELECT DISTINCT job_id FROM job_events ORDER BY 1") == [(4,), (5,), (6,)]
+        assert cluster.rows("SELECT job_id FROM allocations") == [(1,)]
+        assert cluster.rows("SELECT sum(jobs) FROM usage_day") == [(2,)]
+
+
+async def test_db_prune_leaves_what_is_less_than_an_hour_old(broker, tmp_path):
+    async with a_stage(broker, tmp_path) as cluster:
+        await a_past(cluster)
+        refused = await prune(cluster, "now-10minutes")
+        assert refused.returncode == 2
+        assert "--before now-10minutes: give a time at least an hour ago" in refused.stderr
+        assert cluster.rows("SELECT count(*) FROM jobs") == [(6,)]

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,20 +107,20 @@ def test_everybody_asks_under_his_own_name_only(running, port, tmp_path):
 
 @pytest.mark.usefixtures("running")
 def test_a_user_watches_his_own_jobs(port):
+    """From a clock time on that is yet to come today, so that yesterday's is meant."""
     rankd(port, "alice", "submit", "--wait", "--", "true")
+    soon = time.strftime("%H:%M", time.localtime(time.time() + 3600))
     with subprocess.Popen(
-        [*RANKD, "watch", "--json", "--since", "today"],
+        [*RANKD, "watch", "--json", "--since", soon],
         env=os.environ | {"RANKD_NATS": url("alice", port)},
         stdout=subprocess.PIPE,
         text=True,
     ) as watch:
-        assert [json.loads(watch.stdout.readline())["event"] for _ in range(4)] == [
-            "submit",
-            "allocate",
-            "start",
-            "complete",
-        ]
-        watch.terminate()
+        try:
+            events = [json.loads(watch.stdout.readline())["event"] for _ in range(4)]
+        finally:
+            watch.terminate()
+    assert events == ["submit", "allocate", "start", "complete"]
 
 
 def test_no_password_is_where_others_see_it(running, port, tmp_path):

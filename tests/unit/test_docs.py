@@ -110,6 +110,17 @@ def sections_until(text, begin, end):
     return text[text.index(begin) : text.index(end)]
 
 
+def test_deleting_old_records_is_documented():
+    assert "`db prune --before TIME`" in first_rows(read("cli.md"))
+    guide = (ROOT / "docs" / "how-to" / "administrator.md").read_text(encoding="utf-8")
+    assert "`[retention]`" in guide
+    assert "$ rankd db prune --before" in guide
+
+
+def first_rows(text):
+    return re.findall(r"^\| (`[^`]+`)", text, flags=re.MULTILINE)
+
+
 def test_the_job_format_is_documented_field_by_field():
     fields = sections_until(read("job.md"), "## Fields", "## States")
     assert first_cells(fields) == list(JobRequest.__struct_fields__)

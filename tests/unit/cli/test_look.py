@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from contextlib import closing
 
 import pytest
@@ -174,6 +175,24 @@ def test_prio_filters_and_sorts(rankd, flags, expected):
 def test_prio_json_has_the_factors(rankd):
     (row,) = json.loads(rankd("prio", "--json", "-j2"))
     assert [factor["name"] for factor in row["factors"]] == list(WEIGHTS)
+
+
+def clock(at):
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+@pytest.mark.parametrize(("since", "shown"), [(NOW + 60, True), (NOW - 10, False), (NOW - 40, True)])
+def test_acct_since_a_clock_time_goes_back_to_when_it_was_last_reached(rankd, since, shown):
+    """Job 5 ended at NOW - 30. A clock time that is yet to come today means yesterday's."""
+    assert ("5" in first(rankd("acct", "-S", clock(since)))) == shown
+
+
+@pytest.mark.parametrize("command", ["queue", "list", "acct"])
+@pytest.mark.parametrize("limit", ["0", "-1", "1.5", "few", ""])
+def test_a_limit_is_a_whole_number_of_at_least_1(rankd, capsys, command, limit):
+    assert len(first(rankd(command, "-t", "all", "--limit", "1"))) == 1
+    assert main([command, f"--limit={limit}"]) == 2
+    assert "limit" in capsys.readouterr().err
 
 
 def test_prio_before_the_first_pass_says_so(tmp_path, capsys):
