@@ -9,6 +9,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 from rankd.core.errors import RankdError, Refused, Unavailable
 
@@ -97,13 +98,13 @@ def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:
         return [await _ask(bus, arguments, request) for request in requests]
 
     answers = with_bus(find(arguments), action)
+    done = f"priority class {{}} {arguments.verb.removeprefix('class.')}d"
     for request, answer in zip(requests, answers, strict=True):
         if isinstance(answer, RankdError):
             print_line(f"rankd: {answer}", error=True)
-        elif arguments.json:
-            _print_line(answer)
-        else:
-            print_line(f"priority class {request['name']} {arguments.verb.removeprefix('class.')}d")
+            continue
+        with telling(done.format(request["name"])):
+            _print_line(answer) if arguments.json else print_line(done.format(request["name"]))
     return 1 if any(isinstance(answer, RankdError) for answer in answers) else 0
 
 

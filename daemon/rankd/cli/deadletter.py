@@ -9,6 +9,7 @@ import msgspec
 from rankd.cli.duration import shown_time
 from rankd.cli.layout import Field, column_of, table_rows
 from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
+from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 from rankd.cli.table import print_json, print_table
 from rankd.core.errors import Refused
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from rankd.cli.option import Subparsers
     from rankd.store.look import Row
+    from rankd.wire.message import SettledLetter
 
 MOST = 10_000
 """Letters that are fetched, in pages."""
@@ -102,12 +104,17 @@ def run_settle(arguments: argparse.Namespace) -> int:
 
     ids = [number for group in arguments.id for number in group]
     reply = ask(arguments, arguments.verb, DeadLetterSelection(ids=ids), LettersReply)
-    if arguments.json:
-        print_json(reply)
-    else:
-        for letter in reply.done:
-            made = f"submitted as job {', '.join(map(str, letter.jobs))}" if letter.jobs else "dropped"
-            print_line(f"dead letter {letter.id}: {made}")
+    lines = [f"dead letter {letter.id}: {_made(letter)}" for letter in reply.done]
+    with telling(", ".join(lines)):
+        if arguments.json:
+            print_json(reply)
+        else:
+            for line in lines:
+                print_line(line)
     for failed in reply.failed:
         print_line(f"rankd: dead letter {failed.id}: {failed.message}", error=True)
     return 1 if reply.failed else 0
+
+
+def _made(letter: SettledLetter) -> str:
+    return f"submitted as job {', '.join(map(str, letter.jobs))}" if letter.jobs else "dropped"

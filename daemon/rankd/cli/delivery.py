@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 from rankd.cli.session import Asker, repeat, with_bus
 from rankd.cli.table import print_json
@@ -46,10 +46,10 @@ def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
 
     async def action(bus: Bus) -> int:
         outcome = await submit(bus, who, jobs, arguments, until)
-        report(outcome, arguments)
+        with telling(accepted(outcome)):
+            report(outcome, arguments)
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
-            sys.stdout.flush()
             return max(status, await wait(bus, who, list(outcome.ids.values()), arguments.retry_for))
         return status
 
@@ -75,10 +75,11 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
 
     with_bus(place, action, connect_timeout_s=arguments.retry_for)
     keys = [job["key"] for job in jobs]
-    if arguments.json:
-        print_json({"enqueued": keys})
-    else:
-        print_line(f"Enqueued {len(jobs)} jobs" if len(jobs) > 1 else f"Enqueued a job with the key {keys[0]}")
+    with telling(f"{len(jobs)} jobs were enqueued" if len(jobs) > 1 else f"a job with the key {keys[0]} was enqueued"):
+        if arguments.json:
+            print_json({"enqueued": keys})
+        else:
+            print_line(f"Enqueued {len(jobs)} jobs" if len(jobs) > 1 else f"Enqueued a job with the key {keys[0]}")
     return 0
 
 
@@ -125,6 +126,18 @@ def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator
         batch.append(encoded)
         size += len(encoded) + 1
     yield first, frame % b",".join(batch)
+
+
+def accepted(outcome: Delivered) -> str:
+    """Which jobs rankd has now, for somebody who did not get the output.
+
+    >>> accepted(Delivered(ids={0: 17}, rejected=[]))
+    'job 17 was accepted'
+    """
+    ids = list(outcome.ids.values())
+    if len(ids) == 1:
+        return f"job {ids[0]} was accepted"
+    return f"{len(ids)} jobs were accepted: {shown_ids(ids)}" if ids else "no job was accepted"
 
 
 def report(outcome: Delivered, arguments: argparse.Namespace) -> None:

@@ -33,9 +33,9 @@ def read_bytes(path: str) -> bytes:
     Raises:
         Refused: ``usage``: it can't be read.
     """
-    if path == "-":
-        return sys.stdin.buffer.read()
     try:
+        if path == "-":
+            return sys.stdin.buffer.read()
         with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs 10 ms at start
             return file.read()
     except OSError as error:
@@ -76,10 +76,10 @@ def fault(problem: Problem) -> dict[str, str]:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    if path == "-":
-        yield from sys.stdin.buffer
-        return
     try:
+        if path == "-":
+            yield from sys.stdin.buffer
+            return
         with open(path, "rb") as file:  # noqa: PTH123 - as above
             yield from file
     except OSError as error:

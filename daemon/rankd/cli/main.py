@@ -4,8 +4,8 @@ A command that only looks starts in under 150 ms, so this module imports the sta
 A new command takes one line in :data:`COMMANDS` and a module whose ``add_parser(subparsers)`` adds a parser
 of that name with ``set_defaults(run=…)``; ``run(arguments)`` returns the exit status.
 
-Exit statuses: 0 done, 1 refused or failed, 2 usage or a bad document, 3 not running or not available,
-130 interrupted. `submit --wait` ends with the job's own status.
+Exit statuses: 0 done, 1 refused or failed, 2 usage or a bad document, 3 not running or not available, 4 the output
+could not be written, 130 interrupted, 141 the reader has gone. `submit --wait` ends with the job's own status.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import NamedTuple, NoReturn
 
-from rankd.cli.output import whole
+from rankd.cli.output import Aside, OutputError, open_closed_streams, whole
 from rankd.cli.screen import Guarded
 from rankd.core.printable import printable
 
@@ -25,6 +25,7 @@ DONE = 0
 FAILED = 1
 USAGE = 2
 UNAVAILABLE = 3
+UNWRITTEN = 4
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -86,13 +87,14 @@ def main(argv: list[str] | None = None) -> int:
 
     The status is 0 only if the whole output was written.
     """
-    with redirect_stdout(Guarded(whole(sys.stdout))), redirect_stderr(Guarded(whole(sys.stderr))):
+    open_closed_streams()
+    with redirect_stdout(Guarded(whole(sys.stdout))), redirect_stderr(Aside(whole(sys.stderr))):
         return _main(argv)
 
 
 def _main(argv: list[str] | None) -> int:
     try:
-        status = _run_to_end(sys.argv[1:] if argv is None else argv)
+        status = _run_and_report(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except BrokenPipeError:
         _drop_output()
@@ -100,9 +102,21 @@ def _main(argv: list[str] | None) -> int:
     except KeyboardInterrupt:
         _drop_output()
         return INTERRUPTED
+    except OutputError as error:
+        _drop_output()
+        print(f"rankd: {printable(str(error))}", file=sys.stderr)
+        return UNWRITTEN
+    return status
+
+
+def _run_and_report(argv: list[str]) -> int:
+    """Its status, also where it raised what rankd raises on purpose."""
+    try:
+        return _run_to_end(argv)
+    except (BrokenPipeError, OutputError):
+        raise
     except Exception as error:  # noqa: BLE001 - what is not rankd's own is raised again
         return _report(error)
-    return status
 
 
 def _run_to_end(argv: list[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 from rankd.core.errors import Refused
 
@@ -44,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         from rankd.cli.table import print_json
 
-        print_json(reply)
+        with telling(f"nodes that were changed: {len(reply.done)}"):
+            print_json(reply)
     for failed in reply.failed:
         print_line(f"rankd: {failed.message}", error=True)
     return 1 if reply.failed else 0

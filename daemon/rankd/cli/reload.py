@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 
 if TYPE_CHECKING:
@@ -39,12 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.wire.configuration import Reload, Reloaded
 
     reply = ask(arguments, "config.reload", Reload(), Reloaded)
-    if arguments.json:
-        from rankd.cli.table import print_json
+    with telling(f"configuration {reply.number} is in force"):
+        if arguments.json:
+            from rankd.cli.table import print_json
 
-        print_json(reply)
-    else:
-        _print(reply)
+            print_json(reply)
+        else:
+            _print(reply)
     return 0
 
 

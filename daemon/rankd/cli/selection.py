@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 from rankd.core.errors import RankdError
 from rankd.wire.message import Failed, JobSelection, SelectionReply
@@ -68,6 +69,12 @@ def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> in
 
 def _report(arguments: argparse.Namespace, outcome: Outcome) -> int:
     """What could not be done goes to standard error, job by job, and makes the status 1."""
+    with telling("" if arguments.dry_run else f"jobs that were changed: {len(outcome.done)}"):
+        _print(arguments, outcome)
+    return 1 if outcome.n_failed else 0
+
+
+def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
     if arguments.json:
         from rankd.cli.table import print_json
 
@@ -85,7 +92,6 @@ def _report(arguments: argparse.Namespace, outcome: Outcome) -> int:
         print_line(f"rankd: {message}", error=True)
     if outcome.untold:
         print_line(f"rankd: and {outcome.untold} more", error=True)
-    return 1 if outcome.n_failed else 0
 
 
 def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import user_in
 from rankd.cli.option import add_command
+from rankd.cli.output import OutputError
 from rankd.cli.service import pairs
 from rankd.core.errors import Refused
 from rankd.core.printable import printable
@@ -100,12 +102,22 @@ class _Terminal:
     def waiting(self, service: str, verdict: str) -> None:
         """What it still waits for."""
         log = self._arguments.dir / "log" / f"{service}.log"
-        print(f"rankd up: waiting for {service}: {printable(verdict)} (its log: {log})", flush=True)
+        _say(f"rankd up: waiting for {service}: {printable(verdict)} (its log: {log})")
 
     def stopping(self, running: int, grace_s: float) -> None:
         """What becomes of the jobs, before it does."""
         jobs = "1 job is running" if running == 1 else f"{running} jobs are running"
-        print(f"rankd up: {jobs}; " + (KEPT if self._arguments.keep_jobs else ENDED.format(grace_s)), flush=True)
+        _say(f"rankd up: {jobs}; " + (KEPT if self._arguments.keep_jobs else ENDED.format(grace_s)))
+
+
+def _say(text: str) -> None:
+    """Print while everything runs; that nobody can read it is no reason to end the services."""
+    try:
+        print(text, flush=True)
+    except OutputError as error:
+        print(f"rankd: {error}; rankd up goes on", file=sys.stderr)
+    except BrokenPipeError:
+        pass
 
 
 ENDED = (
@@ -125,7 +137,7 @@ def _announce(arguments: argparse.Namespace, state: Up) -> None:
     if user_in(arguments.nats or ""):
         believed = "it asks who connects; others connect with a user and a password of their own: $RANKD_NATS"
     flag = "" if str(arguments.dir) == ".rankd" else f" --dir {arguments.dir}"
-    print(
+    _say(
         f"""
 rankd is up
   broker     {state.nats}   ({believed})
@@ -139,11 +151,10 @@ Try, in another terminal:
   rankd queue{flag}            rankd prio{flag} -l
   sqlite3 -readonly {state.db} 'select * from job_priority'
 
-Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay.""",
-        flush=True,
+Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""
     )
     if arguments.listen:
-        print("\n".join(_joining(arguments.listen, state.nats)), flush=True)
+        _say("\n".join(_joining(arguments.listen, state.nats)))
 
 
 def _joining(listen: str, url: str) -> list[str]:

@@ -6,8 +6,12 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from unit.store.sample_database import make_database
+
+from rankd.cli.main import COMMANDS as COMMANDS_BY_NAME
 
 SIZE = 2**20
 PRINTS = f"""
@@ -72,9 +76,76 @@ def test_output_whose_reader_goes_midway_does_not_end_with_0(unbuffered):
     assert process.returncode == 141
 
 
-@pytest.mark.parametrize("words", [["list", "--help"], ["--version"]])
-def test_output_to_a_full_disk_does_not_end_with_0(words):
-    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
-        done = subprocess.run([sys.executable, "-m", "rankd", *words], stdout=full, stderr=subprocess.PIPE, check=False)
-    assert done.returncode != 0
-    assert b"No space left" in done.stderr
+REASONS = {"full": "No space left on device", "closed": "it is closed"}
+
+COMMANDS = [
+    ["--help"],
+    ["--version"],
+    *([name, "--help"] for name in COMMANDS_BY_NAME),
+    ["queue"],
+    ["queue", "--json"],
+    ["queue", "-o", "%i %u"],
+    ["list"],
+    ["prio"],
+    ["prio", "-w"],
+    ["why", "1"],
+    ["show", "1"],
+    ["history", "1"],
+    ["acct"],
+    ["nodes"],
+    ["share"],
+    ["queues"],
+    ["class", "list"],
+    ["config", "check"],
+    ["submit", "--test-only", "true"],
+    ["db", "check"],
+    ["db", "sql", "SELECT 1"],
+    ["evaluate", "--lines", os.devnull],
+    ["up", "--dir", "state"],
+    ["demo"],
+]
+PRINTS_NOTHING = [["evaluate", "--lines", os.devnull]]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    return make_database(tmp_path_factory.mktemp("output") / "rankd.db")
+
+
+def lost(kind: str, words: list[str], directory: Path, database: Path) -> tuple[int, str]:
+    """Exit status and errors of a command whose standard output is a full device, or closed."""
+    closed = {"full": ">/dev/full", "closed": ">&-"}[kind]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "rankd", *words],
+        stderr=subprocess.PIPE, text=True, check=False, cwd=directory, env=os.environ | {"RANKD_DB": str(database)},
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_output_that_cannot_be_written_ends_every_command_with_4_and_a_line(kind, tmp_path, database):
+    line = f"rankd: the output could not be written ({REASONS[kind]})"
+    wrong = []
+    for words in COMMANDS:
+        status, errors = lost(kind, words, tmp_path, database)
+        expected = (0, "") if words in PRINTS_NOTHING else (4, line)
+        if (status, (errors.splitlines() or [""])[-1]) != expected or "Traceback" in errors:
+            wrong.append((words, status, errors))
+    assert not wrong
+
+
+@pytest.mark.parametrize("errors", ["2>/dev/full", "2>&-"])
+def test_errors_that_cannot_be_written_change_no_exit_status(errors, database):
+    command = [sys.executable, "-m", "rankd", "show", "--db", str(database), "99"]
+    done = subprocess.run(["sh", "-c", f'exec "$@" {errors}', "sh", *command], stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+def test_a_closed_standard_input_is_an_error_of_one_line(tmp_path):
+    for words, status in ((["evaluate", "-"], 2), (["submit", "--test-only", "--file", "-"], 2)):
+        done = subprocess.run(
+            ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "rankd", *words],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (status, "", 1)
+        assert "Bad file descriptor" in done.stderr
