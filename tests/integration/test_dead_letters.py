@@ -69,6 +69,33 @@ async def test_what_was_too_large_to_be_kept_whole_is_not_retried(broker, tmp_pa
         assert (await stage.do("deadletter.drop", {"ids": [1]})).body["done"] == [{"id": 1, "jobs": []}]
 
 
+async def test_a_request_that_names_one_letter_many_times_settles_it_once(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        for _ in range(2):
+            await enqueue(stage.connection, {**JOB, "queue": "nowhere"})
+        await heard(stage, "rankd.v1.deadletter.alice", 2)
+        retried = (await stage.do("deadletter.retry", {"ids": [1] * 1_000})).body
+        assert (retried["done"], [failed["id"] for failed in retried["failed"]]) == ([], [1])
+        dropped = (await stage.do("deadletter.drop", {"ids": [2, 1, 9, 2] * 250})).body
+        assert dropped["done"] == [{"id": 2, "jobs": []}, {"id": 1, "jobs": []}]
+        assert [(failed["id"], failed["code"]) for failed in dropped["failed"]] == [(9, "unknown_dead_letter")]
+        again = (await stage.do("deadletter.drop", {"ids": [2, 2]})).body
+        assert [(failed["id"], failed["code"]) for failed in again["failed"]] == [(2, "already_settled")]
+
+
+async def test_of_very_many_letters_all_are_dropped_part_by_part(broker, tmp_path):
+    def work(connection: Connection) -> None:
+        keep(connection, [letter(f"a{number}") for number in range(900)])
+
+    async with Database(tmp_path / "rankd.db", durable=False) as database:
+        await database.write(work)
+    async with an_intake(broker, tmp_path) as stage:
+        dropped = (await stage.do("deadletter.drop", {"ids": list(range(1_000, 0, -1))})).body
+        assert [one["id"] for one in dropped["done"]] == list(range(900, 0, -1))
+        assert [one["id"] for one in dropped["failed"]] == list(range(1_000, 900, -1))
+        assert stage.rows("SELECT DISTINCT state FROM dead_letter") == [("dropped",)]
+
+
 def letter(source: str, user: str = "alice", payload: bytes = b"{}", message: str = "m") -> Undelivered:
     return Undelivered(
         source=source, user=user, at=1.0, message_id="i" * 5000, payload=payload, code="bad_request", message=message

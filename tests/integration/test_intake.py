@@ -549,6 +549,57 @@ async def test_a_filter_names_what_exists(broker, tmp_path, verb):
         assert (await stage.do(verb, {"names": ["x" * 1025]})).body["code"] == "too_long"
 
 
+ADMIN = "rankd.v1.admin.root"
+ALICE = "rankd.v1.user.alice"
+MANY_IDS = [1] * 100_001
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "code", "field"),
+    [
+        (f"{ALICE}.deadletter.drop", {"ids": [1] * 50_000}, "too_many", "ids"),
+        (f"{ALICE}.deadletter.retry", {"ids": [1] * 50_000}, "too_many", "ids"),
+        (f"{ALICE}.deadletter.list", {"ids": MANY_IDS}, "too_many", "ids"),
+        (f"{ADMIN}.deadletter.list", {"users": ["alice"] * 1_001}, "too_many", "users"),
+        (f"{ALICE}.job.cancel", {"ids": MANY_IDS}, "too_many", "ids"),
+        (f"{ALICE}.job.hold", {"filter": {"ids": MANY_IDS}}, "too_many", "filter.ids"),
+        (f"{ALICE}.job.release", {"ids": MANY_IDS}, "too_many", "ids"),
+        (f"{ALICE}.job.update", {"filter": {"names": ["x"]}, "name": "x" * 257}, "too_long", "name"),
+        (f"{ALICE}.job.list", {"ids": MANY_IDS}, "too_many", "ids"),
+        (f"{ALICE}.job.acct", {"ids": MANY_IDS}, "too_many", "ids"),
+        (f"{ALICE}.priority.list", {"ids": MANY_IDS}, "too_many", "ids"),
+        (f"{ALICE}.node.list", {"after": ["x"] * 5}, "too_many", "after"),
+        (f"{ALICE}.queue.list", {"after": ["x" * 1_025]}, "too_long", "after"),
+        (f"{ALICE}.share.list", {"after": ["x"] * 5}, "too_many", "after"),
+        (f"{ALICE}.report.make", {"kind": "whatif", "weights": {"x" * 65: 1}}, "too_long", "weights"),
+        (f"{ALICE}.report.part", {"report": "x" * 65}, "too_long", "report"),
+        (f"{ALICE}.class.show", {"name": "x" * 257}, "too_long", "name"),
+        (f"{ADMIN}.class.delete", {"name": "x" * 257}, "too_long", "name"),
+        (f"{ADMIN}.class.create", {"name": "x" * 257, "value": 1}, "too_long", "name"),
+        (f"{ADMIN}.class.update", {"name": "x", "value": 1, "description": "x" * 4_097}, "too_long", "description"),
+        (f"{ADMIN}.node.drain", {"nodes": ["n"] * 100_001}, "too_many", "nodes"),
+        (f"{ADMIN}.node.resume", {"node": "n" * 254}, "too_long", "node"),
+        ("rankd.v1.node.n1.register", {"resources": {}, "agent": "n1", "key": "x" * 257}, "too_long", "key"),
+        ("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"] * 100_001}, "too_many", "nodes"),
+        ("rankd.v1.node.n1.leave", {"nodes": ["n" * 254]}, "too_long", "nodes"),
+        ("rankd.v1.node.n1.take", {"agent": "n1", "known": MANY_IDS}, "too_many", "known"),
+        (
+            "rankd.v1.node.n1.report",
+            {"reports": [{"allocation": 1, "job": 1, "kind": "started", "at": 1}] * 1_001},
+            "too_many",
+            "reports",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_a_request_that_is_too_large_is_refused_before_anything_is_done(
+    broker, tmp_path, subject, body, code, field
+):
+    async with an_intake(broker, tmp_path) as stage:
+        reply = await stage.ask(subject, body)
+        assert (reply.status, reply.body["code"], reply.body["field"]) == (400, code, field), reply
+
+
 async def test_zero_cores_hold_a_tenth_of_one_where_they_are_allowed(broker, tmp_path):
     options = options_of(broker, tmp_path)
     zero = {**JOB, "resources": {"vcore": 0}}

@@ -12,7 +12,7 @@ from rankd.cli.option import add_asker, add_command, add_output, add_place, job_
 from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 from rankd.cli.table import print_json, print_table
-from rankd.core.errors import Refused
+from rankd.core.errors import RankdError, Refused
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, LettersReply
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST = 10_000
 """Letters that are fetched, in pages."""
+AT_ONCE = 500
+"""Letters of one request."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -99,11 +101,26 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_settle(arguments: argparse.Namespace) -> int:
-    """Ask, say which jobs there are now and what failed."""
+    """Ask, some at a time; say which jobs there are now and what failed, also if a later request gets no answer."""
     from rankd.cli.session import ask
 
-    ids = [number for group in arguments.id for number in group]
-    reply = ask(arguments, arguments.verb, DeadLetterSelection(ids=ids), LettersReply)
+    ids = list(dict.fromkeys(number for group in arguments.id for number in group))
+    reply = LettersReply(done=[], failed=[])
+    try:
+        for start in range(0, len(ids), AT_ONCE):
+            selection = DeadLetterSelection(ids=ids[start : start + AT_ONCE])
+            part = ask(arguments, arguments.verb, selection, LettersReply)
+            reply.done.extend(part.done)
+            reply.failed.extend(part.failed)
+    except RankdError:
+        if reply.done or reply.failed:
+            _report(arguments, reply)
+        raise
+    return _report(arguments, reply)
+
+
+def _report(arguments: argparse.Namespace, reply: LettersReply) -> int:
+    """What failed goes to standard error, and makes the status 1."""
     lines = [f"dead letter {letter.id}: {_made(letter)}" for letter in reply.done]
     with telling(", ".join(lines)):
         if arguments.json:

@@ -15,6 +15,7 @@ from rankd.store.group_commit import GroupCommit
 from rankd.store.priority_class import change_classes
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import ClassName
+from rankd.wire.request_size import check_request
 
 Operation = Callable[[ClassTable], ClassTable]
 
@@ -52,12 +53,12 @@ def class_verbs(
 
 
 def _create(payload: bytes) -> tuple[str, Operation]:
-    given = read_class(_decode(payload))
+    given = check_request(read_class(_decode(payload)))
     return given.name, lambda table: table.create(given)
 
 
 def _update(payload: bytes) -> tuple[str, Operation]:
-    given = read_class(_decode(payload))
+    given = check_request(read_class(_decode(payload)))
     return given.name, lambda table: table.update(given)
 
 

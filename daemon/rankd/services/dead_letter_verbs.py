@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 from sqlalchemy import Connection
@@ -14,11 +17,13 @@ from rankd.services.enqueued import Submit
 from rankd.services.looking import Looking
 from rankd.services.submission import rejected_of
 from rankd.store.database import Database
-from rankd.store.dead_letter import StoredLetter, settle, still_dead, stored
-from rankd.store.group_commit import GroupCommit
+from rankd.store.dead_letter import LetterHead, StoredLetter, drop_letters, heads, settle, still_dead, stored
+from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.page import letters as letter_page
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter
+
+Letter = TypeVar("Letter", bound=LetterHead)
 
 
 class DeadLetterVerbs:
@@ -51,7 +56,7 @@ class DeadLetterVerbs:
     async def retry(self, asker: Submitter, payload: bytes) -> Reply:
         """Submit again under the same key: what became a job meanwhile stays that job."""
         done, failed = list[SettledLetter](), list[Failed]()
-        for id_ in decode_strict(payload, DeadLetterSelection).ids:
+        for id_ in dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids):
             try:
                 letter = _usable(await self._database.read(lambda c, id_=id_: stored(c, [id_])), id_, asker)  # type: ignore[misc]
                 done.append(SettledLetter(id=id_, jobs=await self._retried(letter, asker)))
@@ -80,24 +85,31 @@ class DeadLetterVerbs:
         return ids
 
     async def drop(self, asker: Submitter, payload: bytes) -> Reply:
-        """They stay in the records, and are listed no more."""
-        selection = decode_strict(payload, DeadLetterSelection)
-
-        def work(connection: Connection) -> LettersReply:
-            known = stored(connection, selection.ids)
-            done, failed = list[SettledLetter](), list[Failed]()
-            for id_ in selection.ids:
-                try:
-                    settle(connection, _usable(known, id_, asker).id, "dropped", asker.user, time.time())
-                    done.append(SettledLetter(id=id_))
-                except Refused as error:
-                    failed.append(Failed(id=id_, code=error.code, message=error.message))
-            return LettersReply(done=done, failed=failed)
-
-        return await self._group.do(work)
+        """They stay in the records, and are listed no more. Many are done part by part: others write in between."""
+        ids = list(dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids))
+        done, failed = list[SettledLetter](), list[Failed]()
+        for start in range(0, len(ids), MAX_GROUP):
+            part = ids[start : start + MAX_GROUP]
+            work = partial(_dropped, ids=part, asker=asker)
+            reply = await self._group.do(work, client=asker.user, weight=len(part))
+            done += reply.done
+            failed += reply.failed
+        return LettersReply(done=done, failed=failed)
 
 
-def _usable(known: dict[int, StoredLetter], id_: int, asker: Submitter) -> StoredLetter:
+def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter) -> LettersReply:
+    """Two statements, however many letters there are."""
+    known, done, failed = heads(connection, ids), list[int](), list[Failed]()
+    for id_ in ids:
+        try:
+            done.append(_usable(known, id_, asker).id)
+        except Refused as error:
+            failed.append(Failed(id=id_, code=error.code, message=error.message))
+    drop_letters(connection, done, asker.user, time.time())
+    return LettersReply(done=[SettledLetter(id=id_) for id_ in done], failed=failed)
+
+
+def _usable(known: Mapping[int, Letter], id_: int, asker: Submitter) -> Letter:
     letter = known.get(id_)
     if letter is None or (letter.user != asker.user and not asker.privileged):
         raise Refused(

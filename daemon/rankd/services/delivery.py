@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-import msgspec
 from sqlalchemy import Connection
 
 from rankd.bus.connection import Bus
@@ -22,6 +21,7 @@ from rankd.store.database import Database
 from rankd.store.delivery import Ask, give, take_back, untaken
 from rankd.store.group_commit import GroupCommit
 from rankd.store.report import take_reports
+from rankd.wire.codec import decode_of_node
 from rankd.wire.message import Report, ReportMessage, ReportsTaken, Take, Taken
 from rankd.wire.subject import node_pattern
 
@@ -57,7 +57,7 @@ class Deliveries:
 
     async def take(self, node: str, payload: bytes) -> Reply:
         """What the node is to start and to end."""
-        request = msgspec.json.decode(payload, type=Take)
+        request = decode_of_node(payload, Take)
         self._there_since[node] = time.time()
         known = None if request.known is None else frozenset(request.known)
         ask = Ask(node=node, agent=request.agent, known=known)
@@ -72,7 +72,7 @@ class Deliveries:
 
     async def report(self, node: str, payload: bytes) -> Reply:
         """What happened on the node; about other nodes' allocations it says nothing."""
-        reports = [(node, report) for report in msgspec.json.decode(payload, type=ReportMessage).reports]
+        reports = [(node, report) for report in decode_of_node(payload, ReportMessage).reports]
         await self.record(reports)
         return ReportsTaken(taken=len(reports))
 

@@ -22,7 +22,6 @@ from rankd.store.database import Database
 from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.job_update import Judgement, Task, check_update, judge, judge_again, write_update
 from rankd.wire.codec import decode_strict
-from rankd.wire.filter_size import check_size
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
 
@@ -158,8 +157,6 @@ def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
     selection = decode_strict(payload, kind)
     if selection.filter is None and selection.id is None and not selection.ids:
         raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
-    if selection.filter is not None:
-        check_size(selection.filter)
     return selection
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+
+import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import Refused
 from rankd.store import node_action
-from rankd.store.group_commit import GroupCommit
+from rankd.store.group_commit import MAX_GROUP, GroupCommit
 from rankd.wire.codec import decode_strict
-from rankd.wire.message import NodeReply, NodeSelection
+from rankd.wire.message import NodeFailed, NodeReply, NodeSelection
 
-LONGEST_REASON = 1000
 _STATUS = {"unknown_node": 404, "not_draining": 409}
 
 
@@ -22,10 +24,9 @@ def node_verbs(group: GroupCommit) -> list[Verb]:
     def handler(decide: node_action.Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             selection = _read(payload)
-            names = [selection.node] if selection.node is not None else list(selection.nodes or ())
+            names = [selection.node] if selection.node is not None else list(dict.fromkeys(selection.nodes or ()))
             wish = node_action.NodeWish(nodes=names, actor=asker.user, reason=selection.reason, at=time.time())
-            reply = await group.do(lambda connection: node_action.act(connection, wish, decide))
-            return _answer(selection, reply)
+            return _answer(selection, await _in_parts(group, wish, decide))
 
         return handle
 
@@ -33,12 +34,22 @@ def node_verbs(group: GroupCommit) -> list[Verb]:
     return [Verb(name, handler(decide), admin_only=True) for name, decide in decisions.items()]
 
 
+async def _in_parts(group: GroupCommit, wish: node_action.NodeWish, decide: node_action.Decide) -> NodeReply:
+    """Many nodes are changed part by part, so that others write in between."""
+    done, failed = list[str](), list[NodeFailed]()
+    for start in range(0, len(wish.nodes), MAX_GROUP):
+        part = msgspec.structs.replace(wish, nodes=wish.nodes[start : start + MAX_GROUP])
+        act = partial(node_action.act, wish=part, decide=decide)
+        reply = await group.do(act, client=wish.actor, weight=len(part.nodes))
+        done += reply.done
+        failed += reply.failed
+    return NodeReply(done=done, failed=failed)
+
+
 def _read(payload: bytes) -> NodeSelection:
     selection = decode_strict(payload, NodeSelection)
     if selection.node is None and not selection.nodes:
         raise Refused("empty_selection", "name the nodes: node, or nodes", "nodes")
-    if selection.reason is not None and len(selection.reason) > LONGEST_REASON:
-        raise Refused("too_long", f"a reason has at most {LONGEST_REASON} characters", "reason")
     return selection
 
 

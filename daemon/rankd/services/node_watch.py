@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-import msgspec
 from sqlalchemy import Connection
 
 from rankd.bus.connection import Bus
@@ -33,6 +32,7 @@ from rankd.store.node import (
     take_down,
 )
 from rankd.store.report import take_reports
+from rankd.wire.codec import decode_of_node
 from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration, Report
 from rankd.wire.subject import node_pattern
 
@@ -83,7 +83,7 @@ class NodeWatch:
 
     async def register(self, node: str, payload: bytes) -> Reply:
         """A node says what it has; it hears what it is to end."""
-        registration = msgspec.json.decode(payload, type=NodeRegistration)
+        registration = decode_of_node(payload, NodeRegistration)
         try:
             capacity = _checked(node, registration)
             answer = await self._registered_now(node, registration)
@@ -106,7 +106,7 @@ class NodeWatch:
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
         """An agent's sign of life for its nodes; unknown ones are told to register."""
-        own, others = self._owned.split(node, msgspec.json.decode(payload, type=Heartbeat))
+        own, others = self._owned.split(node, decode_of_node(payload, Heartbeat))
         work = partial(_beat, nodes=own, now=time.time())
         not_known, waiting = await self._group.do(work, quiet=True)
         unknown = [*others, *not_known]
@@ -117,7 +117,7 @@ class NodeWatch:
 
     async def leave(self, node: str, payload: bytes) -> Reply:
         """An agent stops: its nodes take nothing more."""
-        own, _ = self._owned.split(node, msgspec.json.decode(payload, type=Heartbeat))
+        own, _ = self._owned.split(node, decode_of_node(payload, Heartbeat))
         await self._group.do(lambda connection: take_down(connection, own, time.time()))
         return self._registered()
 

@@ -15,7 +15,6 @@ from rankd.wire.message import Heartbeat
 
 log = logging.getLogger("rankd.intake")
 
-MOST_NODES = 100_000
 _MOST_COMPLAINTS = 1_000
 
 
@@ -36,11 +35,9 @@ class OwnedNodes:
         """The nodes that a message on the subject of ``node`` counts for, and those that it does not.
 
         Raises:
-            Refused: ``foreign_node``: it names other nodes and has no key; ``too_many``.
+            Refused: ``foreign_node``: it names other nodes and has no key.
         """
         names = list(dict.fromkeys(message.nodes)) or [node]
-        if len(names) > MOST_NODES:
-            raise Refused("too_many", f"{len(names)} nodes in one message, {MOST_NODES} are allowed", "nodes")
         if names == [node]:
             return names, []
         if not message.key:

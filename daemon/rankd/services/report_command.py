@@ -11,7 +11,6 @@ from rankd.wire.report import FOR_ADMINISTRATORS, ReportRequest
 
 CONFIG = "config"
 SUBMIT = "submit.json"
-MOST_WEIGHTS = 100
 
 _FACTOR = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -29,8 +28,6 @@ def check_request(request: ReportRequest, asker: Submitter) -> None:
             raise admins_only("whatif with another configuration", asker.user, "files")
     if request.kind == "gap" and request.job is None:
         raise Refused("missing_field", "name the job", "job")
-    if len(request.weights) > MOST_WEIGHTS:
-        raise Refused("bad_field", f"{len(request.weights)} weights; at most {MOST_WEIGHTS}", "weights")
     for name in request.weights:
         if not _FACTOR.fullmatch(name):
             raise Refused("bad_field", f"'{name}' is not a factor's name", "weights")

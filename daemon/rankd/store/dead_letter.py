@@ -61,16 +61,21 @@ class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
     field: str | None = None
 
 
-class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a retry needs of a dead letter."""
+class LetterHead(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose a dead letter is, and what became of it."""
 
     id: int
-    source: str
     user: str
+    state: str
+
+
+class StoredLetter(LetterHead, frozen=True, kw_only=True):
+    """What a retry needs of a dead letter."""
+
+    source: str
     message_id: str | None
     payload: bytes
     n_bytes: int
-    state: str
 
     @property
     def is_cut(self) -> bool:
@@ -203,6 +208,24 @@ def settle(connection: Connection, letter: int, state: str, by: str, now: float,
     connection.exec_driver_sql(
         "UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ?, jobs = ?, payload = x'' WHERE id = ?",
         (state, by, now, json.dumps(list(jobs)) if jobs else None, letter),
+    )
+
+
+def heads(connection: Connection, ids: Sequence[int]) -> dict[int, LetterHead]:
+    """The heads of these letters by id; unknown ids are left out."""
+    rows = connection.exec_driver_sql(
+        'SELECT id, "user", state FROM dead_letters WHERE id IN (SELECT value FROM json_each(?))',
+        (json.dumps(list(ids)),),
+    )
+    return {id_: LetterHead(id=id_, user=user, state=state) for id_, user, state in rows}
+
+
+def drop_letters(connection: Connection, letters: Sequence[int], by: str, now: float) -> None:
+    """These letters were dropped. Their previews stay, their bytes go."""
+    connection.exec_driver_sql(
+        "UPDATE dead_letters SET state = 'dropped', decided_by = ?, decided_at = ?, payload = x''"
+        " WHERE id IN (SELECT value FROM json_each(?))",
+        (by, now, json.dumps(list(letters))),
     )
 
 

@@ -12,7 +12,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.job import State
 from rankd.core.near_name import MOST_COMPARED, near_name
 from rankd.store.look import fetch
-from rankd.wire.filter_size import check_size
+from rankd.wire.request_size import check_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,7 @@ def check_filter(connection: Reader, wanted: JobFilter, me: str | None = None) -
         Refused: ``unknown_user``, ``unknown_account``, ``unknown_queue``, ``unknown_partition``, ``unknown_qos``,
             ``unknown_state``, with a name that is near; ``too_many``, ``too_long``.
     """
-    check_size(wanted)
+    check_request(wanted)
     for field, what, query in _KNOWN:
         if given := getattr(wanted, field):
             for name in _missing(connection, given, query):
@@ -54,7 +54,9 @@ def check_filter(connection: Reader, wanted: JobFilter, me: str | None = None) -
 
 
 def _missing(connection: Reader, names: Iterable[str], query: str) -> list[str]:
-    sql = f"SELECT value AS name FROM json_each(?) WHERE lower(value) NOT IN (SELECT lower(name) FROM ({query}))"
+    sql = (
+        f"SELECT DISTINCT value AS name FROM json_each(?) WHERE lower(value) NOT IN (SELECT lower(name) FROM ({query}))"
+    )
     return [str(row["name"]) for row in fetch(connection, sql, [msgspec.json.encode(list(names)).decode()])]
 
 

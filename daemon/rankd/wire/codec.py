@@ -10,6 +10,7 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 from rankd.wire.message import MAX_JOBS_PER_MESSAGE, JobBatch
+from rankd.wire.request_size import check_request
 
 T = TypeVar("T")
 
@@ -36,9 +37,20 @@ def decode_strict(payload: bytes | msgspec.Raw, kind: type[T]) -> T:
     """A user's message.
 
     Raises:
-        Refused: ``bad_request`` (no JSON) or ``bad_field``, with the field's path where there is one.
+        Refused: ``bad_request`` (no JSON) or ``bad_field``, with the field's path where there is one; as
+            :func:`rankd.wire.request_size.check_request`.
     """
-    return _decode(msgspec.json.Decoder(kind), payload or b"{}")
+    return check_request(_decode(msgspec.json.Decoder(kind), payload or b"{}"))
+
+
+def decode_of_node(payload: bytes, kind: type[T]) -> T:
+    """A message of a node's agent.
+
+    Raises:
+        ValueError: it is not such a message.
+        Refused: as :func:`rankd.wire.request_size.check_request`.
+    """
+    return check_request(msgspec.json.decode(payload, type=kind))
 
 
 def decode_submission(payload: bytes) -> JobRequest | JobBatch:

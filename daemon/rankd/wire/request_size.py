@@ -1,0 +1,179 @@
+"""How large a request may be: every list, mapping and text of every request has its limit here.
+
+What a submission or a node's registration says is bounded by :mod:`rankd.core.admission`; :data:`ELSEWHERE` names those
+fields. Without limits, one request could keep the intake busy for seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from rankd.core.admission.limit import (
+    LOOKED_UP_TEXTS,
+    MAX_DEPENDENCIES,
+    MAX_KIND_NAME,
+    MAX_KINDS,
+    MAX_NAME,
+    OWN_TEXTS,
+    TextLimit,
+    check_count,
+    check_length,
+)
+from rankd.core.admission.node_check import MAX_NAME as MAX_NODE_NAME
+from rankd.core.admission.node_check import MAX_RUNNING
+from rankd.core.errors import Refused
+from rankd.core.model.job import Dependency, JobRequest
+from rankd.core.model.priority_class import PriorityClass
+from rankd.wire.job_update import JobUpdate
+from rankd.wire.message import (
+    ClassName,
+    DeadLetterFilter,
+    DeadLetterSelection,
+    Heartbeat,
+    JobBatch,
+    JobFilter,
+    JobSelection,
+    NodeRegistration,
+    NodeSelection,
+    Report,
+    ReportMessage,
+    TableFilter,
+    Take,
+)
+from rankd.wire.report import ReportPartRequest, ReportRequest
+
+T = TypeVar("T")
+
+MOST_IDS = 100_000
+MOST_NODES = 100_000
+MOST_FILTER_NAMES = 1_000
+MOST_LETTERS = 1_000
+"""A retry submits each of them, one after the other."""
+MOST_REPORTS = 1_000
+"""They share a transaction."""
+
+_ADVICE = "ask for some at a time"
+_NODE = TextLimit(MAX_NODE_NAME)
+_AMOUNT = TextLimit(64)
+_KEY = TextLimit(256, advice="use a shorter secret")
+
+
+class Parts(NamedTuple):
+    """The most entries of a list or mapping, and the longest text of each.
+
+    ``entries`` are what the message calls them. ``keys`` are those of a mapping.
+    """
+
+    most: int
+    entries: str
+    text: TextLimit | None = None
+    keys: TextLimit | None = None
+    advice: str = _ADVICE
+
+
+_OF_JOBS: Mapping[str, TextLimit] = {**OWN_TEXTS, **LOOKED_UP_TEXTS}
+_IDS = Parts(MOST_IDS, "ids")
+_FILTER_NAMES = Parts(MOST_FILTER_NAMES, "names", TextLimit(1_024))
+_NODES = Parts(MOST_NODES, "nodes", _NODE)
+
+LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = {
+    JobFilter: {
+        "ids": _IDS,
+        **dict.fromkeys(("users", "accounts", "queues", "partitions", "states", "names", "qos"), _FILTER_NAMES),
+    },
+    JobSelection: {"ids": _IDS},
+    JobUpdate: {
+        **{field: limit for field, limit in _OF_JOBS.items() if field in JobUpdate.__struct_fields__},
+        "resources": Parts(MAX_KINDS, "types", _AMOUNT, TextLimit(MAX_KIND_NAME), "ask for fewer"),
+        "depends_on": Parts(MAX_DEPENDENCIES, "jobs", advice="wait for fewer"),
+    },
+    Dependency: {"job": TextLimit(MAX_NAME)},
+    TableFilter: {"after": Parts(4, "names", TextLimit(1_024), advice="give what next says")},
+    DeadLetterSelection: {"ids": Parts(MOST_LETTERS, "ids")},
+    DeadLetterFilter: {"ids": _IDS, "users": _FILTER_NAMES},
+    NodeSelection: {"node": _NODE, "nodes": _NODES, "reason": TextLimit(1_000)},
+    ClassName: {"name": TextLimit(MAX_NAME)},
+    PriorityClass: {
+        "name": TextLimit(MAX_NAME),
+        "description": TextLimit(4_096),
+        "preemption_policy": TextLimit(MAX_NAME),
+    },
+    ReportRequest: {
+        "weights": Parts(100, "factors", keys=TextLimit(64), advice="name fewer"),
+        "submit": TextLimit(16 * 2**20, advice="try fewer jobs at a time"),
+        "files": Parts(4, "files", TextLimit(16 * 2**20), TextLimit(64), "leave out those that do not change"),
+    },
+    ReportPartRequest: {"report": TextLimit(64)},
+    NodeRegistration: {"key": _KEY},
+    Heartbeat: {"nodes": _NODES, "key": _KEY},
+    Take: {"agent": _NODE, "known": Parts(MAX_RUNNING, "allocations", advice="report what has ended")},
+    ReportMessage: {"reports": Parts(MOST_REPORTS, "reports", advice="send some at a time")},
+}
+"""A request also has the limits of the structs that it is derived from."""
+
+ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
+    JobBatch: ("jobs",),  # read_submission, decode_submission
+    JobRequest: JobRequest.__struct_fields__,  # core.admission.limit, amount and path_limit
+    NodeRegistration: ("partition", "resources", "labels", "agent", "running"),  # core.admission.node_check
+    Report: ("cause", "message", "stdout", "stderr"),  # core.model.believable cuts them
+}
+"""Fields that other modules bound."""
+
+
+@cache
+def limits_of(kind: type) -> Mapping[str, TextLimit | Parts]:
+    """The limits of a struct's fields, those that it inherits included."""
+    merged: dict[str, TextLimit | Parts] = {}
+    for base in reversed(kind.__mro__):
+        merged.update(LIMITS.get(base, {}))
+    return merged
+
+
+def check_request(request: T) -> T:
+    """Check that every list, mapping and text of a request is within its limit; returns the request.
+
+    Raises:
+        Refused: ``too_many``, ``too_long``, with the field.
+    """
+    _check(request, "")
+    return request
+
+
+def _check(message: object, prefix: str) -> None:
+    if not isinstance(message, msgspec.Struct):
+        return
+    limits = limits_of(type(message))
+    for field in message.__struct_fields__:
+        value = getattr(message, field)
+        limit, path = limits.get(field), prefix + field
+        if isinstance(value, msgspec.Struct):
+            _check(value, f"{path}.")
+        elif isinstance(limit, Parts):
+            _check_parts(path, value, limit)
+        elif isinstance(limit, TextLimit) and isinstance(value, str):
+            check_length(path, value, limit)
+
+
+def _check_parts(path: str, value: object, limit: Parts) -> None:
+    if not isinstance(value, list | dict):
+        return
+    check_count(path, len(value), limit.most, limit.entries, limit.advice)
+    if isinstance(value, dict):
+        _check_texts("a name", path, value, limit.keys)
+    entries = value.values() if isinstance(value, dict) else value
+    _check_texts("an entry", path, entries, limit.text)
+    for place, entry in enumerate(entries):
+        _check(entry, f"{path}[{place}].")
+
+
+def _check_texts(what: str, path: str, texts: Iterable[object], limit: TextLimit | None) -> None:
+    if limit is None:
+        return
+    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+    if longest > limit.most:
+        message = f"{path} has {what} of {longest} characters, {limit.most} are allowed; {limit.advice}"
+        raise Refused("too_long", message, path)
