@@ -32,6 +32,7 @@ from rankd.services.agent_runner import Runner
 from rankd.services.agent_simulated import SimulatedNodes
 from rankd.services.agent_state import AgentState
 from rankd.services.agent_take import TAKING, Taking
+from rankd.services.keeper_end import END_S
 from rankd.services.runtime import end_tasks, unless
 from rankd.wire.message import NodeRegistered, NodeRegistration
 from rankd.wire.subject import encode_name
@@ -151,17 +152,24 @@ class Agent:
         await self._registration.leave()
 
     async def _drain(self, patience_s: float, hurry: asyncio.Event) -> None:
-        """Wait for the jobs, then end them. ``hurry`` ends the wait, and then also the grace time."""
+        """Wait for the jobs, then end them. ``hurry`` ends the wait, and then also the grace time.
+
+        Jobs that a stopped keeper does not end are left to it; it ends them once it goes on.
+        """
         ended, hurried = (self._group.create_task(wait) for wait in (self._runner.all_ended(), hurry.wait()))
         if patience_s:
             log.info("waiting for running jobs, for up to %g s", patience_s)
             await asyncio.wait((ended, hurried), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         self._runner.end_all(at_once=hurried.done())
-        await asyncio.wait((ended, hurried), return_when=asyncio.FIRST_COMPLETED)
+        timeout_s = self._runner.grace_s + END_S
+        await asyncio.wait((ended, hurried), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if not ended.done():
             self._runner.end_all(at_once=True)
-        await ended
-        await end_tasks(hurried)
+            await asyncio.wait((ended,), timeout=END_S)
+        if not ended.done():
+            message = "the keeper has not ended %d jobs: it is stopped or hangs; it is left alone with them"
+            log.error(message, sum(len(self._runner.running(node)) for node in self._options.nodes))
+        await end_tasks(ended, hurried)
 
     async def _flush(self) -> None:
         try:

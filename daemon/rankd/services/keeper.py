@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -76,6 +77,10 @@ class Keeper:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup
     ) -> None:
         """Say what there is, then do as it says until it goes. A newer agent takes the place of an older one."""
+        if _has_gone(writer):
+            await self._end_as_asked(reader)
+            writer.close()
+            return
         if self._agent is not None:
             self._agent.close()
         self._agent = writer
@@ -88,13 +93,22 @@ class Keeper:
         )
         writer.write(line(hello))
         with suppress(OSError):
-            while asked := await reader.readline():
+            # what an agent before the present one asked, and was not read in time, the present one reports as lost
+            while (asked := await reader.readline()) and self._agent is writer:
                 self._do(asked, group)
                 await asyncio.sleep(0)  # what has ended meanwhile has its turn
         if self._agent is writer:
             self._agent = None
         writer.close()
         self._rest()
+
+    async def _end_as_asked(self, reader: asyncio.StreamReader) -> None:
+        """Somebody asked while this process stood still, and has gone: jobs are ended, but none is started."""
+        with suppress(OSError):
+            while asked := await reader.readline():
+                with suppress(msgspec.MsgspecError):
+                    if isinstance(ask := read_ask(asked), EndJob) and (run := self._runs.get(ask.allocation)):
+                        run.end(ask.cause, ask.grace_s)
 
     def _do(self, asked: bytes, group: asyncio.TaskGroup) -> None:
         try:
@@ -151,6 +165,13 @@ class Keeper:
     def _tell(self, report: Report) -> None:
         if self._agent is not None:
             self._agent.write(line(Happened(report=report)))
+
+
+def _has_gone(writer: asyncio.StreamWriter) -> bool:
+    """Whether the other end is closed. What it wrote before can be read as long as nothing is written to it."""
+    poll = select.poll()
+    poll.register(writer.get_extra_info("socket"), 0)
+    return bool(poll.poll(0))
 
 
 def _end_with_helper(error: HelperLost) -> None:

@@ -7,21 +7,30 @@ import logging
 import os
 import socket
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from rankd.bus.liveness import IDLE_S, Loop
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
-from rankd.services.keeper_message import LONGEST_LINE, SOCKET, Ask, EndJob, Happened, Hello, line, read_tell
+from rankd.services.keeper_message import LONGEST_LINE, Ask, Happened, Hello, line, read_tell
+from rankd.services.keeper_socket import (
+    PATIENCE_S,
+    SILENT,
+    first_line,
+    hello_of,
+    pid_of,
+    reach,
+    silent,
+    socket_path,
+)
 from rankd.services.log_file import open_log
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.agent")
 
 LOG = "keeper.log"
-PATIENCE_S = 30.0
 END_S = 5.0
 ATTEMPTS = 3
 """A keeper that is just about to end may still take a connection."""
@@ -51,29 +60,21 @@ class KeeperLink:
         Raises:
             Unavailable: ``keeper_silent``: it does not answer.
         """
+        pid = None
         for _ in range(ATTEMPTS):
-            connection = _reach(self._state) or await asyncio.to_thread(self._spawn)
+            connection = reach(self._state)
+            if connection is None:
+                connection = await asyncio.to_thread(self._spawn)
+            pid = pid_of(connection)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=LONGEST_LINE)
-            said = await self._first_line(self._reader)
+            said = await first_line(self._reader, PATIENCE_S)
             if said is None:
                 break
             if said:
                 self.up.set()
-                return _hello(said)
+                return hello_of(said)
             self.drop()
-        message = f"the process that holds this node's jobs does not answer; see {self._state}/keeper.log"
-        raise Unavailable("keeper_silent", message)
-
-    @staticmethod
-    async def _first_line(reader: asyncio.StreamReader) -> bytes | None:
-        """What it says; empty if it has ended, None if it does nothing."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                return await reader.readline()
-        except TimeoutError:
-            return None
-        except OSError:
-            return b""
+        raise silent(self._state, pid)
 
     async def run(self, loop: Loop) -> None:
         """Pass on what happens until :meth:`close`; a keeper that was killed is replaced."""
@@ -105,12 +106,21 @@ class KeeperLink:
         """Write what is still to be asked, and let go. Waits for the end of a keeper that keeps nothing any more."""
         self._closing = True
         if self._writer is not None:
-            self._writer.close()
-            with suppress(OSError):
-                await self._writer.wait_closed()
+            await self._close(self._writer)
         if self._keeper is not None and not keeps_jobs:
             with suppress(subprocess.TimeoutExpired):
                 await asyncio.to_thread(self._keeper.wait, END_S)
+
+    async def _close(self, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        try:
+            async with asyncio.timeout(END_S):
+                await writer.wait_closed()
+        except TimeoutError:
+            log.error("%s; it was not told everything", silent(self._state).message)  # noqa: TRY400
+            writer.transport.abort()
+        except OSError:  # it has ended
+            return
 
     def drop(self) -> None:
         """Let go of it, whatever it keeps."""
@@ -121,7 +131,7 @@ class KeeperLink:
 
     def _spawn(self) -> socket.socket:
         """Start a keeper on a socket that listens already; a connection to it."""
-        with _directory(self._state) as path, open_log(self._state / LOG) as output:
+        with socket_path(self._state) as path, open_log(self._state / LOG) as output:
             Path(path).unlink(missing_ok=True)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
                 os.fchmod(listening.fileno(), 0o600)
@@ -137,28 +147,10 @@ class KeeperLink:
                     pass_fds=[listening.fileno()],
                     start_new_session=True,
                 )
-        connection = _reach(self._state)
+        connection = reach(self._state)
         if connection is None:
-            raise Unavailable("keeper_silent", f"no keeper listens in {self._state}; see keeper.log there")
+            raise Unavailable(SILENT, f"no keeper listens in {self._state}; see keeper.log there")
         return connection
-
-
-async def end_kept(state: Path, grace_s: float) -> None:
-    """End what a keeper holds whose agent has gone; the next agent reports it as stopped. Nothing without a keeper."""
-    connection = _reach(state)
-    if connection is None:
-        return
-    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LONGEST_LINE)
-    with suppress(OSError):
-        said = await reader.readline()
-        left = set(_hello(said).running) if said else set()
-        for allocation in left:
-            writer.write(line(EndJob(allocation=allocation, cause="agent_stopped", grace_s=grace_s)))
-        while left and (said := await reader.readline()):
-            told = read_tell(said)
-            if isinstance(told, Happened) and told.report.kind == "ended":
-                left.discard(told.report.allocation)
-    writer.close()
 
 
 def _command(state: Path, descriptor: int) -> list[str]:
@@ -172,32 +164,3 @@ async def _next_line(reader: asyncio.StreamReader, loop: Loop) -> bytes:
         with suppress(TimeoutError):
             async with asyncio.timeout(IDLE_S):
                 return await reader.readline()
-
-
-@contextmanager
-def _directory(state: Path) -> Iterator[str]:
-    """A path of the socket that is never too long for one."""
-    descriptor = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
-    finally:
-        os.close(descriptor)
-
-
-def _reach(state: Path) -> socket.socket | None:
-    """A connection to the keeper that is there; None without one."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with _directory(state) as path:
-            connection.connect(path)
-    except OSError:
-        connection.close()
-        return None
-    return connection
-
-
-def _hello(said: bytes) -> Hello:
-    told = read_tell(said)
-    if not isinstance(told, Hello):
-        raise Unavailable("keeper_silent", "the process that holds this node's jobs speaks another language")
-    return told

@@ -27,7 +27,7 @@ from rankd.config.configuration import load_configuration
 from rankd.core.errors import Unavailable
 from rankd.services.broker import find_server, free_port, url_of, write_configuration
 from rankd.services.child import STOP_PATIENCE_S, Child, Manner
-from rankd.services.keeper_link import end_kept
+from rankd.services.keeper_end import end_kept
 from rankd.services.log_file import keep_small
 from rankd.services.private_directory import make_private
 from rankd.services.runtime import end_tasks
