@@ -9,6 +9,7 @@ import builder
 import pytest
 from integration.stage import PATIENCE_S, a_cluster
 from integration.test_intake import (
+    DRAIN,
     RESUME,
     allocate,
     an_intake,
@@ -170,6 +171,29 @@ async def test_reports_are_kept_within_what_a_node_can_know(broker, tmp_path):
         assert NOW <= started_at <= ended_at <= time.time()
         row = "SELECT exit_status, max_rss_bytes, cpu_s, length(stdout) FROM allocation_nodes"
         assert stage.rows(row) == [(255, None, None, 4096)]
+
+
+async def test_a_node_whose_agent_can_run_no_jobs_is_drained_until_somebody_resumes_it(broker, tmp_path):
+    drained = "SELECT name, state, drained_by, drain_reason FROM nodes ORDER BY name"
+    silent = "keeper 7 does not answer: it is stopped or hangs"
+    text = f"its agent can run no jobs: {silent}; mend that, then resume the node"
+    async with an_intake(broker, tmp_path) as stage:
+        await joined(stage, "n1", "n2", "n3")
+        await stage.ask(DRAIN, {"node": "n2", "reason": "new disks"})
+        for node in ("n1", "n2"):
+            beat = {"nodes": [node], "unable": silent}
+            assert (await stage.ask(f"rankd.v1.node.{node}.heartbeat", beat)).status is None
+        assert stage.rows(drained) == [
+            ("n1", "draining", "intake", text),
+            ("n2", "draining", "root", "new disks"),
+            ("n3", "up", None, None),
+        ]
+        await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"], "unable": silent})
+        assert stage.rows("SELECT count(*) FROM node_events WHERE node = 'n1' AND event = 'drain'") == [(1,)]
+        await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"]})
+        assert stage.rows(drained)[0][1] == "draining"
+        await stage.ask(RESUME, {"node": "n1"})
+        assert stage.rows(drained)[0] == ("n1", "up", None, None)
 
 
 async def test_a_report_about_another_nodes_allocation_is_not_believed(broker, tmp_path):

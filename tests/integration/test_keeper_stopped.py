@@ -9,15 +9,17 @@ import socket
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
-from integration.test_agent import a_killable_agent, an_agent, an_intake, keeper_of, kill, options_of
+from integration.test_agent import NODE, a_killable_agent, an_agent, an_intake, keeper_of, kill, options_of, stage
 from integration.test_agent_stop import a_stoppable_agent
 from watch import alive, appears, gone
 
+from rankd.bus.health import ask_health
 from rankd.core.errors import Unavailable
 from rankd.services import agent, keeper_link
 from rankd.services.keeper_end import end_kept
-from rankd.services.keeper_socket import reach
+from rankd.services.keeper_socket import hello_of, reach
 
 
 @contextmanager
@@ -119,3 +121,49 @@ async def test_nobody_waits_in_the_line_of_a_stopped_keeper(broker, tmp_path, ca
         async with asyncio.timeout(60):
             while alive(pid):
                 await end_kept(state, grace_s=1)
+
+
+async def test_an_agent_whose_keeper_is_stopped_says_so_and_takes_nothing_until_it_goes_on(
+    broker, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(keeper_link, "SILENT_S", 0.6)
+    monkeypatch.setattr(keeper_link, "LOOK_EVERY_S", 0.1)
+    async with stage(broker, tmp_path) as intake:
+        keeper = keeper_of(await a_job(intake, tmp_path))
+        silent = f"keeper {keeper} does not answer: it is stopped or hangs"
+        with stopped(keeper):
+            await intake.until(lambda: intake.heartbeats and intake.heartbeats[-1].unable == silent)
+            health = await ask_health(intake.bus, f"agent-{NODE}")
+            assert (health.ready, health.code) == (False, "keeper_silent")
+            assert silent in health.detail
+            await intake.start(2, "true")
+            beats = len(intake.heartbeats)
+            await intake.until(lambda: len(intake.heartbeats) > beats + 3)
+            assert intake.times_given[2] == 0
+        assert (await intake.ended(2)).exit_status == 0
+        await intake.until(lambda: intake.heartbeats[-1].unable is None)
+
+
+async def test_a_keeper_that_was_killed_while_it_was_stopped_is_replaced(broker, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeper_link, "SILENT_S", 0.6)
+    monkeypatch.setattr(keeper_link, "LOOK_EVERY_S", 0.1)
+    async with stage(broker, tmp_path) as intake:
+        keeper = keeper_of(await a_job(intake, tmp_path))
+        os.kill(keeper, signal.SIGSTOP)
+        await intake.until(lambda: intake.heartbeats and intake.heartbeats[-1].unable)
+        os.kill(keeper, signal.SIGKILL)
+        assert (await intake.ended(1)).cause == "lost"
+        await intake.start(2, "true")
+        assert (await intake.ended(2)).exit_status == 0
+
+
+async def test_an_agent_does_not_ping_a_keeper_of_an_older_version(broker, tmp_path, monkeypatch):
+    """Such a keeper can't read a ping, and would count as silent."""
+    monkeypatch.setattr(keeper_link, "SILENT_S", 0.0)
+    monkeypatch.setattr(keeper_link, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(keeper_link, "hello_of", lambda said: msgspec.structs.replace(hello_of(said), pongs=False))
+    async with stage(broker, tmp_path) as intake:
+        await intake.until(lambda: len(intake.heartbeats) > 5)
+        await intake.start(1, "true")
+        assert (await intake.ended(1)).exit_status == 0
+        assert {beat.unable for beat in intake.heartbeats} == {None}

@@ -33,6 +33,7 @@ from rankd.services.agent_simulated import SimulatedNodes
 from rankd.services.agent_state import AgentState
 from rankd.services.agent_take import TAKING, Taking
 from rankd.services.keeper_end import END_S
+from rankd.services.keeper_socket import SILENT
 from rankd.services.runtime import end_tasks, unless
 from rankd.wire.message import NodeRegistered, NodeRegistration
 from rankd.wire.subject import encode_name
@@ -127,7 +128,9 @@ class Agent:
         self._runner = runner
         self._reporter = reporter
         self._group = group
-        self._registration = Registration(bus, options.nodes, self._describe, self._on_answer, self._on_registered)
+        self._registration = Registration(
+            bus, options.nodes, self._describe, self._on_answer, self._on_registered, lambda: runner.unable
+        )
         self._taking = Taking(bus, options.name, options.nodes, runner, self._registration.again)
 
     async def serve(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
@@ -209,6 +212,8 @@ class Agent:
             raise Unavailable("bus_unavailable", f"the broker at {self._bus.url} does not answer")
         if not self._registration.done.is_set():
             raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
+        if unable := self._runner.unable:
+            raise Unavailable(SILENT, f"{unable}; continue it (kill -CONT), or kill it: then its jobs are queued again")
         return f"{len(self._options.nodes)} nodes, {self._reporter.unacknowledged} reports waiting"
 
 

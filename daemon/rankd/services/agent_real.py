@@ -37,6 +37,7 @@ T = TypeVar("T")
 log = logging.getLogger("rankd.agent")
 
 THREADS = 4
+PULSE_LOOP = "pulse of the keeper"
 KEEPER_BOUND_S = 120.0
 """What a lost keeper held is ended within the grace time, and another keeper is started."""
 
@@ -64,6 +65,11 @@ class RealNode:
     @max_processes.setter
     def max_processes(self, number: int) -> None:
         self._planner.max_processes = number
+
+    @property
+    def unable(self) -> str | None:
+        """Why this node can run no jobs at present; None if it can."""
+        return self._link.unable
 
     @property
     def outputs_s(self) -> float | None:
@@ -95,7 +101,8 @@ class RealNode:
         log.info("%d jobs of an earlier agent run on, %d are lost", len(running), len(lost))
         await self._lose(lost)
         loops = self._reporter.loops
-        tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops))
+        pulse = self._link.feel_pulse(loops.add(PULSE_LOOP))
+        tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops), pulse)
         self._tidying = [group.create_task(task) for task in tidying]
         group.create_task(self._link.run(loops.add("keeper", KEEPER_BOUND_S)))
 
@@ -236,7 +243,8 @@ class RealNode:
     async def leave(self) -> None:
         """Leave the jobs to the keeper, which ends with the last of them."""
         await end_tasks(*self._tidying)
-        self._reporter.loops.drop(OUTPUTS_LOOP)
+        for name in (OUTPUTS_LOOP, PULSE_LOOP):
+            self._reporter.loops.drop(name)
         running = self._ledger.running()
         if running:
             log.info(

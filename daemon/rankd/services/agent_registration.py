@@ -14,7 +14,7 @@ import msgspec
 from rankd.bus.connection import Bus
 from rankd.core.errors import RankdError
 from rankd.wire.codec import encode
-from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration
+from rankd.wire.message import LONGEST_UNABLE, Heartbeat, NodeRegistered, NodeRegistration
 from rankd.wire.subject import node_subject
 
 log = logging.getLogger("rankd.agent")
@@ -32,7 +32,7 @@ class Registration:
     """Registers all nodes until that is answered, then sends one heartbeat for all of them at a time.
 
     From time to time it registers again. ``on_registered`` hears each node's name and what it is to end: then the
-    agent also compares what it knows with what the intake counts on.
+    agent also compares what it knows with what the intake counts on. ``unable`` says why the nodes can run no jobs.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Registration:
         describe: Callable[[str], NodeRegistration],
         on_answer: Callable[[NodeRegistered], None],
         on_registered: Callable[[str, Sequence[int]], None],
+        unable: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.done = asyncio.Event()
         self._bus = bus
@@ -49,6 +50,7 @@ class Registration:
         self._describe = describe
         self._on_answer = on_answer
         self._on_registered = on_registered
+        self._unable = unable
         self._registered_at = 0.0
         self._connection = -1
         self._complaint = ""
@@ -129,7 +131,9 @@ class Registration:
         return answer
 
     async def _heartbeat(self) -> NodeRegistered:
-        return await self._ask(node_subject(self._nodes[0], "heartbeat"), self._all_nodes())
+        unable = self._unable()
+        beat = msgspec.structs.replace(self._all_nodes(), unable=unable[:LONGEST_UNABLE] if unable else None)
+        return await self._ask(node_subject(self._nodes[0], "heartbeat"), beat)
 
     def _all_nodes(self) -> Heartbeat:
         return Heartbeat(nodes=list(self._nodes), key=self._key)

@@ -27,6 +27,10 @@ class Runner(Protocol):
     max_processes: int
     outputs_s: float | None
 
+    @property
+    def unable(self) -> str | None:
+        """Why no jobs can be run at present, as a sentence without a full stop; None if they can."""
+
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """Take over what an earlier agent left, and report what has ended of it; tasks of this group go on watching."""
 

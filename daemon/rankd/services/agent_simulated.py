@@ -33,6 +33,10 @@ class SimulatedNodes:
         self._reporter = reporter
         self._ledger: Ledger[Place] = Ledger()
 
+    @property
+    def unable(self) -> None:
+        """Nothing keeps simulated nodes from running jobs."""
+
     async def recover(self, group: asyncio.TaskGroup) -> None:
         """There is nothing left of an earlier agent."""
 

@@ -85,13 +85,13 @@ class Taking:
         self.wake(listed)
 
     async def run(self, group: asyncio.TaskGroup) -> None:
-        """Take for ever; tasks of ``group`` go on with what was started."""
+        """Take for ever, while jobs can be run; tasks of ``group`` go on with what was started."""
         loop = self._bus.loops.add(TAKING, TAKING_BOUND_S)
         while True:
             loop.beat()
             if not await is_set(self._wake, IDLE_S):
                 continue
-            if not await self.run_once(group):
+            if self._runner.unable or not await self.run_once(group):
                 await asyncio.sleep(self._pause_s)
                 self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
             else:

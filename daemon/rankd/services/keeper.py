@@ -27,7 +27,7 @@ import msgspec
 from rankd.services.agent_cgroup import ControlGroups
 from rankd.services.agent_job import JobRun, Surroundings
 from rankd.services.agent_state import AgentState
-from rankd.services.keeper_message import LONGEST_LINE, EndJob, Happened, Hello, line, read_ask
+from rankd.services.keeper_message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
 from rankd.services.keeper_spawn import Helper, HelperLost
 from rankd.wire.message import Report
 
@@ -46,7 +46,7 @@ class Keeper:
     def __init__(self, state: AgentState, groups: ControlGroups, helper: Helper, threads: Executor) -> None:
         self.idle = asyncio.Event()
         self._groups = groups
-        self._around = Surroundings(state=state, groups=groups, helper=helper, threads=threads, tell=self._tell)
+        self._around = Surroundings(state=state, groups=groups, helper=helper, threads=threads, tell=self._tell_report)
         self._runs: dict[int, JobRun] = {}
         self._unwritten: dict[int, Report] = {}
         self._retry: asyncio.TimerHandle | None = None
@@ -90,6 +90,7 @@ class Keeper:
             started=[report for run in self._runs.values() if (report := run.started())],
             unwritten=list(self._unwritten.values()),
             limits=self._groups.statement,
+            pongs=True,
         )
         writer.write(line(hello))
         with suppress(OSError):
@@ -119,6 +120,8 @@ class Keeper:
         if isinstance(ask, EndJob):
             if run := self._runs.get(ask.allocation):
                 run.end(ask.cause, ask.grace_s)
+        elif isinstance(ask, Ping):
+            self._tell(Pong())
         elif ask.allocation not in self._runs:
             self._runs[ask.allocation] = JobRun(ask, self._around)
             group.create_task(self._keep(self._runs[ask.allocation]))
@@ -145,7 +148,7 @@ class Keeper:
             log.warning("the end of allocation %d cannot be written yet: %s", report.allocation, error)
             self._unwritten[report.allocation] = report
             self._try_again_later()
-        self._tell(report)
+        self._tell_report(report)
 
     def _try_again_later(self) -> None:
         if self._retry is None:
@@ -162,9 +165,12 @@ class Keeper:
             self._try_again_later()
         self._rest()
 
-    def _tell(self, report: Report) -> None:
+    def _tell_report(self, report: Report) -> None:
+        self._tell(Happened(report=report))
+
+    def _tell(self, message: Tell) -> None:
         if self._agent is not None:
-            self._agent.write(line(Happened(report=report)))
+            self._agent.write(line(message))
 
 
 def _has_gone(writer: asyncio.StreamWriter) -> bool:

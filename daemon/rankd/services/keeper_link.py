@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,8 @@ from pathlib import Path
 from rankd.bus.liveness import IDLE_S, Loop
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
-from rankd.services.keeper_message import LONGEST_LINE, Ask, Happened, Hello, line, read_tell
+from rankd.services.keeper_message import LONGEST_LINE, Ask, Happened, Hello, Ping, line, read_tell
+from rankd.services.keeper_pulse import LOOK_EVERY_S, SILENT_S, Pulse, heard, look, unable
 from rankd.services.keeper_socket import (
     PATIENCE_S,
     SILENT,
@@ -52,7 +54,13 @@ class KeeperLink:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
+        self._pulse: Pulse | None = None
         self._closing = False
+
+    @property
+    def unable(self) -> str | None:
+        """Why no jobs can be started: the keeper does not answer. None if it does."""
+        return unable(self._pulse, SILENT_S) if self._pulse else None
 
     async def connect(self) -> Hello:
         """Reach the keeper, or start one; its first words.
@@ -71,8 +79,10 @@ class KeeperLink:
             if said is None:
                 break
             if said:
+                hello = hello_of(said)
+                self._pulse = Pulse(pid=hello.pid, looked_at=time.monotonic()) if hello.pongs else None
                 self.up.set()
-                return hello_of(said)
+                return hello
             self.drop()
         raise silent(self._state, pid)
 
@@ -81,6 +91,7 @@ class KeeperLink:
         while True:
             await self._listen(loop)
             self.up.clear()
+            self._pulse = None
             if self._closing:
                 return
             log.error("the process that held this node's jobs has ended; its jobs are lost")
@@ -94,8 +105,31 @@ class KeeperLink:
         with suppress(OSError):
             while said := await _next_line(self._reader, loop):
                 told = read_tell(said)
+                self._heard()
                 if isinstance(told, Happened):
                     self._on_report(told.report)
+
+    def _heard(self) -> None:
+        if self.unable:
+            log.info("the keeper answers again: this node takes jobs again")
+        if self._pulse:
+            self._pulse = heard(self._pulse)
+
+    async def feel_pulse(self, loop: Loop) -> None:
+        """Ping the keeper for ever, and say when it falls silent."""
+        while True:
+            loop.beat()
+            if self._pulse:
+                self._look(self._pulse)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _look(self, pulse: Pulse) -> None:
+        was_unable = self.unable
+        self._pulse, pings = look(pulse, time.monotonic(), LOOK_EVERY_S)
+        if pings:
+            self.ask(Ping())
+        if self.unable and not was_unable:
+            log.error("%s: this node takes no jobs until it answers", self.unable)
 
     def ask(self, message: Ask) -> None:
         """Ask for something; lost if the keeper is, which :meth:`run` then notices."""

@@ -32,6 +32,10 @@ class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
     grace_s: float
 
 
+class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
+    """Say whether you are well. Only for a keeper whose :class:`Hello` has ``pongs``."""
+
+
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """The keeper's first words: what it keeps, ends that it could not write down, what it can limit."""
 
@@ -40,6 +44,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     started: list[Report]
     unwritten: list[Report]
     limits: str
+    pongs: bool = False
+    """Whether it answers a :class:`Ping`. Keepers of older versions do not know it."""
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True, tag="happened"):
@@ -48,8 +54,12 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, tag="happened"):
     report: Report
 
 
-Ask = KeepJob | EndJob
-Tell = Hello | Happened
+class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong"):
+    """The answer to a :class:`Ping`."""
+
+
+Ask = KeepJob | EndJob | Ping
+Tell = Hello | Happened | Pong
 
 _encoder = msgspec.json.Encoder()
 read_ask = msgspec.json.Decoder(Ask).decode

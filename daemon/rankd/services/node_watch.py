@@ -31,6 +31,7 @@ from rankd.store.node import (
     strays,
     take_down,
 )
+from rankd.store.node_action import drain_undrained, undrained
 from rankd.store.report import take_reports
 from rankd.wire.codec import decode_of_node
 from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration, Report
@@ -106,14 +107,25 @@ class NodeWatch:
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
         """An agent's sign of life for its nodes; unknown ones are told to register."""
-        own, others = self._owned.split(node, decode_of_node(payload, Heartbeat))
+        beat = decode_of_node(payload, Heartbeat)
+        own, others = self._owned.split(node, beat)
         work = partial(_beat, nodes=own, now=time.time())
         not_known, waiting = await self._group.do(work, quiet=True)
+        if beat.unable:
+            await self._drain(own, beat.unable)
         unknown = [*others, *not_known]
         if unknown:
             message = f"not registered: {', '.join(unknown[:10])}; register again"
             raise Refused("unknown_node", message, "nodes", status=404)
         return self._registered(waiting=waiting)
+
+    async def _drain(self, nodes: Sequence[str], unable: str) -> None:
+        """Nodes whose agent can run no jobs get none until an administrator resumes them."""
+        if not await self._database.read_at_once(lambda connection: undrained(connection, nodes)):
+            return
+        reason = f"its agent can run no jobs: {unable}; mend that, then resume the node"
+        if drained := await self._group.do(lambda c: drain_undrained(c, nodes, ACTOR, reason, time.time())):
+            log.error("drained %s: %s", ", ".join(drained[:10]), reason)
 
     async def leave(self, node: str, payload: bytes) -> Reply:
         """An agent stops: its nodes take nothing more."""

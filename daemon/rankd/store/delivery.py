@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
 from rankd.core.model.node import NodeState
 from rankd.store.job import MAX_JOB_BYTES
-from rankd.store.node_action import NodeWish, drain
+from rankd.store.node_action import drain_undrained
 from rankd.store.report import take_reports
 from rankd.wire.message import Report, StartOrder, Taken
 
@@ -179,15 +179,11 @@ def take_back(connection: Connection, overdue: Iterable[Waiting], reason: str, m
         ).all()
         if not any(id_ == waiting.allocation for id_, _ in rows):
             continue
-        if waiting.present and not _is_drained(connection, waiting.node):
+        if waiting.present:
             text = reason.format(allocation=waiting.allocation, job=waiting.job)
-            drain(connection, waiting.node, NodeWish(nodes=[waiting.node], actor="intake", reason=text, at=now))
+            drain_undrained(connection, [waiting.node], "intake", text, now)
         take_reports(
             connection, [(waiting.node, _end(id_, job, NOT_TAKEN, now)) for id_, job in rows], max_requeues, now
         )
         n_back += len(rows)
     return n_back
-
-
-def _is_drained(connection: Connection, node: str) -> bool:
-    return bool(connection.exec_driver_sql("SELECT drained_by IS NOT NULL FROM nodes WHERE name = ?", (node,)).scalar())

@@ -5,6 +5,7 @@ A drain belongs to the node's record, not to its state: it outlives restarts of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -57,6 +58,25 @@ def drain(connection: Connection, name: str, wish: NodeWish) -> str | None:
     )
     record_node_event(connection, name, DRAIN, wish.at, wish.actor, wish.reason)
     return None
+
+
+def undrained(connection: Connection, nodes: Sequence[str]) -> list[str]:
+    """Those of these nodes that are there and not drained."""
+    rows = connection.exec_driver_sql(
+        "SELECT name FROM nodes WHERE name IN (SELECT value FROM json_each(?)) AND drained_by IS NULL"
+        f" AND state IN ('{NodeState.UP}', '{NodeState.DRAINING}') ORDER BY name",
+        (json.dumps(list(nodes)),),
+    )
+    return [row[0] for row in rows]
+
+
+def drain_undrained(connection: Connection, nodes: Sequence[str], actor: str, reason: str, now: float) -> list[str]:
+    """Drain these nodes; one that is drained already keeps its reason. Returns those that were drained now."""
+    names = undrained(connection, nodes)
+    wish = NodeWish(nodes=names, actor=actor, reason=reason, at=now)
+    for name in names:
+        drain(connection, name, wish)
+    return names
 
 
 def resume(connection: Connection, name: str, wish: NodeWish) -> str | None:

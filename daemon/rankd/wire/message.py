@@ -251,14 +251,19 @@ class NodeRegistered(_Internal, frozen=True, kw_only=True):
     waiting: list[str] = []
 
 
+LONGEST_UNABLE = 500
+
+
 class Heartbeat(_Internal, frozen=True, kw_only=True):
     """An agent's sign of life, for ``nodes``; none: for the subject's.
 
     Other nodes than the subject's count if they were registered with the same ``key``.
+    ``unable``: why the agent can run no jobs on them at present, in :data:`LONGEST_UNABLE` characters; None if it can.
     """
 
     nodes: list[str]
     key: str = ""
+    unable: str | None = None
 
 
 class StartJob(_Internal, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.priority_class import PriorityClass
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import (
+    LONGEST_UNABLE,
     ClassName,
     DeadLetterFilter,
     DeadLetterSelection,
@@ -60,6 +61,7 @@ _ADVICE = "ask for some at a time"
 _NODE = TextLimit(MAX_NODE_NAME)
 _AMOUNT = TextLimit(64)
 _KEY = TextLimit(256, advice="use a shorter secret")
+_CAUSE = TextLimit(LONGEST_UNABLE, advice="give the first part of it")
 
 
 class Parts(NamedTuple):
@@ -109,7 +111,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     },
     ReportPartRequest: {"report": TextLimit(64)},
     NodeRegistration: {"key": _KEY},
-    Heartbeat: {"nodes": _NODES, "key": _KEY},
+    Heartbeat: {"nodes": _NODES, "key": _KEY, "unable": _CAUSE},
     Take: {"agent": _NODE, "known": Parts(MAX_RUNNING, "allocations", advice="report what has ended")},
     ReportMessage: {"reports": Parts(MOST_REPORTS, "reports", advice="send some at a time")},
 }

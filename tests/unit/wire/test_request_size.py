@@ -146,6 +146,7 @@ def test_what_is_over_its_limit_is_refused_with_field_limit_and_size(kind, reque
         (Take, {"agent": "n" * 254}, "agent"),
         (Heartbeat, {"nodes": ["n"], "key": "x" * 257}, "key"),
         (Heartbeat, {"nodes": ["n"] * 100_001}, "nodes"),
+        (Heartbeat, {"nodes": ["n"], "unable": "x" * 501}, "unable"),
         (ReportMessage, {"reports": [{"allocation": 1, "job": 1, "kind": "started", "at": 1}] * 1_001}, "reports"),
     ],
 )
