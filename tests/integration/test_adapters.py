@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import asynccontextmanager, closing
+from functools import partial
 
 import builder
 import msgspec
@@ -14,11 +15,14 @@ from integration.stage import NOW, PATIENCE_S, a_cluster, connected, ready, rows
 from rankd.bus.connection import Bus
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
+from rankd.core.adapter.input import Range, take_rows
 from rankd.services import intake, prioritizer
+from rankd.services.configuration_keeper import read_directory, start_with
+from rankd.services.input_follower import InputFollower
 from rankd.services.intake import IntakeOptions
 from rankd.services.prioritizer import PrioritizerOptions
-from rankd.store.adapter import in_force
-from rankd.store.catalog import sync_catalog
+from rankd.store.adapter import StoredInput, in_force, inputs_revision, register_adapters, save_input
+from rankd.store.catalog import read_catalog, sync_catalog
 from rankd.store.dump import dump
 from rankd.store.look import open_for_reading
 from rankd.wire.message import AdapterEvent
@@ -243,6 +247,44 @@ async def test_who_and_what_came_from_outside_may_submit_at_once(broker, tmp_pat
         await answered(client, {"command": ["true"], "qos": "night"}, "dora")
         [(account, qos)] = rows(tmp_path / "rankd.db", "SELECT account, qos FROM job")
         assert (account, qos) == ("labs", "night")
+
+
+async def test_names_that_come_later_than_their_input_reach_every_service(broker, tmp_path):
+    """An input is read after the intake has recorded a configuration and before the prioritizer has taken it."""
+    config = site(tmp_path, adapter("people", options='{ path = "people.csv" }'))
+    stated = load_configuration(config)
+    known: list[bool] = []
+    async with a_cluster(tmp_path, broker.url, stated, roles=("intake", "prioritizer")) as cluster:
+
+        async def use(_found) -> None:
+            catalog = await cluster.database.read(read_catalog)
+            known.append(("labs", "dora") in catalog.associations)
+
+        adapters, follower = cluster.prioritizer().adapters, InputFollower(stated, cluster.database, use)
+        await adapters.start()
+        taken = await start_with(cluster.database, "intake", read_directory(config))
+        replace(config / "people.csv", "account,user\nlabs,\nlabs,dora\n")
+        await adapters.read_once(*stated.settings.adapters)
+        await follower.run_once()
+        assert known == [False]
+        await adapters.exchange(stated, taken.number)
+        await follower.run_once()
+        assert known == [False, True]
+
+
+async def test_a_renamed_adapter_that_has_given_its_input_is_noticed(broker, tmp_path):
+    """All of it may happen between two looks."""
+    before, after = (load_configuration(site(tmp_path, adapter(name))).settings.adapters for name in ("old", "new"))
+
+    def change(connection, adapters):
+        register_adapters(connection, adapters)
+        given = take_rows([{"account": "physics", "user": "alice", "shares": 3}], adapters[0], Range())
+        save_input(connection, StoredInput(name=adapters[0].name, input=given, read_at=NOW))
+        return inputs_revision(connection.exec_driver_sql)
+
+    async with a_cluster(tmp_path, broker.url, roles=()) as cluster:
+        first, second = [await cluster.database.write(partial(change, adapters=one)) for one in (before, after)]
+    assert first != second
 
 
 async def answered(client, job, user):

@@ -29,6 +29,7 @@ from rankd.store.adapter import (
     StoredInput,
     in_force,
     laid_over,
+    names_came,
     register_adapters,
     save_failure,
     save_input,
@@ -76,7 +77,7 @@ class AdapterReader:
         found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
         self._digests = {stored.name: stored.digest for stored in found.inputs}
         self._catalog = await self._database.write(
-            lambda c: self._names(c, found.configuration, time.time()), role=self._role
+            lambda c: self._take_up(c, found.configuration, time.time()), role=self._role
         )
         await self._use(found, self._catalog)
 
@@ -101,6 +102,12 @@ class AdapterReader:
         await self.start()
         if self._group is not None:
             self._begin(self._group)
+
+    def _take_up(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
+        """The names of the inputs that are there. One that came while another configuration was newest had none."""
+        catalog = self._names(connection, effective, now)
+        names_came(connection)
+        return catalog
 
     def _names(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
         """The names that it has, brought in; but for one that has been followed by another: that one's are there."""

@@ -10,7 +10,7 @@ from rankd.bus.liveness import Loops
 from rankd.config.configuration import Configuration
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import Patience
-from rankd.store.adapter import InForce, in_force, inputs_revision
+from rankd.store.adapter import InForce, InputsRevision, in_force, inputs_revision
 from rankd.store.database import Database
 
 log = logging.getLogger("rankd.adapter")
@@ -26,7 +26,7 @@ class InputFollower:
         self._stated = stated
         self._database = database
         self._use = use
-        self._revision: int | None = None
+        self._revision: InputsRevision | None = None
 
     async def run(self, loops: Loops) -> None:
         """For ever; nothing to do while no adapters are configured."""

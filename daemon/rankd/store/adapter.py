@@ -27,6 +27,9 @@ log = logging.getLogger("rankd.adapter")
 Query = Callable[[str], Iterable[Any]]
 """How a statement is run: by SQLAlchemy's ``exec_driver_sql``, or ``execute`` of a plain connection."""
 
+InputsRevision = tuple[tuple[str, str, int, float | None], ...]
+"""By adapter: its name, its kind of input, how often that has changed, and when it did last."""
+
 _INPUT = msgspec.json.Decoder(Input)
 
 
@@ -88,10 +91,15 @@ def stored_inputs(query: Query, adapters: Sequence[AdapterSettings]) -> list[Sto
     return found
 
 
-def inputs_revision(query: Query) -> int:
-    """Another number whenever an input has changed, come or gone."""
-    [(revision,)] = query("SELECT coalesce(sum(revision), 0) + count(*) FROM adapters")
-    return int(revision)
+def inputs_revision(query: Query) -> InputsRevision:
+    """Another value whenever an input has changed, come or gone, or its names have been brought in later."""
+    found = query("SELECT name, input, revision, changed_at FROM adapters ORDER BY name")
+    return tuple((name, kind, int(revision), changed_at) for name, kind, revision, changed_at in found)
+
+
+def names_came(connection: Connection) -> None:
+    """The names of the stored inputs have been brought in: whoever follows the inputs looks at the names again."""
+    connection.exec_driver_sql("UPDATE adapters SET revision = revision + 1 WHERE content IS NOT NULL")
 
 
 def register_adapters(connection: Connection, adapters: Sequence[AdapterSettings]) -> None:
