@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from watch import PATIENCE_S
 
 from rankd.config import plugin
-
-READY_S = 20
 
 
 class Broker:
@@ -45,7 +44,7 @@ class Broker:
         ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
         self._reader.start()
-        if not ready.wait(READY_S):
+        if not ready.wait(PATIENCE_S):
             raise RuntimeError("nats-server did not start")
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import builder
 import nats
+from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
@@ -31,7 +32,6 @@ from rankd.store.node import register_node, set_state
 from rankd.store.report import take_reports
 from rankd.wire.message import NodeRegistration, Report
 
-PATIENCE_S = 30
 ASK_EVERY_S = 0.01
 NOW = builder.NOW
 ROOT = Submitter("root", privileged=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from watch import alive, appears, gone
+from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
@@ -37,7 +37,6 @@ from rankd.wire.message import (
 )
 from rankd.wire.subject import node_of, node_pattern, node_subject
 
-LIMIT_S = float(os.environ.get("RANKD_TEST_PATIENCE_S", "30"))
 NODE = "n1"
 
 
@@ -91,7 +90,7 @@ class Intake:
 
     async def until(self, condition):
         """Wait for what the agent sends to make this true."""
-        async with asyncio.timeout(LIMIT_S), self._news:
+        async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(condition)
             return condition()
 
@@ -219,7 +218,7 @@ async def test_a_new_registration_says_what_runs(broker, tmp_path):
 
 async def test_the_intake_may_start_later_and_may_forget(broker, tmp_path):
     async with an_agent(options_of(broker, tmp_path)), Bus(broker.url, "probe") as bus:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while (await health_or_none(bus)) is None:
                 pass
         assert not (await ask_health(bus, f"agent-{NODE}")).ready

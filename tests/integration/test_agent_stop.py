@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
-from integration.test_agent import LIMIT_S, NODE, an_agent, an_intake, directories, options_of
-from watch import alive, appears, gone
+from integration.test_agent import NODE, an_agent, an_intake, directories, options_of
+from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.services.agent import run
 from rankd.wire.message import Heartbeat
@@ -25,7 +25,7 @@ UNTIL_TOLD = "echo $$ > {0}/pid; echo begun; read line < {0}/fifo; echo $line"
 async def a_stoppable_agent(options):
     """Gives the events that stop it and that hurry it, and its task."""
     stop, hurry = asyncio.Event(), asyncio.Event()
-    async with asyncio.TaskGroup() as group, asyncio.timeout(LIMIT_S):
+    async with asyncio.TaskGroup() as group, asyncio.timeout(PATIENCE_S):
         task = group.create_task(run(options, stop, hurry))
         try:
             yield stop, hurry, task

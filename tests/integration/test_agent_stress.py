@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
-from integration.test_agent import LIMIT_S, an_agent, an_intake, keeper_of, options_of, start_of
-from watch import alive, appears, gone
+from integration.test_agent import an_agent, an_intake, keeper_of, options_of, start_of
+from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.services.agent import run
 from rankd.services.runtime import end_tasks
@@ -101,7 +101,7 @@ async def test_without_room_on_its_disk_it_starts_nothing_new_and_recovers_by_it
         fill(filler)
         await asyncio.to_thread((tmp_path / "fifo").write_text, "go\n")
         assert (await intake.ended(1)).exit_status == 3  # though its end can't be written down
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while (small_disk / "allocations/1").exists():
                 await asyncio.sleep(0)
         fill(filler)

@@ -9,6 +9,7 @@ import builder
 import pytest
 from integration.conftest import Broker
 from integration.stage import process, ready, write_config
+from watch import PATIENCE_S
 
 from rankd.bus import outage
 from rankd.bus.connection import Bus
@@ -20,7 +21,7 @@ def said(caplog) -> list[str]:
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -12,6 +12,7 @@ import builder
 import nats.errors
 import pytest
 from integration.stage import NOW, Client, connected, process, ready, rows, running, write_config
+from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import MAX_REQUESTS_PER_ASKER
@@ -334,7 +335,7 @@ async def test_names_with_dots_go_all_the_way(broker, tmp_path):
         job = await stage.submit("first%2Elast")
         shown = (await stage.do("job.show", {"id": job})).body
         assert (shown["user"], shown["account"]) == ("first.last", "physics")
-        assert json.loads((await events.next_msg(30)).data)["events"][0]["actor"] == "first.last"
+        assert json.loads((await events.next_msg(PATIENCE_S)).data)["events"][0]["actor"] == "first.last"
         assert (await stage.do("job.cancel", {"filter": {}}, "first%2Elast")).body["done"] == [job]
         body = {"resources": {"vcore": 2}, "agent": "n1.example.org"}
         await stage.ask("rankd.v1.node.n1%2Eexample%2Eorg.register", body)
@@ -361,13 +362,13 @@ async def test_a_job_whose_reply_came_is_there_after_kill_9(broker, tmp_path):
 async def test_one_who_floods_is_told_to_come_again_and_stops_nobody_else(broker, tmp_path):
     lock = FileLock(tmp_path / "rankd.db.lock")
     async with an_intake(broker, tmp_path) as stage:
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             with lock.held():
                 flood = [group.create_task(stage.do("job.submit", JOB, "alice")) for _ in range(MAX_REQUESTS_PER_ASKER)]
                 taken = group.create_task(stage.do("job.submit", JOB, "bob"))
                 await stage.connection.flush()
                 subject, payload = "rankd.v1.user.alice.job.submit", json.dumps(JOB).encode()
-                refused = await stage.connection.request(subject, payload, timeout=30)
+                refused = await stage.connection.request(subject, payload, timeout=PATIENCE_S)
                 assert refused.headers["Nats-Service-Error-Code"] == "429"
                 assert refused.headers["Retry-After"] == "1"
                 assert json.loads(refused.data)["code"] == "too_many_waiting"
@@ -382,7 +383,7 @@ async def test_requests_in_flight_are_answered_before_a_stop(broker, tmp_path):
     options = options_of(broker, tmp_path)
     lock, stop = FileLock(tmp_path / "rankd.db.lock"), asyncio.Event()
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(PATIENCE_S),
         connected(broker.url) as client,
         Bus(broker.url, "probe") as bus,
         asyncio.TaskGroup() as group,
@@ -440,7 +441,7 @@ async def test_heartbeats_wake_nobody(broker, tmp_path):
             await stage.ask("rankd.v1.node.n1.heartbeat", {"nodes": ["n1"]})
         events = await stage.connection.subscribe("rankd.v1.event.job.alice")
         await stage.submit()
-        await events.next_msg(30)
+        await events.next_msg(PATIENCE_S)
         assert woken.pending_msgs == 1
 
 
@@ -678,7 +679,7 @@ async def test_a_node_message_that_can_not_be_read_harms_nobody(broker, tmp_path
 
 
 def write(tmp_path, statement: str) -> None:
-    connection = sqlite3.connect(tmp_path / "rankd.db", timeout=30)
+    connection = sqlite3.connect(tmp_path / "rankd.db", timeout=PATIENCE_S)
     with connection:
         connection.execute(statement)
     connection.close()
@@ -713,7 +714,7 @@ async def send(stage, node: str, *reports: Report | bytes) -> None:
     """One message each, as they come."""
     for entry in reports:
         payload = entry if isinstance(entry, bytes) else encode(ReportMessage(reports=[entry]))
-        await stage.connection.request(f"rankd.v1.node.{node}.report", payload, timeout=30)
+        await stage.connection.request(f"rankd.v1.node.{node}.report", payload, timeout=PATIENCE_S)
 
 
 def story(stage, job: int) -> list[str]:
@@ -869,7 +870,7 @@ async def test_events_of_nodes_are_published_once(broker, tmp_path):
         await stage.ask(DRAIN, {"node": "n1", "reason": "new disks"})
         heard = []
         while len(heard) < 2:
-            heard += json.loads((await events.next_msg(30)).data)["events"]
+            heard += json.loads((await events.next_msg(PATIENCE_S)).data)["events"]
         assert [(e["id"], e["node"], e["event"], e["actor"], e["reason"]) for e in heard] == [
             (1, "n1", "joined", "n1", None),
             (2, "n1", "drain", "root", "new disks"),

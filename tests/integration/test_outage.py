@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from watch import PATIENCE_S
 
 COMMANDS = [
     ["submit", "--retry-for", "1", "--", "true"],
@@ -159,7 +160,7 @@ def run(url: str, directory: Path) -> list[tuple[int, str, str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RANKD_")}
     done = subprocess.run(
         [sys.executable, "-c", FORKING], input=json.dumps(COMMANDS), capture_output=True, check=True, text=True,
-        timeout=200, cwd=directory, env=environment | {"RANKD_NATS": url},
+        timeout=PATIENCE_S, cwd=directory, env=environment | {"RANKD_NATS": url},
     )  # fmt: skip
     return json.loads(done.stdout)
 

@@ -12,7 +12,7 @@ import builder
 import msgspec
 import pytest
 from integration.stage import NOW, a_cluster, connected, process, write_config
-from watch import gone
+from watch import PATIENCE_S, gone
 
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
@@ -136,7 +136,7 @@ async def first_pass(cluster):
 
 async def until_well(cluster, prioritizer):
     """Passes, until the factor gives values again."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while failure(cluster):
             await prioritizer.run_once(NOW + 10)
 
@@ -349,7 +349,7 @@ def wait(now):
         await prioritizer.run_once(NOW)
         assert cluster.rows("SELECT slow FROM job_priority") == [(0.0,), (0.0,)]
         (package / f"go{int(NOW)}").touch()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             later = NOW
             while cluster.rows("SELECT slow FROM job_priority ORDER BY id") != [(0.25,), (1.0,)]:
                 later += 1

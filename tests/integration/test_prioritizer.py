@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from integration.stage import NOW, a_cluster, connected, process, running, write_config
+from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
@@ -89,7 +90,7 @@ async def test_every_pass_is_said_on_the_bus(broker, tmp_path):
         await client.connection.flush()
         await cluster.submit(builder.accepted())
         await cluster.prioritizer().run_once(NOW)
-        event = msgspec.json.decode((await events.next_msg(30)).data, type=RankingEvent)
+        event = msgspec.json.decode((await events.next_msg(PATIENCE_S)).data, type=RankingEvent)
         assert event == RankingEvent(generation=1, kind="full", at=NOW, new_jobs=1, jobs=1)
 
 
@@ -582,7 +583,7 @@ def options_of(broker, tmp_path, **settings) -> PrioritizerOptions:
 
 
 async def next_ranking(events) -> RankingEvent:
-    return msgspec.json.decode((await events.next_msg(30)).data, type=RankingEvent)
+    return msgspec.json.decode((await events.next_msg(PATIENCE_S)).data, type=RankingEvent)
 
 
 async def test_hints_without_news_start_no_pass(broker, tmp_path):

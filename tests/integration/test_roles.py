@@ -19,7 +19,6 @@ from rankd.services import intake, prioritizer, scheduler
 from rankd.store.database import Database
 from rankd.store.lock import FileLock
 
-SOON_S = 15
 """Less than a service waits for its broker."""
 
 SERVICES = {
@@ -197,7 +196,7 @@ async def test_a_stop_is_obeyed_while_there_is_no_broker(broker, tmp_path, name)
     service, options = service_of(name, tmp_path, broker.url)
     broker.kill()
     tasks = asyncio.all_tasks()
-    async with asyncio.timeout(SOON_S), running(service, options) as task:
+    async with asyncio.timeout(PATIENCE_S), running(service, options) as task:
         for _ in range(100):
             await asyncio.sleep(0)
         assert not task.done()

@@ -2,11 +2,11 @@
 
 import json
 
+from watch import PATIENCE_S
+
 from rankd.bus.connection import Bus
 from rankd.services.runtime import Wake, announce
 from rankd.wire.subject import EVENT_RANKING, WAKE
-
-PATIENCE_S = 20
 
 
 async def awake(wake, bus) -> bool:

@@ -9,8 +9,7 @@ from typing import Any
 
 import nats
 import nats.errors
-
-PATIENCE_S = 120
+from watch import PATIENCE_S
 
 
 class Client:
@@ -23,7 +22,7 @@ class Client:
 
     async def ask(self, subject: str, body: Any) -> Any:
         """The decoded reply."""
-        reply = await self.connection.request(subject, json.dumps(body).encode(), timeout=30)
+        reply = await self.connection.request(subject, json.dumps(body).encode(), timeout=PATIENCE_S)
         return json.loads(reply.data)
 
     async def submit(self, user: str, *jobs: dict[str, Any]) -> list[int]:

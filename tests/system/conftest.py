@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watch import PATIENCE_S
 
 RANKD = [str(Path(sys.executable).with_name("rankd"))]
-STOP_PATIENCE_S = 60
 
 
 class Machine:
@@ -49,12 +49,12 @@ class Machine:
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """Its exit status."""
         self._process.send_signal(number)
-        self._process.communicate(timeout=STOP_PATIENCE_S)
+        self._process.communicate(timeout=PATIENCE_S)
         return self._process.returncode
 
     def rows(self, query: str, *values: object) -> list[dict[str, Any]]:
         """What a user's SQL client shows."""
-        connection = sqlite3.connect(self.directory / "rankd.db", timeout=30)
+        connection = sqlite3.connect(self.directory / "rankd.db", timeout=PATIENCE_S)
         connection.row_factory = sqlite3.Row
         try:
             return [dict(row) for row in connection.execute(query, values).fetchall()]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from system.client import connected
 from system.conftest import RANKD
+from watch import PATIENCE_S
 
 from rankd.store.migration import shipped
 
@@ -84,7 +85,7 @@ async def test_nothing_is_imported_from_the_current_directory(machine, caught, c
         [waits] = await client.submit("alice", {"command": ["true"], "resources": {"vcore": 1000}})
         rankings = await client.connection.subscribe("rankd.v1.event.ranking")
         while not machine.rows("SELECT 1 FROM job_priority WHERE id = ? AND site_points = 500.0", waits):
-            await rankings.next_msg(timeout=60)
+            await rankings.next_msg(timeout=PATIENCE_S)
     assert machine.rows("SELECT state FROM adapter") == [{"state": "ok"}]
     assert "Submitted batch job" in machine.rankd("submit", "--", "true")
     machine.rankd("queue")
@@ -106,5 +107,5 @@ def test_the_demo_starts_in_a_hostile_directory(machine, caught):
     with subprocess.Popen([*RANKD, "demo"], cwd=machine.directory.parent, stdout=subprocess.PIPE, text=True) as process:
         assert any(line.startswith("up: broker") for line in process.stdout)
         process.terminate()
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE_S)
     assert not caught.exists(), caught.read_text()

@@ -19,13 +19,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from doc_page import PAGES, ROOT, RUN_LANGUAGES, Block, Command, begins_otherwise, blocks, commands, differs
+from watch import PATIENCE_S
 
 from rankd.core.model.job import JobRequest
 from rankd.wire import configuration, message
 
 BIN = Path(sys.executable).parent
-PATIENCE_S = 120
-LOOK_PATIENCE_S = 60
 KINDS = vars(message) | vars(configuration) | {"JobRequest": JobRequest}
 FOREGROUND = re.compile(r"^(?:\w+=\S* +)*(?:rankd (?:up|intake|prioritizer|scheduler|agent|watch)|nats-server) ?")
 LOOKS = re.compile(r"^(?:rankd (?!submit|cancel|hold|release|update|reload|class|node |up)|sqlite3|cat )")
@@ -58,7 +57,7 @@ class Session:
         self._shell.stdin.write(f"{{ {text}\n}} </dev/null 2>&1; printf '\\n<end %s>\\n' $?\n")
         self._shell.stdin.flush()
         lines: list[str] = []
-        watchdog = threading.Timer(2 * PATIENCE_S, self._shell.kill)
+        watchdog = threading.Timer(PATIENCE_S, self._shell.kill)
         watchdog.start()
         try:
             for line in self._shell.stdout:
@@ -168,7 +167,7 @@ class Reader:
 
     def _compare(self, where: str, command: Command, varying: str, status: int) -> None:
         """Looking commands are repeated until they show it: other processes must come that far."""
-        until = time.monotonic() + (LOOK_PATIENCE_S if LOOKS.match(command.text) else 0)
+        until = time.monotonic() + (PATIENCE_S if LOOKS.match(command.text) else 0)
         while True:
             output, ended = self._session.run(command.text)
             wrong = command.shown is not None and differs(command.shown, output, varying)
@@ -199,7 +198,7 @@ def has_work(page: Path) -> bool:
     return any(not block.not_run for block in blocks(page))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if has_work(page)], ids=lambda page: str(page.relative_to(ROOT))
 )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from watch import PATIENCE_S
 
 NOW = 1_700_000_000.0
 
@@ -18,7 +19,7 @@ def rankd(*words, stdin=""):
         input=stdin,
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
         env={name: value for name, value in os.environ.items() if name not in hidden},
     )

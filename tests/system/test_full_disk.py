@@ -12,8 +12,8 @@ from pathlib import Path
 import nats
 import pytest
 from system.conftest import Machine
+from watch import PATIENCE_S
 
-PATIENCE_S = 90
 MIB = 2**20
 JOBS = len(os.sched_getaffinity(0))
 

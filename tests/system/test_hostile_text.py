@@ -11,6 +11,7 @@ import subprocess
 import pytest
 from system.client import connected
 from system.conftest import RANKD
+from watch import PATIENCE_S
 
 from rankd.core.printable import printable
 
@@ -115,7 +116,7 @@ def test_neither_errors_nor_events_nor_logs_carry_one(machine):
     )
     lines = [watch.stdout.readline().decode() for _ in range(4)]
     watch.send_signal(signal.SIGINT)
-    rest, _ = watch.communicate(timeout=60)
+    rest, _ = watch.communicate(timeout=PATIENCE_S)
     assert_harmless("".join(lines) + rest.decode())
     assert any("dead letter 1" in line for line in lines)
     machine.stop()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from system.client import connected
+from watch import PATIENCE_S
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -27,7 +28,7 @@ def hasty(tmp_path: Path) -> Path:
 async def until(subscription, event: str) -> dict:
     """The first transition with this event."""
     while True:
-        message = await subscription.next_msg(timeout=30)
+        message = await subscription.next_msg(timeout=PATIENCE_S)
         for found in json.loads(message.data)["events"]:
             if found["event"] == event:
                 return found

@@ -9,6 +9,7 @@ import signal
 
 import pytest
 from system.client import connected
+from watch import PATIENCE_S
 
 from rankd.store.migration import shipped
 
@@ -48,7 +49,7 @@ async def test_a_reload_a_refused_one_and_one_by_a_signal(machine, config):
         ranking = await client.connection.subscribe("rankd.v1.event.ranking")
         for user in ("alice", "bob"):
             await client.submit(user, {"command": ["true"]}, {"command": ["true"], "qos": "high"})
-        while json.loads((await ranking.next_msg(timeout=30)).data)["jobs"] < 4:
+        while json.loads((await ranking.next_msg(timeout=PATIENCE_S)).data)["jobs"] < 4:
             pass
         events = await client.connection.subscribe("rankd.v1.event.configuration")
         edit(config, "age = 1000", "age = 2000")
@@ -69,7 +70,7 @@ async def test_a_reload_a_refused_one_and_one_by_a_signal(machine, config):
         edit(config, "aeg = 2000", "age = 3000")
         edit(config, "shares: much", "shares: 1", "accounts.yaml")
         os.kill(machine.up["pid"], signal.SIGHUP)
-        while json.loads((await events.next_msg(timeout=30)).data)["events"][-1]["id"] < 3:
+        while json.loads((await events.next_msg(timeout=PATIENCE_S)).data)["events"][-1]["id"] < 3:
             pass
     until_all_go_by(machine, 3)
     history = machine.rankd("config", "history").splitlines()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from integration.conftest import Broker
-from system.conftest import RANKD, STOP_PATIENCE_S
+from system.conftest import RANKD
 from system.test_up_stop import MARK, marked
-from watch import gone_within
+from watch import PATIENCE_S, gone_within
 
 SERVICES = ("intake", "prioritizer", "scheduler", "agent")
 MOMENTS = ("begun", "imported", "handlers", "later")
@@ -67,11 +67,11 @@ def test_it_ends_and_leaves_nothing(broker, tmp_path, monkeypatch, at, number, t
     try:
         reached(process, moment)
         process.send_signal(number)
-        process.wait(STOP_PATIENCE_S)
+        process.wait(PATIENCE_S)
     finally:
         process.kill()
         process.wait()
     before_handlers = {-number, 130, 1}  # as the interpreter itself ends, which can't be told how
     assert process.returncode in ({0} if moment in ("handlers", "later") else {0, *before_handlers})
-    left = [pid for pid in marked(str(tmp_path)) if not gone_within(pid, 5)]
+    left = [pid for pid in marked(str(tmp_path)) if not gone_within(pid, PATIENCE_S)]
     assert [pid for pid in left if Path(f"/proc/{pid}/comm").read_text() != "nats-server\n"] == []

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from system.client import connected
+from watch import PATIENCE_S
 
 from rankd.store.migration import shipped
 
@@ -70,9 +71,9 @@ async def rankings(client):
     events = await client.connection.subscribe("rankd.v1.event.ranking")
 
     async def until(condition):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found := condition()):
-                await events.next_msg(timeout=60)
+                await events.next_msg(timeout=PATIENCE_S)
             return found
 
     yield until

@@ -11,11 +11,9 @@ from contextlib import asynccontextmanager
 from system.client import connected
 from system.conftest import RANKD
 from system.test_nodes import hasty, until
-from watch import alive, appears, gone
+from watch import PATIENCE_S, alive, appears, gone
 
 __all__ = ["hasty"]  # a fixture
-
-LIMIT_S = 60
 
 
 @asynccontextmanager
@@ -26,7 +24,7 @@ async def another_agent(machine, client, name: str):
     command = ["agent", "--nats", machine.up["nats"], "--name", name, "--state", str(state), "--run-as", "agent"]
     process = subprocess.Popen([*RANKD, *command], stderr=subprocess.DEVNULL)
     try:
-        await joined.next_msg(timeout=LIMIT_S)
+        await joined.next_msg(timeout=PATIENCE_S)
         yield process
     finally:
         process.send_signal(signal.SIGCONT)

@@ -12,6 +12,7 @@ from contextlib import closing
 
 from system.client import connected
 from system.conftest import RANKD, Machine
+from watch import PATIENCE_S
 
 LOOKING = (["queue"], ["nodes"], ["prio"], ["acct"], ["show", "1"], ["why", "1"], ["queues"], ["share"])
 
@@ -29,7 +30,7 @@ def look(machine: Machine, *words: str, **place: str) -> tuple[str, str]:
 
 
 def write(machine: Machine, *statements: str) -> None:
-    with closing(sqlite3.connect(machine.directory / "rankd.db", timeout=30)) as connection, connection:
+    with closing(sqlite3.connect(machine.directory / "rankd.db", timeout=PATIENCE_S)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
 
@@ -40,7 +41,7 @@ async def running_job(machine: Machine) -> None:
         await client.submit("alice", {"command": ["sleep", "600"]})
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         while machine.rows("SELECT state FROM job") != [{"state": "running"}]:
-            await events.next_msg(timeout=60)
+            await events.next_msg(timeout=PATIENCE_S)
 
 
 async def test_the_services_are_said_to_be_silent_and_times_do_not_count_on(machine):

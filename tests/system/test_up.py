@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 from system.client import connected
+from watch import PATIENCE_S
 
 
 def breakdowns_add_up(machine) -> int:
@@ -114,7 +115,7 @@ async def test_breakdowns_add_up_and_held_jobs_have_no_rank(machine):
         for user in ("alice", "bob"):
             await client.submit(user, *jobs, {"command": ["true"], "priority_class": "high", "queue": "urgent"})
         ranking = await client.connection.subscribe("rankd.v1.event.ranking")
-        while (json.loads((await ranking.next_msg(timeout=30)).data))["jobs"] < 6:
+        while (json.loads((await ranking.next_msg(timeout=PATIENCE_S)).data))["jobs"] < 6:
             pass
         shown = await client.ask("rankd.v1.user.alice.job.show", {"id": 1})
     assert breakdowns_add_up(machine) == 10
@@ -149,7 +150,7 @@ async def test_a_job_that_runs_when_everything_stops_runs_again_after_the_next_s
     async with connected(machine.up["nats"]) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sh", "-c", script]})
-        while json.loads((await events.next_msg(timeout=30)).data)["events"][-1]["event"] != "start":
+        while json.loads((await events.next_msg(timeout=PATIENCE_S)).data)["events"][-1]["event"] != "start":
             pass
     assert machine.stop() == 0
     machine.start("--name", "here")

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from system.client import connected
 from system.conftest import RANKD
-from watch import gone_within
+from watch import PATIENCE_S, gone_within
 
-LIMIT_S = 120
 SECOND = "127.0.0.2"
 OTHERS = 0o077
 
@@ -27,7 +26,7 @@ async def test_a_second_agent_joins_over_the_address_that_it_listens_on(machine)
         command = ["agent", "--nats", url, "--name", "second", "--state", str(machine.directory.parent / "second")]
         agent = subprocess.Popen([*RANKD, *command, "--run-as", "agent", "--drain-on-stop"], stderr=subprocess.DEVNULL)
         try:
-            await joined.next_msg(timeout=LIMIT_S)
+            await joined.next_msg(timeout=PATIENCE_S)
             [job] = await client.submit("alice", {"command": ["true"], "nodes": 2, "resources": {"vcore": 1}})
             assert await client.until_ended(1) == {job: "completed"}
         finally:

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 from system.client import connected
-from system.conftest import RANKD, STOP_PATIENCE_S
-from watch import alive, appears, gone, gone_within
+from system.conftest import RANKD
+from watch import PATIENCE_S, alive, appears, gone, gone_within
 
 from rankd.store.migration import shipped
 
 UNTIL_TOLD = "echo $$ > {0}/pid; echo begun; read line < {0}/fifo; echo $line"
 IGNORES_TERM = "trap 'echo told > {0}/told' TERM; echo $$ > {0}/pid; while :; do sleep 0.05; done"
 MARK = "RANKD_TEST_MARK"
-START_PATIENCE_S = 200
 
 
 async def a_running_job(machine, script: str) -> tuple[int, int]:
@@ -29,7 +28,7 @@ async def a_running_job(machine, script: str) -> tuple[int, int]:
     async with connected(machine.up["nats"]) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sh", "-c", script.format(place)]})
-        while b'"start"' not in (await events.next_msg(timeout=60)).data:
+        while b'"start"' not in (await events.next_msg(timeout=PATIENCE_S)).data:
             pass
     return job, int(await appears(place / "pid"))
 
@@ -38,7 +37,7 @@ def stop_reading(machine, *signals: signal.Signals) -> str:
     """Send the signals one after the other; what it says until its end."""
     for number in signals:
         machine._process.send_signal(number)
-    said, _ = machine._process.communicate(timeout=STOP_PATIENCE_S)
+    said, _ = machine._process.communicate(timeout=PATIENCE_S)
     assert machine._process.returncode == 0
     return said
 
@@ -118,17 +117,17 @@ def test_a_signal_while_it_starts_ends_it_and_all_that_it_has_started(machine, m
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + START_PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while not (machine.directory / moment).exists():
             assert not gone_within(process.pid, 0.01)
             assert time.monotonic() < deadline
         process.send_signal(number)
-        _, said = process.communicate(timeout=STOP_PATIENCE_S)
+        _, said = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
     assert process.returncode in (0, -number)
     assert "Traceback" not in said
-    assert not [pid for pid in marked(str(machine.directory)) if not gone_within(pid, 5)]
+    assert not [pid for pid in marked(str(machine.directory)) if not gone_within(pid, PATIENCE_S)]
     assert not (machine.directory / "up.json").exists()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 
+from watch import PATIENCE_S
+
 ALICE, BOB = ("--as", "alice"), ("--as", "bob")
 
 
@@ -60,7 +62,7 @@ def test_a_change_is_on_record_and_outlives_the_death_of_every_service(machine):
     assert [event["actor"] for event in events] == ["alice"] * 3
     machine.rankd("cancel", *ALICE, str(first))
     query = "SELECT class_value, queue, override_by FROM job_priority WHERE rank IS NOT NULL"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not machine.rows(query) and time.monotonic() < deadline:
         machine.rankd("db", "sql", "SELECT 1")  # takes its time, as a look does
     assert machine.rows(query) == [{"class_value": 5000, "queue": "root.urgent", "override_by": None}]

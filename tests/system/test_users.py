@@ -17,12 +17,11 @@ import nats
 import nats.errors
 import pytest
 from system.conftest import RANKD, Machine
+from watch import PATIENCE_S
 
 CONFIGURATION = Path(__file__).parents[2] / "config" / "nats" / "users.conf"
 SECRET = "sesame"
 USERS = {"rankd": "SERVICES", "node1": "NODE", "root": "ADMIN", "alice": "ALICE", "bob": "BOB"}
-READY_S = 30
-ANSWER_S = 10
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def port(tmp_path: Path) -> Iterator[int]:
     ready = threading.Event()
     reader = threading.Thread(target=_read_log, args=(server, found, ready))
     reader.start()
-    assert ready.wait(READY_S)
+    assert ready.wait(PATIENCE_S)
     yield found[0]
     server.kill()
     server.wait()
@@ -159,7 +158,7 @@ async def test_a_program_of_a_users_own_is_held_to_the_same(port):
         await errors.put(str(error))
 
     client = await nats.connect(url("alice", port), inbox_prefix="_INBOX.alice", error_cb=on_error)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         for subject in ("rankd.v1.node.node1.report", "rankd.v1.user.bob.job.cancel", "rankd.v1.internal.committed"):
             await client.publish(subject, b"{}")
             assert f'permissions violation for publish to "{subject}"' in (await errors.get()).lower()
@@ -171,7 +170,7 @@ async def test_a_program_of_a_users_own_is_held_to_the_same(port):
         inbox = await bob.subscribe("_INBOX.bob.x")
         await bob.flush()
         await client.publish("rankd.v1.user.alice.job.list", b"{}", reply="_INBOX.bob.x")  # dropped
-        reply = await client.request("rankd.v1.user.alice.job.list", b"{}", timeout=ANSWER_S)
+        reply = await client.request("rankd.v1.user.alice.job.list", b"{}", timeout=PATIENCE_S)
         assert json.loads(reply.data)
         assert inbox.pending_msgs == 0
         for connection in (client, bob):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from unit.store.sample_database import make_database
+from watch import PATIENCE_S
 
 from rankd import __version__
 from rankd.cli import main as command_line
@@ -30,7 +31,7 @@ def database(tmp_path_factory):
 def rankd(*arguments, **keywords):
     return subprocess.run(
         [sys.executable, "-m", "rankd", *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, check=False, **keywords,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False, **keywords,
     )  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def test_commands_that_only_look_import_nothing_slow(database, arguments):
     environment = os.environ | {"RANKD_DB": str(database)}
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "rankd", *arguments],
-        capture_output=True, text=True, timeout=60, check=False, env=environment,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment,
     )  # fmt: skip
     imported = {
         line.rpartition("|")[2].strip().partition(".")[0]
@@ -217,7 +218,7 @@ def waits_in_a_write(process):
     """Until the pipe is full and the process is blocked by that."""
     capacity = fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ)
     kernel_says = Path(f"/proc/{process.pid}/syscall")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not (kernel_says.read_text().startswith("1 ") and waiting_in(process.stdout) > capacity // 2):
         assert time.monotonic() < deadline
 
@@ -233,7 +234,7 @@ def test_ctrl_c_ends_with_130_and_no_word(database):
         assert process.stdout.readline()
         waits_in_a_write(process)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(PATIENCE_S) == 130
         assert process.stderr.read() == b""
 
 
@@ -243,7 +244,7 @@ def test_ctrl_c_does_not_wait_for_a_reader_that_reads_no_more():
         [*HEARS_CTRL_C, sys.executable, "-c", FULL_PIPE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered
     ) as process:
         try:
-            assert process.wait(30) == 130
+            assert process.wait(PATIENCE_S) == 130
             assert process.stderr.read() == b""
         finally:
             process.kill()
@@ -254,7 +255,7 @@ def test_a_reader_that_has_gone_is_no_error(database):
         assert process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(30) == 141
+        assert process.wait(PATIENCE_S) == 141
 
 
 def test_the_module_is_the_program():

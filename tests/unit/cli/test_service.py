@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from watch import gone_within
+from watch import PATIENCE_S, gone_within
 
 from rankd.cli.main import main
 from rankd.cli.service import pairs, weight
@@ -67,7 +67,7 @@ def start(*arguments):
 def test_a_signal_lets_the_service_drain_and_ends_with_0(number):
     with start() as process:
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (0, "drained\n")
     lines = err.splitlines()
     assert re.fullmatch(r"[0-9-]{10}T[0-9:]{8}\.[0-9]{3}Z INFO rankd\.sample ready", lines[0])
@@ -78,16 +78,16 @@ def test_sighup_asks_a_service_that_reloads_and_is_nothing_to_others():
     with subprocess.Popen([sys.executable, "-c", HANGUP], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGHUP)
-        assert process.wait(30) == 5
+        assert process.wait(PATIENCE_S) == 5
     with start() as process:
         process.send_signal(signal.SIGHUP)
         assert "nothing to do here" in [process.stderr.readline() for _ in range(2)][1]
         process.send_signal(signal.SIGTERM)
-        assert process.communicate(timeout=30)[0] == "drained\n"
+        assert process.communicate(timeout=PATIENCE_S)[0] == "drained\n"
 
 
 def test_sighup_ends_a_service_whose_terminal_has_gone():
-    done = subprocess.run([sys.executable, "-c", ON_A_TERMINAL, HANGUP], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", ON_A_TERMINAL, HANGUP], check=False, timeout=PATIENCE_S)
     assert done.returncode == 6
 
 
@@ -103,12 +103,12 @@ def test_a_service_whose_parent_has_gone_stops_by_itself():
     service = int(shell.stdout.readline())
     assert shell.stdout.readline() == "ready\n"
     shell.kill()
-    shell.wait(30)
+    shell.wait(PATIENCE_S)
     assert shell.stdout.read() == "drained\n", "read to its end: the service has closed it"
     assert "the parent process" in shell.stderr.read()
     shell.stdout.close()
     shell.stderr.close()
-    assert gone_within(service, 30)
+    assert gone_within(service, PATIENCE_S)
 
 
 @pytest.mark.parametrize("name", ["intake", "prioritizer", "scheduler"])

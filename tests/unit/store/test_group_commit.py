@@ -3,13 +3,13 @@ import contextlib
 
 import pytest
 from builder import NOW, new_database
+from watch import PATIENCE_S
 
 from rankd.core.errors import Refused, RoleLost, Unavailable
 from rankd.store.database import Database
 from rankd.store.group_commit import MAX_GROUP, MAX_WAITING, GroupCommit
 
 ROLE = "intake"
-PATIENCE_S = 5
 """A work that is forgotten fails its test; it does not hang it."""
 
 
