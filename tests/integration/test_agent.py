@@ -202,8 +202,10 @@ async def test_registers_heartbeats_and_says_that_it_is_well(broker, tmp_path):
     async with stage(broker, tmp_path, resources={"vcore": 3}, labels={"disk": "ssd"}, partition="p") as intake:
         await intake.until(lambda: len(intake.heartbeats) > 1)
         expected = NodeRegistration(partition="p", resources={"vcore": 3}, labels={"disk": "ssd"}, agent=NODE)
-        assert intake.registrations == [(NODE, expected)]
-        assert intake.heartbeats[0].nodes == [NODE]
+        [(node, registration)] = intake.registrations
+        instance = (tmp_path / "state" / "instance").read_text().strip()
+        assert (node, registration) == (NODE, msgspec.structs.replace(expected, instance=instance))
+        assert (intake.heartbeats[0].nodes, intake.heartbeats[0].instance) == ([NODE], instance)
         assert (await ask_health(intake.bus, f"agent-{NODE}")).ready
 
 

@@ -21,6 +21,7 @@ import msgspec
 from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health
 from rankd.core.errors import Unavailable
+from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.quantity import Amount
 from rankd.services.agent_cgroup_layout import own_allowances
 from rankd.services.agent_identity import RunAs
@@ -88,6 +89,7 @@ async def run(options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event |
         reporter = Reporter(bus)
         runner = stack.enter_context(_runner(options, reporter))
         reporter.on_acknowledged = runner.acknowledged
+        reporter.instance = runner.instance
         async with asyncio.TaskGroup() as group:
             await Agent(options, bus, runner, reporter, group).serve(stop, hurry or asyncio.Event())
 
@@ -129,7 +131,13 @@ class Agent:
         self._reporter = reporter
         self._group = group
         self._registration = Registration(
-            bus, options.nodes, self._describe, self._on_answer, self._on_registered, lambda: runner.unable
+            bus,
+            options.nodes,
+            runner.instance,
+            self._describe,
+            self._on_answer,
+            self._on_registered,
+            lambda: runner.unable,
         )
         self._taking = Taking(bus, options.name, options.nodes, runner, self._registration.again)
 
@@ -210,6 +218,8 @@ class Agent:
     async def _probe(self) -> str:
         if not self._bus.client.is_connected:
             raise Unavailable("bus_unavailable", f"the broker at {self._bus.url} does not answer")
+        if self._registration.refusal is not None:
+            raise Unavailable(NODE_TAKEN, self._registration.refusal)
         if not self._registration.done.is_set():
             raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
         if unable := self._runner.unable:

@@ -47,6 +47,7 @@ class RealNode:
 
     def __init__(self, name: str, state: AgentState, planner: Planner, reporter: Reporter) -> None:
         self.grace_s = 5.0
+        self.instance = state.instance
         self._name = name
         self._state = state
         self._planner = planner

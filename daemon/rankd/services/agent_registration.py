@@ -13,6 +13,7 @@ import msgspec
 
 from rankd.bus.connection import Bus
 from rankd.core.errors import RankdError
+from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.wire.codec import encode
 from rankd.wire.message import LONGEST_UNABLE, Heartbeat, NodeRegistered, NodeRegistration
 from rankd.wire.subject import node_subject
@@ -21,6 +22,8 @@ log = logging.getLogger("rankd.agent")
 
 LOOP = "registration"
 RETRY_S = 0.3
+TAKEN_RETRY_S = 2.0
+"""After a refusal because another agent represents the node."""
 ASK_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 1.0
 REGISTERING_BOUND_S = 120.0
@@ -31,22 +34,27 @@ AUDIT_EVERY_S = 300.0
 class Registration:
     """Registers all nodes until that is answered, then sends one heartbeat for all of them at a time.
 
-    From time to time it registers again. ``on_registered`` hears each node's name and what it is to end: then the
-    agent also compares what it knows with what the intake counts on. ``unable`` says why the nodes can run no jobs.
+    From time to time it registers again. ``instance`` is the id of the agent's state directory. ``on_registered`` hears
+    each node's name and what it is to end: then the agent also compares what it knows with what the intake counts on.
+    ``unable`` says why the nodes can run no jobs.
     """
 
     def __init__(
         self,
         bus: Bus,
         nodes: Sequence[str],
+        instance: str,
         describe: Callable[[str], NodeRegistration],
         on_answer: Callable[[NodeRegistered], None],
         on_registered: Callable[[str, Sequence[int]], None],
         unable: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.done = asyncio.Event()
+        self.refusal: str | None = None
+        """Why another agent represents the nodes, in the intake's words; None if none does."""
         self._bus = bus
         self._nodes = nodes
+        self._instance = instance
         self._describe = describe
         self._on_answer = on_answer
         self._on_registered = on_registered
@@ -77,7 +85,7 @@ class Registration:
                 answer = await self._heartbeat()
         except RankdError as error:
             return self._retry(error)
-        self._complaint = ""
+        self._complaint, self.refusal = "", None
         self._on_answer(answer)
         self._heartbeat_s = answer.heartbeat_s
         self.done.set()
@@ -111,10 +119,14 @@ class Registration:
         if error.code == "unknown_node":
             self._connection = -1
             return 0
-        if error.message != self._complaint:
-            self._complaint = error.message
+        is_taken = error.code == NODE_TAKEN
+        if is_taken:
+            self.refusal = error.message
+        complaint = error.code if is_taken else error.message  # the message differs each time: it has an instant
+        if complaint != self._complaint:
+            self._complaint = complaint
             log.warning("%s; trying again", error.message)
-        return RETRY_S
+        return TAKEN_RETRY_S if is_taken else RETRY_S
 
     async def _register_all(self) -> NodeRegistered:
         answers: list[NodeRegistered] = []
@@ -125,7 +137,7 @@ class Registration:
         return answers[-1]
 
     async def _register(self, node: str) -> NodeRegistered:
-        registration = msgspec.structs.replace(self._describe(node), key=self._key)
+        registration = msgspec.structs.replace(self._describe(node), key=self._key, instance=self._instance)
         answer = await self._ask(node_subject(node, "register"), registration)
         self._on_registered(node, answer.end)
         return answer
@@ -136,7 +148,7 @@ class Registration:
         return await self._ask(node_subject(self._nodes[0], "heartbeat"), beat)
 
     def _all_nodes(self) -> Heartbeat:
-        return Heartbeat(nodes=list(self._nodes), key=self._key)
+        return Heartbeat(nodes=list(self._nodes), key=self._key, instance=self._instance)
 
     async def _ask(self, subject: str, message: msgspec.Struct, timeout_s: float = ASK_TIMEOUT_S) -> NodeRegistered:
         return await self._bus.request(subject, encode(message), NodeRegistered, timeout_s=timeout_s)

@@ -13,6 +13,7 @@ import msgspec
 from rankd.bus.connection import Bus
 from rankd.bus.liveness import IDLE_S, Failure, Loops
 from rankd.core.errors import RankdError
+from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.services.runtime import is_set
 from rankd.wire.codec import encode
 from rankd.wire.message import Report, ReportMessage, ReportsTaken
@@ -77,6 +78,8 @@ class Reporter:
         self._recent = RecentReports()
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self.unacknowledged = 0
+        self.instance = ""
+        """The id of the agent's state directory."""
 
     @property
     def loops(self) -> Loops:
@@ -119,7 +122,7 @@ class Reporter:
         async with self._slots:
             for first in range(0, len(reports), MAX_PER_MESSAGE):
                 part = reports[first : first + MAX_PER_MESSAGE]
-                await self._publish(node, ReportMessage(reports=part))
+                await self._publish(node, ReportMessage(reports=part, instance=self.instance))
                 self.unacknowledged -= len(part)
                 self.on_acknowledged(node, part)
 
@@ -134,8 +137,16 @@ class Reporter:
                 if error.code == UNREADABLE:
                     log.error("the intake can't read reports of %s, which are dropped: %s", node, error.message)  # noqa: TRY400
                     return
-                self._failure.note(f"the intake does not take reports: {error.message}")
-                log.log(self._bus.wait_level, "%d reports of %s wait: %s", len(message.reports), node, error.message)
+                is_taken = error.code == NODE_TAKEN  # the registration says so, and what to do
+                if not is_taken:
+                    self._failure.note(f"the intake does not take reports: {error.message}")
+                log.log(
+                    logging.DEBUG if is_taken else self._bus.wait_level,
+                    "%d reports of %s wait: %s",
+                    len(message.reports),
+                    node,
+                    error.message,
+                )
             except msgspec.ValidationError:  # the stream of an older version has answered
                 log.info("%d reports of %s wait for the new intake", len(message.reports), node)
             else:

@@ -20,12 +20,14 @@ class Runner(Protocol):
     """Starts and ends jobs, and reports it. Knows an allocation until its end is recorded.
 
     ``grace_s``: how long a job may take to end after it was told to. ``max_processes``: a job's, at once.
-    ``outputs_s``: how long output files are kept; None: for ever.
+    ``outputs_s``: how long output files are kept; None: for ever. ``instance``: the id of the state directory; empty
+    where there is none.
     """
 
     grace_s: float
     max_processes: int
     outputs_s: float | None
+    instance: str
 
     @property
     def unable(self) -> str | None:

@@ -30,6 +30,7 @@ class SimulatedNodes:
         self.grace_s = 0.0
         self.max_processes = 0
         self.outputs_s: float | None = None
+        self.instance = ""
         self._reporter = reporter
         self._ledger: Ledger[Place] = Ledger()
 

@@ -3,6 +3,7 @@
 ::
 
     <state>/lock                              held by the one agent that works with this state
+    <state>/instance                          a random id, made once: it tells two agents of one name apart
     <state>/keeper.socket, keeper.log         of the process that holds the jobs
     <state>/allocations/<allocation>/record   which job
                                     /started  made by whoever is about to spawn, and by nobody a second time;
@@ -20,7 +21,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
+import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -36,6 +40,10 @@ from rankd.wire.codec import encode
 from rankd.wire.message import Report
 
 T = TypeVar("T")
+
+log = logging.getLogger("rankd.agent")
+
+_INSTANCE = re.compile(r"[0-9a-f]{32}")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FIRST, LAST = 0, -1
@@ -76,6 +84,8 @@ class AgentState(AbstractContextManager["AgentState"]):
         self._allocations = self.root / "allocations"
         self._spare = SpareDirectories(self.root / "spare")
         self._lock = -1
+        self.instance = ""
+        """The random id of this directory; empty if there was no room to write it down."""
 
     def __enter__(self) -> Self:
         """Make and lock the directory.
@@ -93,6 +103,7 @@ class AgentState(AbstractContextManager["AgentState"]):
             os.close(self._lock)
             message = f"another agent works with {self.root}; end it, or give each a --state directory of its own"
             raise Refused("state_in_use", message, "state_dir", status=409) from None
+        self.instance = _own_instance(self.root / "instance")
         self._spare.begin()
         return self
 
@@ -197,6 +208,24 @@ class AgentState(AbstractContextManager["AgentState"]):
             process=_read_json(directory / "started", ProcessRecord, FIRST),
             ended=_read_json(directory / "ended", Report, LAST),
         )
+
+
+def _own_instance(path: Path) -> str:
+    """The id in the file, or a new one, synced; a torn one is replaced."""
+    with suppress(FileNotFoundError, UnicodeDecodeError):
+        if _INSTANCE.fullmatch(found := path.read_text("ascii").strip()):
+            return found
+    made, partial = secrets.token_hex(16), path.with_name(".instance")
+    try:
+        _write_synced(partial, f"{made}\n".encode())
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        log.warning("no room for %s: another agent of this name can't be told apart from this one", path)
+        return ""
+    partial.replace(path)
+    _sync_directory(path.parent)
+    return made
 
 
 def _create_marker(directory: str) -> int:

@@ -123,7 +123,8 @@ class Taking:
     async def _ask(self, node: str) -> _Answer:
         compare = node in self._compare
         self._compare.discard(node)
-        request = Take(agent=self._agent, known=self._runner.known(node) if compare else None)
+        known = self._runner.known(node) if compare else None
+        request = Take(agent=self._agent, known=known, instance=self._runner.instance)
         try:
             async with self._slots:
                 message = await self._bus.request(

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -16,10 +17,12 @@ from rankd.bus.connection import Bus
 from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.errors import Refused, RoleLost, Unavailable
 from rankd.core.model.delivery import Waiting, is_away, is_overdue
+from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.setting import NodeSettings
 from rankd.store.database import Database
 from rankd.store.delivery import Ask, give, take_back, untaken
 from rankd.store.group_commit import GroupCommit
+from rankd.store.node import of_instance
 from rankd.store.report import take_reports
 from rankd.wire.codec import decode_of_node
 from rankd.wire.message import Report, ReportMessage, ReportsTaken, Take, Taken
@@ -33,7 +36,13 @@ LOOK_EVERY_S = 1.0
 ABSENT_S = 3.0
 """More than this between two looks: this process did not run."""
 
-Reports = Sequence[tuple[str, Report]]
+
+class Told(NamedTuple):
+    """What an agent reports of its node."""
+
+    node: str
+    instance: str
+    reports: Sequence[Report]
 
 
 class Deliveries:
@@ -60,7 +69,7 @@ class Deliveries:
         request = decode_of_node(payload, Take)
         self._there_since[node] = time.time()
         known = None if request.known is None else frozenset(request.known)
-        ask = Ask(node=node, agent=request.agent, known=known)
+        ask = Ask(node=node, agent=request.agent, known=known, instance=request.instance)
         given = await self._group.do_together(self._give, ask, client=NODES)
         if given is None:
             message = f"agent '{request.agent}' does not represent node '{node}'; register again"
@@ -72,27 +81,33 @@ class Deliveries:
 
     async def report(self, node: str, payload: bytes) -> Reply:
         """What happened on the node; about other nodes' allocations it says nothing."""
-        reports = [(node, report) for report in decode_of_node(payload, ReportMessage).reports]
-        await self.record(reports)
-        return ReportsTaken(taken=len(reports))
+        message = decode_of_node(payload, ReportMessage)
+        if not await self._record(Told(node, message.instance, message.reports)):
+            text = f"another agent represents node '{node}' now; reports of instance {message.instance} do not count"
+            raise Refused(NODE_TAKEN, text, "instance", status=409)
+        return ReportsTaken(taken=len(message.reports))
 
-    async def record(self, reports: Reports) -> None:
-        """All together; if that fails, one by one, so that one that can't be taken does not hold up the others."""
+    async def _record(self, told: Told) -> bool:
+        """All together; if that fails, one by one, so that one that can't be taken does not hold up the others.
+
+        False if another agent represents the node.
+        """
         try:
-            await self._group.do_together(self._record, reports, client=NODES, weight=len(reports))
+            return await self._group.do_together(self._write, told, client=NODES, weight=len(told.reports))
         except (RoleLost, Unavailable):
             raise
         except Exception:
-            if len(reports) > 1:
-                for report in reports:
-                    await self.record([report])
-                return
-            log.exception("a report can't be taken and is dropped: %s", reports)
+            if len(told.reports) > 1:
+                return all([await self._record(told._replace(reports=[report])) for report in told.reports])
+            log.exception("a report can't be taken and is dropped: %s", told)
+            return True
 
-    def _record(self, connection: Connection, parts: Sequence[Reports]) -> list[None]:
-        together = [report for part in parts for report in part]
+    def _write(self, connection: Connection, parts: Sequence[Told]) -> list[bool]:
+        counts = [bool(of_instance(connection, [told.node], told.instance)) for told in parts]
+        own = [told for told, does_count in zip(parts, counts, strict=True) if does_count]
+        together = [(told.node, report) for told in own for report in told.reports]
         take_reports(connection, together, self._settings().max_requeues, time.time())
-        return [None for _ in parts]
+        return counts
 
     async def run(self) -> None:
         """Look at what waits for its nodes, for ever. Time in which this process or the broker stood still is free."""

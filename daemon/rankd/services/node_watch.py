@@ -15,6 +15,7 @@ from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.admission.node_check import check_labels, check_name, check_running, node_capacity
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.node import NodeState
+from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import Settings
 from rankd.services.owned_nodes import Complaints, OwnedNodes
@@ -22,8 +23,9 @@ from rankd.store.database import Database
 from rankd.store.delivery import waiting_nodes
 from rankd.store.group_commit import GroupCommit
 from rankd.store.node import (
-    check_agent,
+    holder_of,
     note_heartbeat,
+    of_instance,
     open_allocations_of,
     register_node,
     set_state,
@@ -89,34 +91,50 @@ class NodeWatch:
             capacity = _checked(node, registration)
             answer = await self._registered_now(node, registration)
         except Refused as error:
-            self._complaints.note(node, error)
+            self._complaints.note(node, registration.instance, error)
             raise
-        self._complaints.forget(node)
+        self._complaints.forget(node, registration.instance)
         self._owned.take(node, registration.key)
         self._on_types(capacity)
         return answer
 
     async def _registered_now(self, node: str, registration: NodeRegistration) -> NodeRegistered:
-        def work(connection: Connection) -> list[int]:
-            now = time.time()
-            check_agent(connection, node, registration.agent, now, self._settings.lost_after_s)
-            register_node(connection, node, registration, now)
+        def work(connection: Connection) -> list[int] | Refused:
+            if (refused := self._taken(connection, node, registration)) is not None:
+                return refused
+            register_node(connection, node, registration, time.time())
             return strays(connection, node, registration.running)
 
-        return self._registered(end=await self._group.do(work))
+        # asked before, too: a refused agent asks again and again, and every commit is announced
+        refused = await self._database.read(lambda connection: self._taken(connection, node, registration))
+        if refused is not None:
+            raise refused
+        answer = await self._group.do(work)
+        if isinstance(answer, Refused):
+            raise answer
+        return self._registered(end=answer)
+
+    def _taken(self, connection: Connection, node: str, registration: NodeRegistration) -> Refused | None:
+        """Why the agent may not represent the node; None if it may."""
+        now, limit_s, holder = time.time(), self._settings.lost_after_s, holder_of(connection, node)
+        claimant = Agent(name=registration.agent, instance=registration.instance)
+        if holder is None or not is_taken(holder, claimant, now, limit_s, listened=self.has_listened(now)):
+            return None
+        return refusal(node, holder, limit_s)
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
         """An agent's sign of life for its nodes; unknown ones are told to register."""
         beat = decode_of_node(payload, Heartbeat)
         own, others = self._owned.split(node, beat)
-        work = partial(_beat, nodes=own, now=time.time())
+        work = partial(_beat, nodes=own, instance=beat.instance, now=time.time())
         not_known, waiting = await self._group.do(work, quiet=True)
         if beat.unable:
-            await self._drain(own, beat.unable)
+            gone = frozenset(not_known)  # also nodes that another instance of the agent represents
+            await self._drain([name for name in own if name not in gone], beat.unable)
         unknown = [*others, *not_known]
         if unknown:
-            message = f"not registered: {', '.join(unknown[:10])}; register again"
-            raise Refused("unknown_node", message, "nodes", status=404)
+            text = f"not registered: {', '.join(unknown[:10])}; register again"
+            raise Refused("unknown_node", text, "nodes", status=404)
         return self._registered(waiting=waiting)
 
     async def _drain(self, nodes: Sequence[str], unable: str) -> None:
@@ -129,8 +147,13 @@ class NodeWatch:
 
     async def leave(self, node: str, payload: bytes) -> Reply:
         """An agent stops: its nodes take nothing more."""
-        own, _ = self._owned.split(node, decode_of_node(payload, Heartbeat))
-        await self._group.do(lambda connection: take_down(connection, own, time.time()))
+        message = decode_of_node(payload, Heartbeat)
+        own, _ = self._owned.split(node, message)
+
+        def work(connection: Connection) -> None:
+            take_down(connection, of_instance(connection, own, message.instance), time.time())
+
+        await self._group.do(work)
         return self._registered()
 
     def _registered(self, end: Sequence[int] = (), waiting: Sequence[str] = ()) -> NodeRegistered:
@@ -187,10 +210,11 @@ def _checked(node: str, registration: NodeRegistration) -> Resources:
     return node_capacity(registration.resources)
 
 
-def _beat(connection: Connection, nodes: Sequence[str], now: float) -> tuple[list[str], list[str]]:
-    """Record a sign of life; nodes that are not known, and those for which something waits."""
-    waiting = waiting_nodes(connection)
-    return note_heartbeat(connection, nodes, now), [node for node in nodes if node in waiting]
+def _beat(connection: Connection, nodes: Sequence[str], instance: str, now: float) -> tuple[list[str], list[str]]:
+    """Record a sign of life; nodes that are not known to be this agent's, and those for which something waits."""
+    waiting, own = waiting_nodes(connection), of_instance(connection, nodes, instance)
+    foreign = [] if len(own) == len(nodes) else sorted(set(nodes).difference(own))
+    return [*foreign, *note_heartbeat(connection, own, now)], [node for node in own if node in waiting]
 
 
 def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:

@@ -52,20 +52,22 @@ class OwnedNodes:
 
 
 class Complaints:
-    """Refused registrations: each is logged once, until the node is registered."""
+    """Refused registrations: each is logged once, until the same agent (by its instance) registers the node."""
 
     def __init__(self) -> None:
-        self._noted: set[tuple[str, str]] = set()
+        self._noted: set[tuple[str, str, str]] = set()
 
-    def note(self, node: str, error: Refused) -> None:
-        """Log the refusal, unless the node had it before."""
-        if (node, error.code) in self._noted:
+    def note(self, node: str, instance: str, error: Refused) -> None:
+        """Log the refusal, unless this agent had it before."""
+        if (node, instance, error.code) in self._noted:
             return
         if len(self._noted) >= _MOST_COMPLAINTS:
             self._noted.clear()
-        self._noted.add((node, error.code))
-        log.warning("node '%s' is not registered: %s", node[:253], error.message)
+        self._noted.add((node, instance, error.code))
+        whose = f" for the agent with instance {instance}" if instance else ""
+        log.warning("node '%s' is not registered%s: %s", node[:253], whose, error.message)
 
-    def forget(self, node: str) -> None:
-        """The node is registered: log the next refusal again."""
-        self._noted = {noted for noted in self._noted if noted[0] != node} if self._noted else self._noted
+    def forget(self, node: str, instance: str) -> None:
+        """The node is registered by this agent: log its next refusal again."""
+        if self._noted:
+            self._noted = {noted for noted in self._noted if noted[:2] != (node, instance)}

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
 from rankd.core.model.node import NodeState
+from rankd.core.model.node_holder import Agent
 from rankd.store.job import MAX_JOB_BYTES
 from rankd.store.node_action import drain_undrained
 from rankd.store.report import take_reports
@@ -45,6 +46,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     agent: str
     known: frozenset[int] | None
+    instance: str = ""
 
 
 def waiting_nodes(connection: Connection) -> dict[str, Newest]:
@@ -82,7 +84,8 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
     answers: list[Taken | None] = []
     ends = _ends(connection)
     for ask in asks:
-        if agents.get(ask.node) != ask.agent:
+        holder = agents.get(ask.node)
+        if holder is None or holder.name != ask.agent or not holder.is_same(_agent(ask)):
             answers.append(None)
             continue
         if ask.known is not None:
@@ -101,12 +104,17 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
     return answers
 
 
-def _agents(connection: Connection, nodes: Sequence[str]) -> dict[str, str]:
+def _agent(ask: Ask) -> Agent:
+    return Agent(name=ask.agent, instance=ask.instance)
+
+
+def _agents(connection: Connection, nodes: Sequence[str]) -> dict[str, Agent]:
     rows = connection.exec_driver_sql(
-        f"SELECT name, agent FROM nodes WHERE state IN {_PRESENT} AND name IN (SELECT value FROM json_each(?))",
+        f"SELECT name, agent, coalesce(instance, '') FROM nodes WHERE state IN {_PRESENT}"
+        " AND name IN (SELECT value FROM json_each(?))",
         (json.dumps(list(nodes)),),
     )
-    return {row[0]: row[1] for row in rows}
+    return {node: Agent(name=name, instance=instance) for node, name, instance in rows}
 
 
 def _compare(connection: Connection, node: str, known: frozenset[int], now: float) -> list[tuple[str, Report]]:

@@ -9,26 +9,32 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.node_check import node_capacity
-from rankd.core.errors import Refused
 from rankd.core.model.node import Node, NodeState
+from rankd.core.model.node_holder import Agent, Holder
 from rankd.core.model.quantity import Resources, add_amounts
 from rankd.wire.message import NodeRegistration
 
 
-def check_agent(connection: Connection, name: str, agent: str, now: float, limit_s: float) -> None:
-    """Nothing where this agent may stand for the node: no other one has given a sign of life for so long.
+def holder_of(connection: Connection, name: str) -> Holder | None:
+    """The agent that represents the node; None if the node is not known."""
+    row = connection.exec_driver_sql(
+        "SELECT agent, coalesce(instance, ''), state, heartbeat_at FROM nodes WHERE name = ?", (name,)
+    ).first()
+    if row is None:
+        return None
+    agent, instance, state, heard_at = row
+    return Holder(agent=Agent(name=agent, instance=instance), state=NodeState(state), heard_at=heard_at)
 
-    Raises:
-        Refused: ``node_taken``.
-    """
-    other = connection.exec_driver_sql(
-        f"SELECT agent FROM nodes WHERE name = ? AND agent <> ? AND state IN ('{NodeState.UP}', '{NodeState.DRAINING}')"
-        " AND heartbeat_at > ?",
-        (name, agent, now - limit_s),
-    ).scalar()
-    if other is not None:
-        message = f"agent '{other}' stands for node '{name}'; stop it, or wait {limit_s:.0f} s if it was killed"
-        raise Refused("node_taken", message, "agent", status=409)
+
+def of_instance(connection: Connection, nodes: Sequence[str], instance: str) -> list[str]:
+    """Those of these nodes that an agent with this instance may speak for; an empty instance is not known."""
+    if not instance:
+        return list(nodes)
+    rows = connection.exec_driver_sql(
+        "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT name FROM nodes WHERE instance <> ?)",
+        (json.dumps(list(nodes)), instance),
+    )
+    return [row[0] for row in rows]
 
 
 def register_node(connection: Connection, name: str, registration: NodeRegistration, now: float) -> None:
@@ -45,11 +51,12 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
     state = NodeState.DRAINING.value if present and present[4] else NodeState.UP.value
     wanted = (registration.partition, state, capacity, labels)
     connection.exec_driver_sql(
-        "INSERT INTO nodes (name, partition, state, capacity, labels, agent, registered_at, heartbeat_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET partition = excluded.partition,"
+        "INSERT INTO nodes (name, partition, state, capacity, labels, agent, instance, registered_at, heartbeat_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET partition = excluded.partition,"
         " state = excluded.state, capacity = excluded.capacity, labels = excluded.labels,"
-        " agent = excluded.agent, registered_at = excluded.registered_at, heartbeat_at = excluded.heartbeat_at",
-        (name, registration.partition, state, capacity, labels, registration.agent, now, now),
+        " agent = excluded.agent, instance = excluded.instance, registered_at = excluded.registered_at,"
+        " heartbeat_at = excluded.heartbeat_at",
+        (name, *wanted, registration.agent, registration.instance or None, now, now),
     )
     if present is None or tuple(present)[:4] != wanted:
         record_node_event(connection, name, "joined" if present is None else "changed", now, registration.agent)

@@ -183,6 +183,7 @@ nodes = Table(
     Column("drained_by", Text, comment="an administrator; null: in use"),
     Column("drained_at", Float),
     Column("drain_reason", Text),
+    Column("instance", Text, comment="of the agent's state directory; null: not known"),
 )
 
 node_events = Table(

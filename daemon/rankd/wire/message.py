@@ -224,6 +224,7 @@ class NodeRegistration(_Internal, frozen=True, kw_only=True):
     """What a node has. Amounts as users write them; ``running`` are allocations that it still runs.
 
     ``key``: a secret of an agent with several nodes, the same for all; with it the agent may speak for them together.
+    ``instance``: the random id of the agent's state directory, by which two agents of one name are told apart.
     """
 
     partition: str = "default"
@@ -232,6 +233,7 @@ class NodeRegistration(_Internal, frozen=True, kw_only=True):
     agent: str
     running: list[int] = []
     key: str = ""
+    instance: str = ""
 
 
 class NodeRegistered(_Internal, frozen=True, kw_only=True):
@@ -257,12 +259,14 @@ LONGEST_UNABLE = 500
 class Heartbeat(_Internal, frozen=True, kw_only=True):
     """An agent's sign of life, for ``nodes``; none: for the subject's.
 
-    Other nodes than the subject's count if they were registered with the same ``key``.
+    Other nodes than the subject's count if they were registered with the same ``key``. Nodes that were registered with
+    another ``instance`` do not.
     ``unable``: why the agent can run no jobs on them at present, in :data:`LONGEST_UNABLE` characters; None if it can.
     """
 
     nodes: list[str]
     key: str = ""
+    instance: str = ""
     unable: str | None = None
 
 
@@ -305,6 +309,7 @@ class Take(_Internal, frozen=True, kw_only=True):
 
     agent: str
     known: list[int] | None = None
+    instance: str = ""
 
 
 class Taken(_Internal, frozen=True, kw_only=True):
@@ -360,9 +365,10 @@ class ReportsTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportMessage(_Internal, frozen=True, kw_only=True):
-    """Several reports of one node, in the order in which things happened."""
+    """Several reports of one node, in the order in which things happened; ``instance`` as in its registration."""
 
     reports: list[Report]
+    instance: str = ""
 
 
 class Committed(_Internal, frozen=True, kw_only=True):

@@ -62,6 +62,7 @@ _NODE = TextLimit(MAX_NODE_NAME)
 _AMOUNT = TextLimit(64)
 _KEY = TextLimit(256, advice="use a shorter secret")
 _CAUSE = TextLimit(LONGEST_UNABLE, advice="give the first part of it")
+_INSTANCE = TextLimit(64)
 
 
 class Parts(NamedTuple):
@@ -110,10 +111,14 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         "files": Parts(4, "files", TextLimit(16 * 2**20), TextLimit(64), "leave out those that do not change"),
     },
     ReportPartRequest: {"report": TextLimit(64)},
-    NodeRegistration: {"key": _KEY},
-    Heartbeat: {"nodes": _NODES, "key": _KEY, "unable": _CAUSE},
-    Take: {"agent": _NODE, "known": Parts(MAX_RUNNING, "allocations", advice="report what has ended")},
-    ReportMessage: {"reports": Parts(MOST_REPORTS, "reports", advice="send some at a time")},
+    NodeRegistration: {"key": _KEY, "instance": _INSTANCE},
+    Heartbeat: {"nodes": _NODES, "key": _KEY, "instance": _INSTANCE, "unable": _CAUSE},
+    Take: {
+        "agent": _NODE,
+        "known": Parts(MAX_RUNNING, "allocations", advice="report what has ended"),
+        "instance": _INSTANCE,
+    },
+    ReportMessage: {"reports": Parts(MOST_REPORTS, "reports", advice="send some at a time"), "instance": _INSTANCE},
 }
 """A request also has the limits of the structs that it is derived from."""
 

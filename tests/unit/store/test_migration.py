@@ -159,6 +159,18 @@ def test_applications_of_an_older_database_get_the_state_that_their_jobs_say():
     assert {at for _, _, at in found} == {5.0}
 
 
+def test_nodes_of_an_older_database_have_no_instance_and_keep_the_rest():
+    with database_at("0016") as (connection, config):
+        put(connection, "nodes", name="a", state="up", agent="a", heartbeat_at=5.0)
+        command.upgrade(config, "0017")
+        upgraded = connection.exec_driver_sql("SELECT name, state, agent, heartbeat_at, instance FROM nodes").all()
+        put(connection, "nodes", name="b", state="up", agent="b", instance="0" * 32)
+        command.downgrade(config, "0016")
+        kept = connection.exec_driver_sql("SELECT name, agent FROM nodes ORDER BY name").all()
+    assert upgraded == [("a", "up", "a", 5.0, None)]
+    assert kept == [("a", "a"), ("b", "b")]
+
+
 MADE_ANEW = {"ranking_chunks", "rank_chunks", "wait_reasons"}
 """What the next pass or cycle writes again; an upgrade may drop it."""
 DROPPED = {"allocations": {"published", "cancel_published"}}

@@ -1,0 +1,66 @@
+"""Which agent represents a node, and when another one may take its place.
+
+An agent is told apart by its ``instance``, the random id of its state directory: two agents of one name have two. An
+empty one is not known (simulated nodes, agents of older versions); then the agent's name decides.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.core.model.instant import shown_instant
+from rankd.core.model.node import NodeState
+
+NODE_TAKEN = "node_taken"
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """Who says that it represents a node."""
+
+    name: str
+    instance: str = ""
+
+    def is_same(self, other: Agent) -> bool:
+        """Whether both have one state directory; by name where one does not say which.
+
+        >>> Agent(name="n1", instance="a").is_same(Agent(name="n1", instance="b"))
+        False
+        >>> Agent(name="n1", instance="a").is_same(Agent(name="n1"))
+        True
+        """
+        if self.instance and other.instance:
+            return self.instance == other.instance
+        return self.name == other.name
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent that represents a node by the records. ``heard_at``: when it was last heard of, in UTC seconds."""
+
+    agent: Agent
+    state: NodeState
+    heard_at: float
+
+
+def is_taken(holder: Holder, claimant: Agent, now: float, lost_after_s: float, *, listened: bool) -> bool:
+    """Whether the node belongs to another agent than the claimant.
+
+    It does until that agent has been silent for ``lost_after_s``. If one of the two has no instance, the other one also
+    gives up the node by leaving. ``listened``: whether the intake has been there long enough for silence to count.
+    """
+    if holder.agent.is_same(claimant) or holder.state is NodeState.LOST:
+        return False
+    if not (holder.agent.instance and claimant.instance):
+        return holder.state is not NodeState.DOWN and holder.heard_at > now - lost_after_s
+    return not listened or holder.heard_at > now - lost_after_s
+
+
+def refusal(node: str, holder: Holder, lost_after_s: float) -> Refused:
+    """What the claimant reads: which agent represents the node, when that one was last heard of, and what to do."""
+    instance = f" with another state directory (instance {holder.agent.instance})" if holder.agent.instance else ""
+    message = (
+        f"agent '{holder.agent.name}'{instance} represents node '{node}', last heard of at "
+        f"{shown_instant(holder.heard_at)}; start this agent with another --name, or stop the other agent: it is "
+        f"replaced after {lost_after_s:g} s of silence"
+    )
+    return Refused(NODE_TAKEN, message, "agent", status=409)
