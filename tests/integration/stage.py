@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import builder
-import nats
 from watch import PATIENCE_S
 
+from rankd.bus.client import PatientClient
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.bus.stream import ensure_streams
@@ -92,9 +92,9 @@ class Reply(NamedTuple):
 
 
 class Client:
-    """A plain NATS client: what any program of a user can do."""
+    """A NATS client: what any program of a user can do."""
 
-    def __init__(self, connection: nats.NATS) -> None:
+    def __init__(self, connection: PatientClient) -> None:
         self.connection = connection
         self._news = asyncio.Event()
 
@@ -138,7 +138,8 @@ async def quiet(_error: Exception) -> None:
 
 @asynccontextmanager
 async def connected(url: str):
-    connection = await nats.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet)
+    connection = PatientClient()
+    await connection.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet)
     client = Client(connection)
     await client.listen()
     try:

@@ -1,11 +1,14 @@
 """A connection and a broker that stands still for a while."""
 
 import asyncio
+import json
 import logging
+from contextlib import asynccontextmanager
 
 import nats.errors
 import pytest
 
+from rankd.bus.client import PatientClient
 from rankd.bus.connection import Bus
 from rankd.core.errors import Unavailable
 from rankd.services import runtime
@@ -39,6 +42,48 @@ async def test_a_pong_that_comes_too_late_leaves_the_connection_hearing(broker, 
         await heard.wait()
         assert bus.client.stats["reconnects"] == 0
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@asynccontextmanager
+async def a_server(commands):
+    """A server that notes the commands after the handshake, and answers pings. Yields its URL."""
+
+    async def serve(reader, writer):
+        info = {"server_id": "test", "version": "2.12.0", "host": "127.0.0.1", "port": 0, "max_payload": 2**20}
+        writer.write(b"INFO " + json.dumps(info).encode() + b"\r\n")
+        handshaken = False
+        while line := await reader.readline():
+            word = line.split()[0].decode()
+            if handshaken:
+                commands.append(word)
+            if word == "PING":
+                handshaken = True
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        yield f"nats://{host}:{port}"
+
+
+async def test_a_flush_follows_the_commands_before_it():
+    """Else its pong comes before the server knows of the subscription, and the first request after it is lost."""
+    commands = []
+    async with a_server(commands) as url:
+        client = PatientClient()
+        await client.connect(url)
+        first = await client.subscribe("here")
+        await client.flush()
+        assert commands == ["SUB", "PING"]
+        await client.subscribe("there")
+        await first.unsubscribe()
+        await client.flush()
+        assert commands == ["SUB", "PING", "SUB", "UNSUB", "PING"]
+        await client.subscribe("anywhere")
+        await client.rtt()
+        assert commands[-2:] == ["SUB", "PING"]
+        await client.close()
 
 
 async def test_health_says_that_the_broker_stands_still_and_then_that_it_is_back(broker, tmp_path, monkeypatch):

@@ -10,9 +10,10 @@ import json
 import random
 from typing import Any
 
-import nats
 from soak.cluster import SETTINGS, Cluster
 from soak.workload import LOST, quiet
+
+from rankd.bus.client import PatientClient
 
 PAUSE_S = (0.5, 4.0)
 PATIENCE_S = 5.0
@@ -76,7 +77,8 @@ class Reloads:
     async def _ask(self, verb: str) -> dict[str, Any] | None:
         """The answer; None if there was none."""
         try:
-            client = await nats.connect(
+            client = PatientClient()
+            await client.connect(
                 f"nats://127.0.0.1:{self._cluster.port}", allow_reconnect=False, connect_timeout=1, error_cb=quiet
             )
         except LOST:

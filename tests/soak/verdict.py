@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import nats
 from soak.cluster import NODES
+
+from rankd.bus.client import PatientClient
 
 HALF_LIFE_S = 600.0
 FINAL = ("completed", "failed", "timeout", "cancelled", "node_lost")
@@ -168,7 +169,8 @@ def open_allocations(database: Path) -> list[str]:
 
 async def wrong_events(database: Path, url: str) -> list[str]:
     """The stream, each id once, is what the records say, in order per job."""
-    client = await nats.connect(url)
+    client = PatientClient()
+    await client.connect(url)
     jetstream = client.jetstream()
     state = (await jetstream.stream_info("RANKD_EVENTS")).state
     heard: dict[int, tuple[int, str]] = {}

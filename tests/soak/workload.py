@@ -10,10 +10,11 @@ import json
 import random
 from typing import Any
 
-import nats
 import nats.errors
 import nats.js.errors
 from soak.cluster import Cluster
+
+from rankd.bus.client import PatientClient
 
 USERS = ("ann", "bea", "cid", "dan")
 PER_SECOND = 3.5
@@ -40,7 +41,8 @@ class Workload:
 
     async def run(self, seconds: float) -> None:
         """Everything that was begun is known when this returns."""
-        self._client = await nats.connect(
+        self._client = PatientClient()
+        await self._client.connect(
             self._cluster.links["client"].url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=quiet
         )
         end = asyncio.get_running_loop().time() + seconds

@@ -1,4 +1,4 @@
-"""A plain NATS client: what any program of a user can do, without anything of rankd's."""
+"""A NATS client: what any program of a user can do. Of rankd it has the client whose flush keeps the order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import json
 from contextlib import asynccontextmanager
 from typing import Any
 
-import nats
 import nats.errors
+import nats.js.errors
 from watch import PATIENCE_S
+
+from rankd.bus.client import PatientClient
 
 
 class Client:
     """Requests on subjects, and the job events from their stream."""
 
-    def __init__(self, connection: nats.NATS) -> None:
+    def __init__(self, connection: PatientClient) -> None:
         self.connection = connection
         self._events: Any = None
         self.ended: dict[int, str] = {}
@@ -58,7 +60,8 @@ async def _quiet(_error: Exception) -> None:
 
 @asynccontextmanager
 async def connected(url: str):
-    connection = await nats.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=_quiet)
+    connection = PatientClient()
+    await connection.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=_quiet)
     try:
         yield Client(connection)
     finally:

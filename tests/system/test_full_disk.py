@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import nats
 import pytest
 from system.conftest import Machine
 from watch import PATIENCE_S
+
+from rankd.bus.client import PatientClient
 
 MIB = 2**20
 JOBS = len(os.sched_getaffinity(0))
@@ -140,7 +141,8 @@ async def test_streams_take_a_part_of_what_is_free(tmp_path):
         machine = Machine(disk / "state")
         try:
             machine.start("--no-local-agent")
-            connection = await nats.connect(machine.up["nats"])
+            connection = PatientClient()
+            await connection.connect(machine.up["nats"])
             streams = await connection.jetstream().streams_info()
             await connection.close()
             sizes = [stream.config.max_bytes for stream in streams if stream.config.max_bytes > 0]

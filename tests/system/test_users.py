@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import nats
-import nats.errors
 import pytest
 from system.conftest import RANKD, Machine
 from watch import PATIENCE_S
+
+from rankd.bus.client import PatientClient
 
 CONFIGURATION = Path(__file__).parents[2] / "config" / "nats" / "users.conf"
 SECRET = "sesame"
@@ -157,7 +157,8 @@ async def test_a_program_of_a_users_own_is_held_to_the_same(port):
     async def on_error(error: Exception) -> None:
         await errors.put(str(error))
 
-    client = await nats.connect(url("alice", port), inbox_prefix="_INBOX.alice", error_cb=on_error)
+    client, bob = PatientClient(), PatientClient()
+    await client.connect(url("alice", port), inbox_prefix="_INBOX.alice", error_cb=on_error)
     async with asyncio.timeout(PATIENCE_S):
         for subject in ("rankd.v1.node.node1.report", "rankd.v1.user.bob.job.cancel", "rankd.v1.internal.committed"):
             await client.publish(subject, b"{}")
@@ -166,7 +167,7 @@ async def test_a_program_of_a_users_own_is_held_to_the_same(port):
             await client.subscribe(subject)
             assert f'permissions violation for subscription to "{subject.lower()}"' in (await errors.get()).lower()
 
-        bob = await nats.connect(url("bob", port), inbox_prefix="_INBOX.bob")
+        await bob.connect(url("bob", port), inbox_prefix="_INBOX.bob")
         inbox = await bob.subscribe("_INBOX.bob.x")
         await bob.flush()
         await client.publish("rankd.v1.user.alice.job.list", b"{}", reply="_INBOX.bob.x")  # dropped

@@ -1,7 +1,9 @@
-"""nats-py's client, with a ``flush`` that can run out of time without harm, and headers that can't end the connection.
+"""nats-py's client, with a ``flush`` that does what it says, and headers that can't end the connection.
 
-nats-py's own cancels its future then, and leaves it in the list of pongs that are awaited: the late pong raises
-InvalidStateError in the loop that reads the socket, which ends, and the connection is deaf until pings are missed.
+nats-py's own ``flush`` writes its PING past the commands that still wait in the client's buffer. So its PONG may come
+before the server knows of a subscription, and the first request after it is lost. When it runs out of time, it cancels
+its future and leaves it in the list of pongs that are awaited: the late pong raises InvalidStateError in the loop that
+reads the socket, which ends, and the connection is deaf until pings are missed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ log = logging.getLogger("rankd.bus")
 
 
 class PatientClient(Client):
-    """A client whose awaited pongs are never cancelled, and that survives headers it cannot parse."""
+    """A client whose pongs answer all commands before them and are never cancelled, and that survives any headers."""
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         """The parsed headers; None if they can't be parsed.
@@ -30,8 +32,16 @@ class PatientClient(Client):
             return None
         return parsed
 
+    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        """Send a PING behind every command that was given before it; ``future`` gets its PONG."""
+        transport = self._transport
+        if self._pending and transport is not None:  # as nats-py's flusher does, which may not have had its turn yet
+            transport.writelines(self._pending)
+            self._pending, self._pending_data_size = [], 0
+        await super()._send_ping(future)
+
     async def flush(self, timeout: int = DEFAULT_FLUSH_TIMEOUT) -> None:  # noqa: ASYNC109 - nats-py's signature
-        """A round trip to the server: what was written before has come there. Nothing while it reconnects.
+        """A round trip to the server: every command before has come there. Does nothing while it reconnects.
 
         Raises:
             ConnectionClosedError: for good.

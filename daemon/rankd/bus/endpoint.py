@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 from nats.micro import add_service
 from nats.micro.request import Request
@@ -131,7 +130,7 @@ class Endpoints:
             return
         try:
             async with asyncio.timeout(DRAIN_S):
-                await _drain(self._bus.client, subscriptions)
+                await _drain(subscriptions)
         except LOST as lost:
             log.info("stopping without having heard from the broker: %s", lost)
 
@@ -240,17 +239,8 @@ class _Load:
         return self.requests >= most_requests or (self.requests > 0 and self.n_bytes + more_bytes > most_bytes)
 
 
-async def _drain(client: Client, subscriptions: Sequence[Subscription]) -> None:
-    """End them all and hand over what has come.
-
-    nats-py's drain() writes its ping past the buffer in which the UNSUB still waits, and drops what comes between
-    pong and UNSUB. Hence that first, and two round trips: by the end of one the buffer is
-    written, the other follows it.
-    """
-    for subscription in subscriptions:
-        await client._send_unsubscribe(subscription._id)  # noqa: SLF001 - as drain() does
-    for _ in range(2):
-        await client.flush()
+async def _drain(subscriptions: Sequence[Subscription]) -> None:
+    """End them all and hand over what has come: the round trip of each follows its UNSUB."""
     await asyncio.gather(*(subscription.drain() for subscription in subscriptions))  # type: ignore[no-untyped-call]
 
 
