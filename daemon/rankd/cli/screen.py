@@ -51,7 +51,7 @@ def print_line(text: str, *, error: bool = False) -> None:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal printable text takes.
+    """How many columns of a terminal printable text takes, behind a space: some marks take one there, and none alone.
 
     >>> columns("abc"), columns("日本"), columns("e\u0301")
     (3, 4, 1)
@@ -60,7 +60,7 @@ def columns(text: str) -> int:
         return len(text)
     from wcwidth import wcswidth
 
-    return max(wcswidth(text), 0)
+    return max(wcswidth(" " + text) - 1, 0)
 
 
 def cut(text: str, width: int, end: str = "…") -> str:

@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rankd.cli.screen import Guarded, columns, cut, left, right
@@ -66,6 +66,7 @@ def test_nothing_is_cut_in_its_middle(text, width, shown):
     assert cut(text, width) == shown
 
 
+@example([("\x1f\U00018cd6", "\U00016f51")], 20)  # a mark that takes a column behind a space
 @given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5), st.integers(20, 60))
 def test_columns_of_a_table_begin_at_the_same_place(rows, width):
     cells = [[name, "#", user] for name, user in rows]
