@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from integration.test_agent import NODE, a_killable_agent, an_agent, an_intake, keeper_of, kill, options_of, stage
 from integration.test_agent_stop import a_stoppable_agent
-from watch import alive, appears, gone
+from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.bus.health import ask_health
 from rankd.core.errors import Unavailable
@@ -77,7 +77,7 @@ async def test_the_end_of_what_is_kept_does_not_wait_for_a_stopped_keeper_for_ev
         keeper = keeper_of(pid)
         await kill(process)
         with stopped(keeper):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 await end_kept(tmp_path / "state", grace_s=1, patience_s=0.1)
             assert alive(pid)
         await gone(pid)
@@ -92,7 +92,7 @@ async def test_the_end_of_what_is_kept_does_not_wait_longer_than_a_keeper_needs(
         await intake.started(1)
         pid = int(await appears(tmp_path / "pid"))
         await kill(process)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await end_kept(tmp_path / "state", grace_s=600, end_s=-599.9)
         assert alive(pid)
         os.kill(pid, signal.SIGKILL)
@@ -114,11 +114,11 @@ async def test_nobody_waits_in_the_line_of_a_stopped_keeper(broker, tmp_path, ca
         with stopped(keeper_of(pid)), ExitStack() as line:
             with pytest.raises(Unavailable, match="does not answer"):
                 fill(line, state)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 await end_kept(state, grace_s=1)
             assert "its jobs are not ended" in caplog.text
             assert alive(pid)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while alive(pid):
                 await end_kept(state, grace_s=1)
 

@@ -7,6 +7,7 @@ is lost: whatever is left of it is ended, and it is reported with cause ``lost``
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +30,7 @@ from rankd.services.keeper_link import LOG, KeeperLink
 from rankd.services.keeper_message import EndJob, KeepJob
 from rankd.services.keeper_spawn import NOT_EXECUTABLE
 from rankd.services.log_file import keep_small
-from rankd.services.runtime import end_tasks
+from rankd.services.runtime import end_tasks, is_set
 from rankd.wire.message import Report, StartJob
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ T = TypeVar("T")
 log = logging.getLogger("rankd.agent")
 
 THREADS = 4
+UP_S = 5.0
 PULSE_LOOP = "pulse of the keeper"
 KEEPER_BOUND_S = 120.0
 """What a lost keeper held is ended within the grace time, and another keeper is started."""
@@ -105,6 +107,7 @@ class RealNode:
         pulse = self._link.feel_pulse(loops.add(PULSE_LOOP))
         tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops), pulse)
         self._tidying = [group.create_task(task) for task in tidying]
+        loops.reasons.append(self._link.waits_for)
         group.create_task(self._link.run(loops.add("keeper", KEEPER_BOUND_S)))
 
     def _watch(self, entry: Entry[int]) -> None:
@@ -160,7 +163,7 @@ class RealNode:
         """Claim all starts durably, then start and cancel; what was claimed before is not started again.
 
         Raises:
-            OSError: the claims can't be written; nothing was started.
+            OSError: the claims can't be written, or there is no keeper; nothing was started.
         """
         starts = [job for order in orders for job in order.message.starts]
         cancels = [allocation for order in orders for allocation in order.message.cancels]
@@ -176,7 +179,7 @@ class RealNode:
     async def _start(self, starts: Sequence[StartJob]) -> None:
         """Hand them to the keeper. Between its being there and the last of them nothing is waited for."""
         plans = await self._in_thread(lambda: [self._plan(start) for start in starts]) if starts else []
-        await self._link.up.wait()
+        await self._until_up(starts)
         failed = []
         for start, plan in zip(starts, plans, strict=True):
             entry = self._ledger.add(start.allocation, start.job)
@@ -187,6 +190,16 @@ class RealNode:
                 self._watch(entry)
         for entry, report in failed:
             await self._end(entry, report)
+
+    async def _until_up(self, starts: Sequence[StartJob]) -> None:
+        """Wait for a keeper. If there is none for a while, give these claims back: they are taken once more later.
+
+        Raises:
+            OSError: there is none.
+        """
+        if not await is_set(self._link.up, UP_S):
+            await self._in_thread(lambda: self._state.remove([start.allocation for start in starts]))
+            raise OSError(errno.EAGAIN, self._link.waits_for() or "no process holds this node's jobs yet")
 
     def _plan(self, start: StartJob) -> Launch | Refused:
         try:

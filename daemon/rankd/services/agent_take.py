@@ -116,7 +116,7 @@ class Taking:
         try:
             await self._runner.take(orders, group)
         except OSError as error:
-            log.error("can't record starts on the disk: %s; not started", error)  # noqa: TRY400
+            log.error("can't start jobs: %s; they wait", error.strerror or error)  # noqa: TRY400
             return [order.node for order in orders]
         return [order.node for order in orders if self._runner.unknown(order.node, order.message.cancels)]
 

@@ -144,6 +144,8 @@ class Keeper:
         """On disk first. On a full disk it is told all the same, kept in memory, and written once there is room."""
         try:
             self._around.state.write_end(report)
+        except FileNotFoundError:  # the agent has removed its directory: nobody waits for this end
+            log.warning("the end of allocation %d cannot be written: its directory is gone", report.allocation)
         except OSError as error:
             log.warning("the end of allocation %d cannot be written yet: %s", report.allocation, error)
             self._unwritten[report.allocation] = report
@@ -158,8 +160,10 @@ class Keeper:
         """Write the ends that could not be written before."""
         self._retry = None
         for allocation, report in list(self._unwritten.items()):
+            # without its directory, the end is recorded already: the agent was told of it, and so was the intake
             with suppress(OSError):
-                self._around.state.write_end(report)
+                with suppress(FileNotFoundError):
+                    self._around.state.write_end(report)
                 del self._unwritten[allocation]
         if self._unwritten:
             self._try_again_later()

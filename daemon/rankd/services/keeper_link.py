@@ -34,6 +34,7 @@ log = logging.getLogger("rankd.agent")
 
 LOG = "keeper.log"
 END_S = 5.0
+AGAIN_S = 1.0
 ATTEMPTS = 3
 """A keeper that is just about to end may still take a connection."""
 
@@ -55,6 +56,7 @@ class KeeperLink:
         self._writer: asyncio.StreamWriter | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
         self._pulse: Pulse | None = None
+        self._lack: str | None = None
         self._closing = False
 
     @property
@@ -66,13 +68,13 @@ class KeeperLink:
         """Reach the keeper, or start one; its first words.
 
         Raises:
-            Unavailable: ``keeper_silent``: it does not answer.
+            Unavailable: ``keeper_silent``: it does not answer. ``no_keeper``: none can be started.
         """
         pid = None
         for _ in range(ATTEMPTS):
             connection = reach(self._state)
             if connection is None:
-                connection = await asyncio.to_thread(self._spawn)
+                connection = await self._start()
             pid = pid_of(connection)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=LONGEST_LINE)
             said = await first_line(self._reader, PATIENCE_S)
@@ -84,7 +86,19 @@ class KeeperLink:
                 self.up.set()
                 return hello
             self.drop()
+        self.drop()
         raise silent(self._state, pid)
+
+    async def _start(self) -> socket.socket:
+        try:
+            return await asyncio.to_thread(self._spawn)
+        except OSError as error:
+            message = f"can't start a process in {self._state} that holds this node's jobs: {error.strerror}"
+            raise Unavailable("no_keeper", message) from error
+
+    def waits_for(self) -> str | None:
+        """Why there is no keeper at present; None if there is one."""
+        return self._lack
 
     async def run(self, loop: Loop) -> None:
         """Pass on what happens until :meth:`close`; a keeper that was killed is replaced."""
@@ -97,7 +111,22 @@ class KeeperLink:
             log.error("the process that held this node's jobs has ended; its jobs are lost")
             self.drop()
             await self._on_lost()
-            await self.connect()
+            await self._replace(loop)
+
+    async def _replace(self, loop: Loop) -> None:
+        """Start another keeper, however long it takes until that is possible: the disk may be full."""
+        while not self._closing:
+            loop.beat()
+            try:
+                await self.connect()
+            except Unavailable as error:
+                if self._lack != error.message:
+                    log.error("%s; trying again", error.message)  # noqa: TRY400
+                self._lack = error.message
+                await asyncio.sleep(AGAIN_S)
+            else:
+                self._lack = None
+                return
 
     async def _listen(self, loop: Loop) -> None:
         if self._reader is None:
