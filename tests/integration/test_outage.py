@@ -165,6 +165,19 @@ def run(url: str, directory: Path) -> list[tuple[int, str, str]]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("url", ["nats://", "nats://host:99999", "http://x", "nats://[::1", "nats://a b"])
+def test_every_command_refuses_what_is_not_the_url_of_a_broker(tmp_path, url):
+    wrong = [
+        (words, status, out, err)
+        for words, (status, out, err) in zip(COMMANDS, run(url, tmp_path), strict=True)
+        if status != 2
+        or out
+        or len(err.splitlines()) != 1
+        or ("is not the URL of a broker" not in err and words not in ON_THE_FILE)
+    ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("kind", ["away", "silent", "deaf", "dying"])
 def test_every_command_ends_with_a_line_and_a_status(tmp_path, kind):
     server = Server({"away": silent, "silent": silent, "deaf": deaf, "dying": dying}[kind])

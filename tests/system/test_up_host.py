@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from system.client import connected
-from system.conftest import RANKD
+from system.conftest import RANKD, Machine
 from watch import PATIENCE_S, gone_within
 
 SECOND = "127.0.0.2"
@@ -114,3 +114,19 @@ def test_a_log_that_grows_is_rotated_while_its_writer_goes_on(machine):
     assert log.stat().st_size < 2**20
     assert part.stat().st_size > 5 * 2**20
     assert not part.stat().st_mode & OTHERS
+
+
+async def test_a_directory_may_have_any_name(tmp_path):
+    machine = Machine(tmp_path / 'it\'s "a" $dir #1 {x}\\ \n 100%j')
+    try:
+        machine.start("--name", "a.b *")
+        async with connected(machine.up["nats"]) as client:
+            [job] = await client.submit("alice", {"command": ["echo", "hello"], "resources": {"vcore": 1}})
+            assert await client.until_ended(1) == {job: "completed"}
+        [row] = machine.rows("SELECT stdout, nodelist FROM job")
+        assert Path(row["stdout"]).read_text() == "hello\n"
+        assert row["nodelist"] == "a.b *"
+        assert "agent-a.b *: ready" in machine.rankd("health", "agent-a.b *")
+        assert machine.stop() == 0
+    finally:
+        machine.end()

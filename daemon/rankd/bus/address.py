@@ -1,8 +1,22 @@
-"""What the broker's URL says: ``nats://[user:password@]host:port``. Imports no NATS: the command line reads it, too."""
+"""What the broker's URL says: ``nats://[user:password@]host[:port]``. Imports no NATS: the command line reads it, too.
+
+Every function here refuses what is not the address of a broker. So every command and service does: each of them calls
+one before it connects.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
+
+from rankd.core.errors import Refused
+from rankd.core.printable import printable
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+SCHEMES = ("nats", "tls")
+"""What nats-py speaks without further packages."""
 
 
 def user_in(url: str) -> str | None:
@@ -10,8 +24,11 @@ def user_in(url: str) -> str | None:
 
     >>> user_in("nats://alice:secret@broker:4222")
     'alice'
+
+    Raises:
+        Refused: ``usage``: this is not the URL of a broker.
     """
-    parts = urlsplit(url)
+    parts = _parts(url)
     return unquote(parts.username) if parts.username and parts.password is not None else None
 
 
@@ -20,6 +37,53 @@ def without_secret(url: str) -> str:
 
     >>> without_secret("nats://alice:secret@broker:4222")
     'nats://broker:4222'
+
+    Raises:
+        Refused: ``usage``: this is not the URL of a broker.
     """
-    parts = urlsplit(url)
+    parts = _parts(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _parts(url: str) -> SplitResult:
+    if wrong := _fault(url):
+        scheme, separator, rest = url.rpartition("://")
+        shown = printable(scheme + separator + rest.rpartition("@")[2])  # a password must not be in a message
+        raise Refused("usage", f"'{shown}' is not the URL of a broker: {wrong}; write nats://HOST:4222", "nats")
+    return _split(url)
+
+
+def _split(url: str) -> SplitResult:
+    """A host without a scheme is what nats-py takes, too."""
+    return urlsplit(url if "://" in url else f"nats://{url}")
+
+
+def _fault(url: str) -> str | None:
+    """What is wrong with it; None if it can be used."""
+    if not url.isprintable() or " " in url:
+        return "it has a blank or a control character"
+    try:
+        parts = _split(url)
+    except ValueError as error:
+        return str(error)
+    if parts.scheme not in SCHEMES:
+        return f"it begins with {parts.scheme}://"
+    if "@" in (more := f"{parts.path}{parts.query}{parts.fragment}"):
+        return "write characters such as / ? # of a password as %2F %3F %23"
+    try:
+        port = parts.port
+    except ValueError:
+        return "the port has to be a number from 1 to 65535, and an IPv6 address is written in brackets"
+    return _fault_of_host(parts.hostname, port) or ("something follows the port" if more.strip("/") else None)
+
+
+def _fault_of_host(host: str | None, port: int | None) -> str | None:
+    if not host:
+        return "it names no host"
+    if port == 0:
+        return "the port has to be a number from 1 to 65535"
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return f"'{host}' is not a host's name"
+    return None

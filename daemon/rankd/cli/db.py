@@ -11,7 +11,7 @@ from rankd.cli.instant import parse_time
 from rankd.cli.option import add_command, add_output, add_place
 from rankd.cli.place import DATABASE_FILE, DEFAULT_DIRECTORY, find
 from rankd.cli.table import Column, print_json, print_table
-from rankd.core.errors import Refused, Unavailable
+from rankd.core.errors import Refused, Unavailable, usable
 from rankd.store.look import open_for_reading
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def run_upgrade(arguments: argparse.Namespace) -> int:
     """Alembic's revisions and the views."""
     place = find(arguments)
     path = place.database or (place.directory or Path(DEFAULT_DIRECTORY)) / DATABASE_FILE
-    path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with usable(path, "db"):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
     import uvloop
 
     from rankd.store.database import Database

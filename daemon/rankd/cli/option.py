@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rankd.core.errors import Refused
+
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
 
@@ -53,6 +55,19 @@ def add_output(parser: argparse.ArgumentParser, *no_header: str) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument(*no_header, "--noheader", action="store_true", help="leave out the header line")
+
+
+def refuse_empty(arguments: argparse.Namespace, *options: str) -> None:
+    """Refuse an option with an empty value, such as from a variable of a script that is not set.
+
+    It must not be taken for one that was left out: something else would be asked.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    for name in options:
+        if str(getattr(arguments, name, None)) == "":
+            raise Refused("usage", f"--{name} is empty; give it a value, or leave it out", name)
 
 
 def names(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from stat import S_ISDIR, S_ISLNK
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.cli.choice import Chosen, Found, Named, PassedOver, choose, distrust
+from rankd.cli.option import refuse_empty
 from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def find(arguments: argparse.Namespace) -> Place:
     Raises:
         Refused: ``usage``, ``bad_request``: what was named can't be used.
     """
+    refuse_empty(arguments, *Named._fields)
     options = Named(*(getattr(arguments, name, None) or None for name in Named._fields))
     environment = Named(*(os.environ.get(f"RANKD_{name.upper()}") or None for name in Named._fields))
     chosen = choose(options, environment, _directories(), _user_file, os.geteuid())

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rankd.bus.address import without_secret
 from rankd.cli.option import add_command, key_value
 from rankd.core.errors import Refused
 
@@ -144,6 +145,7 @@ def _need(arguments: argparse.Namespace, *flags: str) -> None:
     for flag in flags:
         if not getattr(arguments, flag):
             raise Refused("usage", f"--{flag} (or $RANKD_{flag.upper()}) is needed", flag)
+    without_secret(arguments.nats)  # refuses what is not the URL of a broker, before anything is opened
 
 
 def _config(arguments: argparse.Namespace) -> Path:
@@ -204,7 +206,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
         nats=arguments.nats,
         state_dir=arguments.state,
         output_dir=arguments.output,
-        name=arguments.name or os.uname().nodename,
+        name=os.uname().nodename if arguments.name is None else arguments.name,
         simulate=arguments.simulate,
         partition=arguments.partition,
         resources=arguments.resources,

@@ -26,6 +26,8 @@ CONNECT_TIMEOUT_S = 2.0
 RETRY_PAUSE_S = 0.5
 LARGEST_PAGE = 1_000
 """Rows of a page: the service's own limit."""
+LONGEST_USER = 256
+"""The subject of a request names who asks; the daemon takes no longer names."""
 UVLOOP_CLOSED = "the handler is closed"
 """How uvloop says that the other side has closed the connection on which nats-py writes."""
 
@@ -48,10 +50,21 @@ def asker(arguments: argparse.Namespace) -> Asker:
 
     The user named by option or environment, else the one who connects to the chosen broker, else the login name; an
     administrator with ``--admin`` only.
+
+    Raises:
+        Refused: ``usage``, ``bad_user``: this can't be the name of a user.
     """
-    named = getattr(arguments, "asker", None) or os.environ.get("RANKD_USER")
-    user = named or _connecting_with(find(arguments).nats) or login_name()
+    named = getattr(arguments, "asker", None)
+    user = _named(named) or os.environ.get("RANKD_USER") or _connecting_with(find(arguments).nats) or login_name()
+    if len(user) > LONGEST_USER or not user.isprintable():
+        raise Refused("bad_user", f"the user who asks has to have 1 to {LONGEST_USER} printable characters", "user")
     return Asker(user, getattr(arguments, "admin", False))
+
+
+def _named(option: str | None) -> str | None:
+    if option == "":
+        raise Refused("usage", "the name of the user who asks is empty; leave it out to ask as yourself", "user")
+    return option
 
 
 def _connecting_with(url: str | None) -> str | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankd.bus.address import user_in
-from rankd.cli.option import add_command
+from rankd.bus.address import user_in, without_secret
+from rankd.cli.option import add_command, refuse_empty
 from rankd.cli.output import OutputError
 from rankd.cli.service import pairs
 from rankd.core.errors import Refused
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from rankd.services.up import Up
 
 
+LARGEST_PORT = 65_535
+
+
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = add_command(subparsers, "up", run, "Run broker, database and all services on this machine until Ctrl-C.")
     parser.add_argument(
         "--dir",
-        type=Path,
-        default=Path(os.environ.get("RANKD_DIR") or ".rankd"),
+        default=os.environ.get("RANKD_DIR") or ".rankd",
         help="where everything is kept ($RANKD_DIR; default .rankd)",
     )
     parser.add_argument("--config", type=Path, metavar="DIR", help="the configuration (default: the one that ships)")
@@ -39,7 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="where the embedded broker listens (default: 127.0.0.1), so that agents on other machines can join."
         " It has no authentication: who can connect can act as any user, and run commands here",
     )
-    parser.add_argument("--port", type=int, default=0, help="the embedded broker's port (default: a free one)")
+    parser.add_argument("--port", type=port, default=0, help="the embedded broker's port (default: 0, a free one)")
     parser.add_argument("--name", default=os.uname().nodename.partition(".")[0], help="this machine's name as a node")
     parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
     parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
@@ -47,6 +50,26 @@ def add_parser(subparsers: Subparsers) -> None:
         "--keep-jobs", action="store_true", help="leave running jobs running on Ctrl-C; the next `rankd up` finds them"
     )
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+
+
+def port(text: str) -> int:
+    """``4222``; 0 means a free one."""
+    if not text.isdecimal() or int(text) > LARGEST_PORT:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port; write a number from 1 to {LARGEST_PORT}, or 0")
+    return int(text)
+
+
+def _check_addresses(arguments: argparse.Namespace) -> None:
+    """Refuse what can't be an address, before anything starts.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    refuse_empty(arguments, "dir", "nats", "listen")
+    if arguments.nats and arguments.listen:
+        raise Refused("usage", "--listen is for the embedded broker; leave it out with --nats", "listen")
+    if arguments.nats:
+        without_secret(arguments.nats)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.services.up_command import UpOptions
     from rankd.store.migration import shipped
 
-    if arguments.nats and arguments.listen:
-        raise Refused("usage", "--listen is for the embedded broker; leave it out with --nats", "listen")
+    _check_addresses(arguments)
+    arguments.dir = Path(arguments.dir)
     if arguments.resources is not None:
         parse_resources(arguments.resources)
     options = UpOptions(
@@ -76,7 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
         port=arguments.port,
         keep_jobs=arguments.keep_jobs,
     )
-    print(f"rankd up: starting in {arguments.dir.absolute()}, configuration {options.config}", flush=True)
+    where = printable(f"{arguments.dir.absolute()}, configuration {options.config}")
+    print(f"rankd up: starting in {where}", flush=True)
     hangup, hurry = asyncio.Event(), asyncio.Event()
     status = serve(
         lambda stop: up.run(options, up.Told(stop=stop, hurry=hurry, hangup=hangup), _Terminal(arguments)),
@@ -134,27 +158,32 @@ def _announce(arguments: argparse.Namespace, state: Up) -> None:
     if arguments.simulate:
         nodes.append(f"sim-1..sim-{arguments.simulate} (simulated: jobs only take their time)")
     believed = "no authentication: anyone who can connect can act as any user"
-    if user_in(arguments.nats or ""):
+    if arguments.nats and user_in(arguments.nats):
         believed = "it asks who connects; others connect with a user and a password of their own: $RANKD_NATS"
-    flag = "" if str(arguments.dir) == ".rankd" else f" --dir {arguments.dir}"
+    flag = "" if str(arguments.dir) == ".rankd" else f" --dir {_word(arguments.dir)}"
     _say(
         f"""
 rankd is up
   broker     {state.nats}   ({believed})
-  database   {state.db}
+  database   {printable(state.db)}
   processes  {processes}
   nodes      {", ".join(nodes) or "none"}
-  jobs run as '{_login()}', who started this; logs are in {arguments.dir}/log
+  jobs run as '{_login()}', who started this; logs are in {printable(str(arguments.dir))}/log
 
 Try, in another terminal:
   rankd submit{flag} -- sh -c 'echo hello; sleep 5'
   rankd queue{flag}            rankd prio{flag} -l
-  sqlite3 -readonly {state.db} 'select * from job_priority'
+  sqlite3 -readonly {_word(state.db)} 'select * from job_priority'
 
 Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""
     )
     if arguments.listen:
         _say("\n".join(_joining(arguments.listen, state.nats)))
+
+
+def _word(path: Path | str) -> str:
+    """As a shell takes it."""
+    return printable(shlex.quote(str(path)))
 
 
 def _joining(listen: str, url: str) -> list[str]:

@@ -16,9 +16,30 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNUSABLE = frozenset(
+    {
+        errno.EACCES,
+        errno.EEXIST,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+    }
+)
+"""The system's numbers for a path that can't be used as it is. Others, such as for a full disk, may pass."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,3 +130,19 @@ def admins_only(what: str, user: str, field: str | None = None) -> Refused:
         f"{what} is for administrators only; '{user}' asked as an ordinary user (--admin asks as an administrator)"
     )
     return Refused("admins_only", message, field, status=403)
+
+
+@contextmanager
+def usable(path: object, field: str) -> Iterator[None]:
+    """Turn what the system says of a path that somebody named into a refusal that names the path.
+
+    Raises:
+        Refused: ``bad_path``: it can't be used as it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in UNUSABLE:
+            raise
+        where = "" if error.filename in (None, str(path)) else f" ({error.filename})"
+        raise Refused("bad_path", f"{path} can't be used: {error.strerror}{where}", field) from error

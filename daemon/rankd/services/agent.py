@@ -20,6 +20,7 @@ import msgspec
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health
+from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Unavailable
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.quantity import Amount
@@ -81,7 +82,12 @@ async def run(options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event |
     """Serve until ``stop``; leave what runs to the keeper, or end it and report it (``drain_on_stop_s``); return.
 
     ``hurry``: jobs that are waited for, or that are told to end, are killed at once.
+
+    Raises:
+        Refused: the node's name or a directory can't be used.
     """
+    for node in options.nodes:
+        check_node_name(node)
     async with AsyncExitStack() as stack:
         bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None)
         if await unless(stop, stack.enter_async_context(bus)) is None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rankd.bus.address import user_in
 from rankd.core.admission.amount import SMALL_SHARE
-from rankd.core.errors import Refused
+from rankd.core.errors import Refused, usable
 from rankd.core.model.job_environment import DEFAULT_OUTPUT, JobPlace, job_environment, job_path
 from rankd.services.agent_cgroup_layout import Limits
 from rankd.services.agent_identity import SUBMITTER, RunAs, account_variables, home_of
@@ -37,8 +36,9 @@ class Planner:
         self._own = _own_environment()
         self._users_outputs: set[str] = set()
         if run_as.mode == SUBMITTER:
-            output_dir.mkdir(parents=True, exist_ok=True)
-            output_dir.chmod(ANYONE_MAY_PASS)
+            with usable(output_dir, "output"):
+                output_dir.mkdir(parents=True, exist_ok=True)
+                output_dir.chmod(ANYONE_MAY_PASS)
 
     def plan(self, start: StartJob) -> Launch:
         """How to start a job.
@@ -108,6 +108,6 @@ def _pattern(directory: Path) -> str:
 def _own_environment() -> dict[str, str]:
     """Without the agent's own way to the broker: a job must not speak for its node."""
     own = dict(os.environ)
-    if user_in(own.get("RANKD_NATS", "")):
+    if "@" in own.get("RANKD_NATS", ""):
         del own["RANKD_NATS"]
     return own

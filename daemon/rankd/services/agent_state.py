@@ -34,7 +34,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from rankd.core.errors import Refused
+from rankd.core.errors import Refused, usable
 from rankd.services.agent_spare import BLANK, SpareDirectories
 from rankd.wire.codec import encode
 from rankd.wire.message import Report
@@ -91,12 +91,13 @@ class AgentState(AbstractContextManager["AgentState"]):
         """Make and lock the directory.
 
         Raises:
-            Refused: ``state_in_use``: another agent works with it.
+            Refused: ``state_in_use``: another agent works with it; ``bad_path``: it can't be used.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        self._allocations.mkdir(mode=0o700, exist_ok=True)
-        self._allocations.chmod(0o700)
-        self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with usable(self.root, "state"):
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._allocations.mkdir(mode=0o700, exist_ok=True)
+            self._allocations.chmod(0o700)
+            self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import shutil
 import socket
@@ -54,13 +53,14 @@ def free_port(host: str, wanted: int | None, remembered: Path) -> int:
     for candidate in (wanted,) if wanted else (last, 0):
         try:
             port = _bound(host, candidate)
-        except OSError as error:
+        except (OSError, UnicodeError, OverflowError) as error:  # also what is not a host's name, or not a port
             failure = error
             continue
         remembered.write_text(str(port))
         return port
     place = f"{host} port {wanted}" if wanted else host
-    message = f"can't listen on {place}: {failure.strerror}; give an address of this machine, and a port that is free"
+    reason = getattr(failure, "strerror", None) or failure
+    message = f"can't listen on {place}: {reason}; give an address of this machine, and a port that is free"
     raise Refused("bad_listen", message, "listen")
 
 
@@ -95,13 +95,26 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def quoted(text: str) -> str:
+    r"""A string in nats-server's configuration language, whatever is in it.
+
+    Between double quotes only quotes and backslashes mean something. Every byte that is not a plain character is
+    written as ``\xNN``, so that no name ends the string or the line.
+
+    >>> print(quoted('/srv/a "b"'))
+    "/srv/a \x22b\x22"
+    """
+    plain = (chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\x{byte:02x}" for byte in text.encode())
+    return '"' + "".join(plain) + '"'
+
+
 def write_configuration(directory: Path, host: str, port: int) -> Path:
     """The server's configuration file, with its data below ``directory``."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "server.conf"
     store = str(directory / "jetstream")
     path.write_text(
-        _CONFIGURATION.format(host=json.dumps(host), port=port, max_payload=MAX_PAYLOAD, store=f"'{store}'"),
+        _CONFIGURATION.format(host=quoted(host), port=port, max_payload=MAX_PAYLOAD, store=quoted(store)),
         encoding="utf-8",
     )
     return path

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import NodeHandler, Reply
-from rankd.core.admission.node_check import check_labels, check_name, check_running, node_capacity
+from rankd.core.admission.node_check import check_labels, check_name, check_node_name, check_running, node_capacity
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
@@ -203,7 +203,8 @@ def _checked(node: str, registration: NodeRegistration) -> Resources:
     Raises:
         Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_label``.
     """
-    for field, name in (("node", node), ("partition", registration.partition), ("agent", registration.agent)):
+    check_node_name(node)
+    for field, name in (("partition", registration.partition), ("agent", registration.agent)):
         check_name(name, field)
     check_labels(registration.labels)
     check_running(len(registration.running))

@@ -54,7 +54,7 @@ async def last_recorded(database: Database) -> Recorded | None:
     try:
         return await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
     except OperationalError as error:
-        message = f"the database can't be read; `rankd db upgrade` makes it: {error}"
+        message = f"the database can't be read; `rankd db upgrade` makes it: {error.orig}"
         raise Unavailable("storage_failed", message) from error
 
 

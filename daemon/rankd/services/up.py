@@ -24,7 +24,8 @@ from rankd.bus.connection import STORES_NOTHING, Bus
 from rankd.bus.health import ask_health
 from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
-from rankd.core.errors import Unavailable
+from rankd.core.admission.node_check import check_node_name
+from rankd.core.errors import Refused, Unavailable, usable
 from rankd.services.broker import find_server, free_port, url_of, write_configuration
 from rankd.services.child import STOP_PATIENCE_S, Child, Manner
 from rankd.services.keeper_end import end_kept
@@ -93,17 +94,39 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
 
     Raises:
         ConfigurationError, Unavailable: before or instead of running; ``no_space``: the disk is too full to begin.
+        Refused: ``bad_path``, ``bad_name``, ``bad_listen``: directory, name or address can't be used.
     """
     grace_s = load_configuration(options.config).settings.node.grace_s
+    _check_text(options.directory.absolute())
+    if options.local_agent:
+        check_node_name(options.agent_name)
     umask = os.umask(PRIVATE)
-    make_private(options.directory, without=options.directory / "agent" / "output")
-    check_space(options.directory)
-    lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
+    with usable(options.directory, "dir"):
+        make_private(options.directory, without=options.directory / "agent" / "output")
+        check_space(options.directory)
+        lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:
-        await _Machine(options, grace_s, umask, tell).run(told)
+        with usable(options.directory, "dir"):
+            machine = _Machine(options, grace_s, umask, tell)
+        await machine.run(told)
     finally:
         lock.close()
         os.umask(umask)
+
+
+def _check_text(directory: Path) -> None:
+    """The directory's name goes into ``up.json``, the broker's configuration and the records, which are UTF-8.
+
+    Raises:
+        Refused: ``bad_path``: it is not.
+    """
+    try:
+        str(directory).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(directory)
+        raise Refused(
+            "bad_path", f"the name of the directory {shown!r} is not UTF-8; use another with --dir", "dir"
+        ) from None
 
 
 class _Machine:
@@ -125,7 +148,8 @@ class _Machine:
         self._stores_nothing_since: float | None = None
         self._silent: dict[str, tuple[int | None, int]] = {}
         """By service: the process that answered last, and how often it has not answered since."""
-        self._url_given = options.nats or ""
+        self._secret = options.nats if options.nats and user_in(options.nats) else None
+        """A URL with a password: it goes to the services by their environment."""
         self._grace_s = grace_s
         self._url = options.nats or self._embedded_broker()
         commands = service_commands(options, self._url, self._db)
@@ -149,7 +173,7 @@ class _Machine:
 
     def _manner(self, name: str) -> Manner:
         """Agents leave their jobs running when ``up`` dies: they are killed. Jobs have the umask of who started it."""
-        variables = {} if name == "nats" or user_in(self._url_given) is None else {"RANKD_NATS": self._url_given}
+        variables = {} if name == "nats" or self._secret is None else {"RANKD_NATS": self._secret}
         if name != "nats" and self._broker is not None:
             variables["RANKD_STREAM_BYTES"] = os.environ.get("RANKD_STREAM_BYTES") or str(stream_bytes(self._directory))
         if not name.startswith("agent"):

@@ -28,7 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
-from rankd.core.errors import RoleLost, Unavailable
+from rankd.core.errors import RoleLost, Unavailable, usable
 from rankd.store.lock import FileLock, acquire_or_fail
 from rankd.store.wal import Log, read_log, sync_log
 
@@ -80,14 +80,15 @@ class Database(AbstractAsyncContextManager["Database"]):
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
-        _make_private(path)
+        with usable(path, "db"):
+            _make_private(path)
+            self._lock = FileLock(path.with_name(path.name + ".lock"))
         self._durable = durable
         self._waits_since: float | None = None
         self._failed: tuple[float, str] | None = None
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         self._wal = path.with_name(path.name + "-wal")
         self._copied = Log(b"", 0)
-        self._lock = FileLock(path.with_name(path.name + ".lock"))
         self._roles: dict[str, tuple[int, FileLock]] = {}
         self._engine = create_engine(
             URL.create("sqlite", database=str(path)),
@@ -167,7 +168,7 @@ class Database(AbstractAsyncContextManager["Database"]):
         except Exception as error:
             if isinstance(getattr(error, "orig", None), sqlite3.OperationalError):
                 self._failed = (time.monotonic(), str(error.orig))  # type: ignore[attr-defined]
-                raise Unavailable("storage_failed", f"the database could not be written: {error}") from error
+                raise Unavailable("storage_failed", f"the database could not be written: {self._failed[1]}") from error
             raise
         finally:
             self._waits_since = None

@@ -14,6 +14,8 @@ MAX_LABEL_KEY = 317
 MAX_LABEL_VALUE = 63
 MAX_RUNNING = 100_000
 MAX_NAME = 253
+SEPARATORS = ",[]"
+"""What node lists are written with."""
 
 
 def check_name(name: str, field: str) -> None:
@@ -25,6 +27,18 @@ def check_name(name: str, field: str) -> None:
     if not 0 < len(name) <= MAX_NAME or not name.isprintable():
         message = f"{field} is '{cut(name)!r}' ({len(name)} characters); give 1 to {MAX_NAME} printable characters"
         raise Refused("bad_name", message, field)
+
+
+def check_node_name(name: str) -> None:
+    """Check the name of a node, which must also fit into a list of nodes (``n[01-08],login``).
+
+    Raises:
+        Refused: ``bad_name``.
+    """
+    check_name(name, "node")
+    if set(name) & set(SEPARATORS):
+        message = f"node is '{name}': a node's name has none of the characters {' '.join(SEPARATORS)} of a node list"
+        raise Refused("bad_name", message, "node")
 
 
 def node_capacity(resources: Mapping[str, Amount]) -> Resources:
