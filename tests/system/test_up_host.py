@@ -130,3 +130,21 @@ async def test_a_directory_may_have_any_name(tmp_path):
         assert machine.stop() == 0
     finally:
         machine.end()
+
+
+def test_a_service_that_does_not_start_is_named_with_its_status_and_its_last_words(machine):
+    lock = machine.directory / "agent" / "lock"
+    lock.mkdir(parents=True)  # the agent wants a file there
+    said = machine.rankd_fails("up", "--dir", str(machine.directory), status=3).splitlines()[-1]
+    log = machine.directory / "log" / "agent.log"
+    last = f"rankd: {lock.parent} can't be used: Is a directory ({lock})"
+    assert log.read_text().splitlines()[-1] == last
+    assert said == f"rankd: agent does not start (exit status 1); the last line of its log {log}: {last}"
+
+
+def test_health_names_the_service_that_does_not_answer(machine):
+    machine.start("--no-local-agent")
+    assert machine.rankd("health", "intake").startswith("intake: ready (pid ")
+    for service in ("agent-none", "agent-a b", "*", "x.>"):
+        said = machine.rankd_fails("health", service, "--timeout", "1", status=3)
+        assert said.startswith(f"rankd: {service} does not answer within 1 s; is it running at {machine.up['nats']}?")

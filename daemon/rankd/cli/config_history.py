@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.option import LARGEST_LIMIT, add_asker, add_command, add_place, limit
 from rankd.cli.place import find
 from rankd.core.errors import Refused
 
@@ -24,7 +24,7 @@ def add_history(verbs: Subparsers) -> None:
     text = "Which configurations came into force, newest first: when, by whom, and what each changed."
     history = add_command(verbs, "history", run, text)
     history.add_argument("--diff", type=int, metavar="N", help="how the files of number N differ from those before")
-    history.add_argument("--limit", type=int, default=SHOWN, metavar="N", help="show N of them (default 20); 0: all")
+    history.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="show N of them (default 20)")
     history.add_argument("--json", action="store_true", help="print JSON, with all changes and the files' texts")
     add_place(history, looks=True)
     add_asker(history)
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.cli.table import print_json
 
     if arguments.diff is not None:
-        print("".join(_diff(_records(arguments, 0), arguments.diff)), end="")
+        print("".join(_diff(_records(arguments, LARGEST_LIMIT), arguments.diff)), end="")
         return 0
     found = _records(arguments, arguments.limit)
     if arguments.json:
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _records(arguments: argparse.Namespace, limit: int) -> list[Recorded]:
-    """The latest ones, newest first; 0: all."""
+def _records(arguments: argparse.Namespace, most: int) -> list[Recorded]:
+    """The latest ones, newest first."""
     import msgspec
 
     from rankd.cli.report import fetch_report, over_bus
@@ -57,11 +57,11 @@ def _records(arguments: argparse.Namespace, limit: int) -> list[Recorded]:
     if (place := over_bus(arguments)) is not None:
         from rankd.wire.report import ReportRequest
 
-        text = fetch_report(place, arguments, ReportRequest(kind="configurations", limit=limit))
+        text = fetch_report(place, arguments, ReportRequest(kind="configurations", limit=most))
         return msgspec.json.decode(text, type=dict[str, list[Recorded]])["configurations"]
     connection = open_for_reading(find(arguments).need_database())
     try:
-        return latest_recorded(lambda sql, *given: tuples(connection, sql, *given), limit or -1)
+        return latest_recorded(lambda sql, *given: tuples(connection, sql, *given), most)
     finally:
         connection.close()
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from rankd.bus.address import without_secret
 from rankd.cli.option import add_command, add_place
 from rankd.cli.place import Place, find
+from rankd.cli.screen import print_line
+from rankd.core.errors import Unavailable
+from rankd.wire.subject import decode_name, encode_name
 
 if TYPE_CHECKING:
     import argparse
@@ -38,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(told | asked)
     else:
         word = "ready" if health.ready else "not ready"
-        print(f"{health.service}: {word} (pid {health.pid}) {health.detail}".rstrip())
+        print_line(f"{decode_name(health.service)}: {word} (pid {health.pid}) {health.detail}".rstrip())
         print(place.explained(acts=True))
     return 0 if health.ready else 1
 
@@ -46,12 +49,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace, place: Place) -> Health:
     from rankd.bus.health import ask_health
     from rankd.cli.session import with_bus
-    from rankd.wire.subject import encode_name
-
-    kind, dash, node = arguments.service.partition("-")
-    service = f"{kind}{dash}{encode_name(node)}"
 
     async def action(bus: Bus) -> Health:
-        return await ask_health(bus, service, timeout_s=arguments.timeout)
+        try:
+            return await ask_health(bus, encode_name(arguments.service), timeout_s=arguments.timeout)
+        except Unavailable as error:
+            message = f"{arguments.service} does not answer within {arguments.timeout:g} s; is it running at {bus.url}?"
+            raise Unavailable(error.code, message) from error
 
     return with_bus(place, action, connect_timeout_s=arguments.timeout)

@@ -15,11 +15,14 @@ import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from rankd.cli.output import Aside, OutputError, open_closed_streams, whole
 from rankd.cli.screen import Guarded
 from rankd.core.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DONE = 0
 FAILED = 1
@@ -168,6 +171,15 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse's, but the command refuses what it does not know, with its own usage and not ``rankd``'s."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def _parser(command: str) -> argparse.ArgumentParser:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 MOST_IDS = 1_000_000
 """A longer range of ids is a slip of the pen; it would fill the memory."""
 
+LARGEST_LIMIT = 2**31 - 1
+"""As many as there are."""
+
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -68,6 +71,17 @@ def refuse_empty(arguments: argparse.Namespace, *options: str) -> None:
     for name in options:
         if str(getattr(arguments, name, None)) == "":
             raise Refused("usage", f"--{name} is empty; give it a value, or leave it out", name)
+
+
+def limit(text: str) -> int:
+    """``20``: how many rows at most.
+
+    >>> limit("20")
+    20
+    """
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a limit; write a whole number of at least 1")
+    return min(int(text), LARGEST_LIMIT)
 
 
 def names(text: str) -> list[str]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.duration import shown_time
 from rankd.cli.layout import Field, column_of, formatted, ordered, table_rows
-from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
+from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
 from rankd.cli.source import EVERYTHING, open_source
 from rankd.cli.table import print_json, print_table
+from rankd.core.errors import Refused
 from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankd.cli.option import Subparsers
+    from rankd.cli.source import Source
     from rankd.store.look import Row
 
 LETTERS = {
@@ -33,6 +35,8 @@ LETTERS = {
 
 LEAST_DECIMALS = 2
 MOST_DECIMALS = 12
+MOST_NAMED = 10
+"""Numbers of jobs in a message."""
 LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -50,7 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-w", "--weights", action="store_true", help="the weights of the factors instead of jobs")
     parser.add_argument("-o", "--format", metavar="SPEC", help="columns, such as '%%i %%u %%Y %%A'; see the reference")
     parser.add_argument("-S", "--sort", metavar="KEYS", help="sort by fields, such as 'u,-Y' (default: by rank)")
-    parser.add_argument("--limit", type=int, default=EVERYTHING, metavar="N", help="at most so many jobs")
+    parser.add_argument("--limit", type=limit, default=EVERYTHING, metavar="N", help="at most so many jobs")
     add_output(parser, "-h")
     add_place(parser, looks=True)
     add_asker(parser)
@@ -71,11 +75,24 @@ def run(arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
     )
     rows = source.priorities(wanted)
+    if arguments.jobs and not rows:
+        _refuse_unknown(source, arguments.jobs)
     factors = [factor["name"] for factor in rows[0]["factors"]] if rows else list(source.weights())
     if not factors and not rows:
         print("rankd: nothing is ranked yet: the prioritizer has made no pass", file=sys.stderr)
     _print_rows(arguments, rows, factors)
     return 0
+
+
+def _refuse_unknown(source: Source, ids: list[int]) -> None:
+    """Refuse numbers of which none is a job's, in the words of `rankd show`; jobs that don't wait are left out.
+
+    Raises:
+        Refused: ``unknown_job``.
+    """
+    if not source.jobs(JobFilter(ids=ids)):
+        named = ", ".join(map(str, ids[:MOST_NAMED])) + (", …" if len(ids) > MOST_NAMED else "")
+        raise Refused("unknown_job", f"there is no job {named}", "id", status=404)
 
 
 def _print_rows(arguments: argparse.Namespace, rows: list[Row], factors: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.duration import shown_duration, shown_time
 from rankd.cli.layout import Field, column_of, formatted, ordered, table_rows
-from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, names
+from rankd.cli.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
 from rankd.cli.source import EVERYTHING, Source, open_source
 from rankd.cli.table import print_json, print_table
 from rankd.cli.unheard import Known, say
@@ -68,14 +68,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def add_limit(parser: argparse.ArgumentParser) -> None:
     """How many jobs at most."""
     text = "at most so many jobs, the newest (default: all; over the bus 10,000)"
-    parser.add_argument("--limit", type=_limit, default=EVERYTHING, metavar="N", help=text)
-
-
-def _limit(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    parser.add_argument("--limit", type=limit, default=EVERYTHING, metavar="N", help=text)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:

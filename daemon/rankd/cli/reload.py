@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from rankd.cli.option import add_asker, add_command, add_place
+from rankd.cli.option import add_asker, add_command, add_place, limit
 from rankd.cli.output import telling
 from rankd.cli.screen import print_line
 
@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="change nothing: print what would be different, and whose rank would"
     )
-    parser.add_argument("--limit", type=int, default=SHOWN, metavar="N", help="--dry-run: show N jobs; 0: all")
+    parser.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="--dry-run: show N jobs (default 20)")
     parser.add_argument("--json", action="store_true", help="print JSON; with --dry-run that of `rankd whatif`")
     add_place(parser)
     add_asker(parser)

@@ -125,8 +125,12 @@ class _Terminal:
 
     def waiting(self, service: str, verdict: str) -> None:
         """What it still waits for."""
+        from rankd.services.log_file import last_line
+
         log = self._arguments.dir / "log" / f"{service}.log"
-        _say(f"rankd up: waiting for {service}: {printable(verdict)} (its log: {log})")
+        said = last_line(log)
+        its_last = f"the last line of its log {log}: {said}" if said else f"its log is {log}"
+        _say(printable(f"rankd up: waiting for {service}: {verdict}; {its_last}"))
 
     def stopping(self, running: int, grace_s: float) -> None:
         """What becomes of the jobs, before it does."""

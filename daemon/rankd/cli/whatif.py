@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.document import print_answer, read_bytes
 from rankd.cli.dump import add_source, live_state
-from rankd.cli.option import add_asker, add_command
+from rankd.cli.option import add_asker, add_command, limit
 from rankd.cli.screen import print_line
 from rankd.core.errors import Refused
 
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--weights", nargs="+", type=weight, default=[], metavar="FACTOR=N", help="with these weights")
     parser.add_argument("--config", type=Path, metavar="DIR", help="with this configuration instead of the live one")
     parser.add_argument("--submit", metavar="JOB.json", help="with these jobs, as `job.submit` takes them; - is stdin")
-    parser.add_argument("--limit", type=int, default=SHOWN, metavar="N", help="show N jobs (default 20); 0: all")
+    parser.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="show N jobs (default 20)")
     parser.add_argument("--json", action="store_true", help="everything, as JSON on one line")
     add_source(parser, config="--live-config")
     add_asker(parser)
@@ -187,7 +187,7 @@ def _print_landing(one: Landing) -> None:
         print_line(f"Just below it would be job {one.behind}.")
 
 
-def _print_moves(answer: WhatIf, limit: int) -> None:
+def _print_moves(answer: WhatIf, most: int) -> None:
     from rankd.cli.evaluate import print_moves
     from rankd.cli.table import Column, print_table
 
@@ -213,6 +213,6 @@ def _print_moves(answer: WhatIf, limit: int) -> None:
     ]
     print_table([Column("USER"), Column("ACCOUNT"), *numeric], rows)
     print()
-    print_moves(changed[: limit or None])
-    if limit and len(changed) > limit:
-        print_line(f"… and {len(changed) - limit} more: --limit 0 shows all")
+    print_moves(changed[:most])
+    if len(changed) > most:
+        print_line(f"… and {len(changed) - most} more: --limit {len(changed)} shows all")

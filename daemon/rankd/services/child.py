@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rankd.core.errors import Unavailable
+from rankd.core.printable import printable
 from rankd.plugin.interpreter import python_environment
-from rankd.services.log_file import open_log
+from rankd.services.log_file import last_line, open_log
 
 log = logging.getLogger("rankd.up")
 
@@ -101,11 +102,16 @@ class Child:
             steady = time.monotonic() - begun > STEADY_S
             failures = 0 if self.was_ready else failures + 1
             if failures >= HOPELESS:
-                raise Unavailable("service_failed", f"{self.name} does not start ({status}); see {self._log_file}")
+                raise Unavailable("service_failed", self._hopeless(status))
             pause = FIRST_PAUSE_S if steady else pause
             log.warning("%s ended (%s); starting it again in %.1f s", self.name, status, pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def _hopeless(self, status: str) -> str:
+        said = last_line(self._log_file)
+        its_last = f"the last line of its log {self._log_file}: {said}" if said else f"its log is {self._log_file}"
+        return printable(f"{self.name} does not start ({status}); {its_last}")
 
     async def _run(self) -> int:
         """Start it and wait for its end."""

@@ -25,10 +25,25 @@ KEPT = 3
 
 LOOK_EVERY_S = 1.0
 
+TAIL_BYTES = 16 * 2**10
+LONGEST_LINE = 500
+"""Characters of a line that a message quotes."""
+
 
 def open_log(path: Path) -> BinaryIO:
     """The log for a child to append to; readable by its owner only."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
+
+
+def last_line(path: Path) -> str:
+    """The last line with something in it, cut to a readable length; empty if there is none, or no file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            lines = file.read().decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip()[:LONGEST_LINE] for line in reversed(lines) if line.strip()), "")
 
 
 async def keep_small(paths: Sequence[Path]) -> None:

@@ -14,6 +14,8 @@ SUBMIT = "submit.json"
 
 _FACTOR = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
+ALL = 2**31 - 1
+
 
 def check_request(request: ReportRequest, asker: Submitter) -> None:
     """Returns None if this asker may have this report, and every field has a value that can be passed on.
@@ -44,9 +46,9 @@ def command_words(request: ReportRequest, asker: Submitter, database: str, folde
         case "gap":
             return ["why", str(request.job), "--gap", "--json", *place]
         case "configurations":
-            return ["config", "history", "--json", f"--limit={request.limit}", *place]
+            return ["config", "history", "--json", *_limit(request.limit), *place]
         case "reload":
-            return ["reload", "--dry-run", f"--limit={request.limit}", *([] if request.text else ["--json"]), *place]
+            return ["reload", "--dry-run", *_limit(request.limit), *([] if request.text else ["--json"]), *place]
     words = ["whatif", "--json", f"--as={asker.user}", *(["--admin"] if asker.privileged else []), *place]
     if request.weights:
         words += ["--weights", *(f"{name}={weight!r}" for name, weight in request.weights.items())]
@@ -55,3 +57,8 @@ def command_words(request: ReportRequest, asker: Submitter, database: str, folde
     if request.submit is not None:
         words.append(f"--submit={folder}/{SUBMIT}")
     return words
+
+
+def _limit(rows: int) -> list[str]:
+    """On the bus, 0 means all."""
+    return [f"--limit={rows or ALL}"]

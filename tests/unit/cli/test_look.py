@@ -12,6 +12,9 @@ from rankd.cli.main import main
 from rankd.cli.nodes import shown_state
 from rankd.cli.prio import decimals
 
+LIMITED = ["queue", "list", "acct", "prio", "whatif", "reload"]
+"""Commands with ``--limit``; ``config history`` has it, too."""
+
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory):
@@ -193,6 +196,24 @@ def test_a_limit_is_a_whole_number_of_at_least_1(rankd, capsys, command, limit):
     assert len(first(rankd(command, "-t", "all", "--limit", "1"))) == 1
     assert main([command, f"--limit={limit}"]) == 2
     assert "limit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[name] for name in LIMITED] + [["config", "history"]])
+@pytest.mark.parametrize("limit", ["0", "-1", "1.5", "few", "", "²"])
+def test_a_wrong_limit_is_refused_in_plain_words_by_every_command(capsys, words, limit):
+    assert main([*words, f"--limit={limit}"]) == 2
+    said = capsys.readouterr().err
+    assert f"argument --limit: '{limit}' is not a limit; write a whole number of at least 1" in said
+
+
+def test_prio_of_a_job_that_does_not_exist_is_refused_as_show_does(rankd, capsys):
+    for words in (["show", "999"], ["prio", "-j", "999"]):
+        assert main(words) == 1
+        assert capsys.readouterr() == ("", "rankd: there is no job 999\n")
+    assert main(["prio", "-j", "999,1000"]) == 1
+    assert capsys.readouterr().err == "rankd: there is no job 999, 1000\n"
+    assert first(rankd("prio", "-j", "2,999")) == ["2"]
+    assert first(rankd("prio", "-j", "4")) == []  # it runs
 
 
 def test_prio_before_the_first_pass_says_so(tmp_path, capsys):

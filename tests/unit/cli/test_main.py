@@ -141,6 +141,14 @@ def test_a_wrong_flag_is_a_usage_error(capsys):
     assert "--nonsense" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["queue", "submit", "class list", "config history", "up", "diag"])
+def test_a_wrong_flag_shows_the_usage_of_its_command(command, capsys):
+    assert main([*command.split(), "--nonsense"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"usage: rankd {command} [")
+    assert said.endswith(f"rankd {command}: error: unrecognized arguments: --nonsense\n")
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
