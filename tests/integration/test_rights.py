@@ -121,6 +121,17 @@ async def test_health_says_which_broker_was_asked_and_why(site):
     assert (told["broker"], told["chosen"]) == (site.url, "named by $RANKD_NATS")
 
 
+async def test_health_of_all_services_is_a_line_each_and_the_worst_status(site):
+    asked = await asyncio.create_subprocess_exec(
+        RANKD, "health", "--nats", site.url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    said = (await asked.communicate())[0].decode().splitlines()
+    assert asked.returncode == 3
+    assert said[0].startswith("intake: ready (pid ")
+    missing = f"does not answer within 2 s; is it running at {site.url}?"
+    assert said[1:3] == [f"prioritizer: {missing}", f"scheduler: {missing}"]
+
+
 async def test_a_named_broker_is_asked_whatever_lies_about(site, tmp_path):
     stray = tmp_path / ".rankd"
     stray.mkdir(mode=0o700)
