@@ -30,10 +30,10 @@ from rankd.core.ranking.factor import Factor, FactorContext, evaluate
 from rankd.core.ranking.name import Names
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.plugin.worker_factor import WorkerFactor, late_values, start_workers, workers_among
-from rankd.store.database import Database
-from rankd.store.generation import GenerationRecord, stages
-from rankd.store.migration import upgrade
-from rankd.store.view import FactorColumn
+from rankd.store.engine.database import Database
+from rankd.store.record.generation import GenerationRecord, stages
+from rankd.store.schema.migration import upgrade
+from rankd.store.schema.view import FactorColumn
 
 JOBS = 1_000_000
 REPEATS = 9

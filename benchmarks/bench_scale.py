@@ -28,7 +28,7 @@ from large_site import SHAPES, make_database, request_like, write_config
 from measure import report
 from scale_site import NODE, PATIENCE_S, QUEUE, QUEUE_OF_FEW, Row, Site, row, with_site
 
-from rankd.store.lock import FileLock
+from rankd.store.engine.lock import FileLock
 
 JOBS = 1_000_000
 FEW_JOBS = 1_000

@@ -20,9 +20,9 @@ import numpy as np
 from rankd.config.configuration import load_configuration
 from rankd.core.model.job import JobRequest
 from rankd.core.placement.request import Shape
-from rankd.store.catalog import Catalog, sync_catalog
-from rankd.store.database import Database
-from rankd.store.migration import upgrade
+from rankd.store.engine.database import Database
+from rankd.store.record.catalog import Catalog, sync_catalog
+from rankd.store.schema.migration import upgrade
 
 WEEK_S = 604800.0
 FANOUT = (10, 10, 20)

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from rankd.store.generation_table import metadata
+from rankd.store.schema.generation_table import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(

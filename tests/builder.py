@@ -30,9 +30,9 @@ from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.ranking import RankingState, Usage
-from rankd.store.database import Database
-from rankd.store.migration import upgrade
-from rankd.store.node import register_node
+from rankd.store.engine.database import Database
+from rankd.store.record.node import register_node
+from rankd.store.schema.migration import upgrade
 from rankd.wire.message import NodeRegistration
 from rankd_plugins.application_sort.fair import Fair as FairApplications
 from rankd_plugins.application_sort.fifo import Fifo

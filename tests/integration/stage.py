@@ -20,16 +20,16 @@ from rankd.bus.health import ask_health
 from rankd.bus.stream import ensure_streams
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import Unavailable
-from rankd.services.prioritizer import Prioritizer
-from rankd.services.ranking_source import RankingSource
-from rankd.services.scheduler import Scheduler
-from rankd.services.scheduling_source import SchedulingSource
-from rankd.store import job_action
-from rankd.store.catalog import sync_catalog
-from rankd.store.database import Database
-from rankd.store.job import NewJob, insert_jobs
-from rankd.store.node import register_node, set_state
-from rankd.store.report import take_reports
+from rankd.services.prioritizer.ranking_source import RankingSource
+from rankd.services.prioritizer.service import Prioritizer
+from rankd.services.scheduler.scheduling_source import SchedulingSource
+from rankd.services.scheduler.service import Scheduler
+from rankd.store.engine.database import Database
+from rankd.store.record import job_action
+from rankd.store.record.catalog import sync_catalog
+from rankd.store.record.job import NewJob, insert_jobs
+from rankd.store.record.node import register_node, set_state
+from rankd.store.record.report import take_reports
 from rankd.wire.message import NodeRegistration, Report
 
 ASK_EVERY_S = 0.01

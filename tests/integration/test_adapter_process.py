@@ -12,8 +12,8 @@ from rankd.config.adapter import load_adapter
 from rankd.core.adapter.input import AssociationRow, Input, UsageRow
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
-from rankd.services.adapter_process import read_adapter
-from rankd.services.adapter_worker import Task
+from rankd.services.prioritizer.adapter_process import read_adapter
+from rankd.services.prioritizer.adapter_worker import Task
 
 LONG = "1000"
 

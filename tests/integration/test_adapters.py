@@ -16,15 +16,16 @@ from rankd.bus.connection import Bus
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.adapter.input import Range, take_rows
-from rankd.services import intake, prioritizer
-from rankd.services.configuration_keeper import read_directory, start_with
-from rankd.services.input_follower import InputFollower
-from rankd.services.intake import IntakeOptions
-from rankd.services.prioritizer import PrioritizerOptions
-from rankd.store.adapter import StoredInput, in_force, inputs_revision, register_adapters, save_input
-from rankd.store.catalog import read_catalog, sync_catalog
-from rankd.store.dump import dump
-from rankd.store.look import open_for_reading
+from rankd.services.intake import service as intake
+from rankd.services.intake.configuration_keeper import read_directory, start_with
+from rankd.services.intake.service import IntakeOptions
+from rankd.services.prioritizer import service as prioritizer
+from rankd.services.prioritizer.service import PrioritizerOptions
+from rankd.services.runtime.input_follower import InputFollower
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.dump import dump
+from rankd.store.record.adapter import StoredInput, in_force, inputs_revision, register_adapters, save_input
+from rankd.store.record.catalog import read_catalog, sync_catalog
 from rankd.wire.message import AdapterEvent
 
 PERIOD_S = 0.1

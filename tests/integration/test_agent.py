@@ -19,8 +19,8 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
-from rankd.services.agent import AgentOptions, run
-from rankd.services.keeper_end import end_kept
+from rankd.services.agent.service import AgentOptions, run
+from rankd.services.keeper.end import end_kept
 from rankd.wire.codec import encode
 from rankd.wire.message import (
     AllocationMessage,
@@ -179,7 +179,7 @@ async def stage(broker, tmp_path, **options):
 async def a_killable_agent(broker, tmp_path, *, ignores=()):
     """One in a process of its own, as only such a one can be killed; it is started to ignore these signals."""
     program = (
-        "import asyncio, sys; from pathlib import Path; from rankd.services.agent import AgentOptions, run\n"
+        "import asyncio, sys; from pathlib import Path; from rankd.services.agent.service import AgentOptions, run\n"
         "options = AgentOptions(nats=sys.argv[1], name=sys.argv[2], state_dir=Path(sys.argv[3]))\n"
         "asyncio.run(run(options, asyncio.Event()))"
     )

@@ -15,9 +15,9 @@ from integration.test_agent import keeper_of, stage, start_of
 from msgspec.structs import replace
 from watch import alive, appears, gone
 
-from rankd.services.agent_cgroup import ControlGroups
-from rankd.services.agent_cgroup_job import JobGroup, measured, removed
-from rankd.services.agent_cgroup_layout import (
+from rankd.services.keeper.cgroup import ControlGroups
+from rankd.services.keeper.cgroup_job import JobGroup, measured, removed
+from rankd.services.keeper.cgroup_layout import (
     CPU,
     CPUACCT,
     MEMORY,

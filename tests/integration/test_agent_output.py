@@ -15,7 +15,7 @@ from integration.test_agent_user import needs_root
 from integration.test_reload import a_site
 from watch import appears, vanishes
 
-from rankd.services.agent_identity import RunAs
+from rankd.services.agent.identity import RunAs
 
 DAY = 86_400.0
 FOR_EVER = '\n[retention]\noutputs_s = "none"\n'

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from integration.test_agent import NODE, an_intake, start_of
 
-from rankd.services.agent_cgroup_job import removed, write
-from rankd.services.agent_cgroup_layout import CPU, own_places
+from rankd.services.keeper.cgroup_job import removed, write
+from rankd.services.keeper.cgroup_layout import CPU, own_places
 
 CORES = 0.6
 PROGRAM = """
@@ -21,7 +21,7 @@ import asyncio, os, sys
 from pathlib import Path
 for file in sys.argv[4:]:
     Path(file).write_text("0" if file.endswith("tasks") else str(os.getpid()))
-from rankd.services.agent import AgentOptions, run
+from rankd.services.agent.service import AgentOptions, run
 asyncio.run(run(AgentOptions(nats=sys.argv[1], name=sys.argv[2], state_dir=Path(sys.argv[3])), asyncio.Event()))
 """
 

@@ -14,9 +14,9 @@ from integration.test_agent import NODE, an_agent, an_intake, directories, optio
 from watch import alive, appears
 
 from rankd.core.errors import Refused
-from rankd.services.agent_leftover import STATE_VARIABLE, end_leftovers
-from rankd.services.agent_process import start_time_of
-from rankd.services.agent_state import AgentState, Claim, Leftover, ProcessRecord
+from rankd.services.agent.leftover import STATE_VARIABLE, end_leftovers
+from rankd.services.keeper.proc import start_time_of
+from rankd.services.keeper.state import AgentState, Claim, Leftover, ProcessRecord
 from rankd.wire.codec import encode
 from rankd.wire.message import Report
 
@@ -115,7 +115,7 @@ def test_directories_that_an_earlier_agent_kept_are_not_used_again(tmp_path):
 
 
 def test_no_more_directories_are_kept_than_are_useful(state, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankd.services.agent_spare.MOST", 2)
+    monkeypatch.setattr("rankd.services.keeper.spare.MOST", 2)
     state.claim([claim_of(allocation) for allocation in range(1, 6)])
     state.remove(range(1, 6))
     assert directories(tmp_path) == []
@@ -150,7 +150,7 @@ def files_up_to(n_bytes):
 
 
 def test_a_claim_that_can_not_be_written_leaves_nothing(state, monkeypatch):
-    monkeypatch.setattr("rankd.services.agent_state.CLAIMS_PER_RECORD", 1)  # each is a record, as 10,000 are
+    monkeypatch.setattr("rankd.services.keeper.state.CLAIMS_PER_RECORD", 1)  # each is a record, as 10,000 are
     with files_up_to(35), pytest.raises(OSError, match="File too large"):
         state.claim([claim_of(1), claim_of(2, job=10**15)])
     assert state.scan() == []

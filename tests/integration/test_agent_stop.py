@@ -12,7 +12,7 @@ import msgspec
 from integration.test_agent import NODE, an_agent, an_intake, directories, options_of
 from watch import PATIENCE_S, alive, appears, gone
 
-from rankd.services.agent import run
+from rankd.services.agent.service import run
 from rankd.wire.message import Heartbeat
 from rankd.wire.subject import node_pattern
 

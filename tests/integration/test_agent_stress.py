@@ -12,8 +12,8 @@ import pytest
 from integration.test_agent import an_agent, an_intake, keeper_of, options_of, start_of
 from watch import PATIENCE_S, alive, appears, gone
 
-from rankd.services.agent import run
-from rankd.services.runtime import end_tasks
+from rankd.services.agent.service import run
+from rankd.services.runtime.life import end_tasks
 
 TIMES = 50
 

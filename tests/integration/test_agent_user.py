@@ -14,7 +14,7 @@ import pytest
 from integration.test_agent import NODE, stage, start_of
 
 from rankd.core.errors import Refused
-from rankd.services.agent_identity import RunAs
+from rankd.services.agent.identity import RunAs
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run jobs as other users")
 SUBMITTER = RunAs(mode="submitter")

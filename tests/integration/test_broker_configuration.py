@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from rankd.services.broker import find_server, write_configuration
+from rankd.services.up.broker import find_server, write_configuration
 
 NAMES = [
     "plain",

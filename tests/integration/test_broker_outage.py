@@ -13,7 +13,7 @@ from watch import PATIENCE_S
 
 from rankd.bus import outage
 from rankd.bus.connection import Bus
-from rankd.services import intake
+from rankd.services.intake import service as intake
 
 
 def said(caplog) -> list[str]:

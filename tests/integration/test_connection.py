@@ -11,8 +11,8 @@ import pytest
 from rankd.bus.client import PatientClient
 from rankd.bus.connection import Bus
 from rankd.core.errors import Unavailable
-from rankd.services import runtime
-from rankd.store.database import Database
+from rankd.services.runtime import life as runtime
+from rankd.store.engine.database import Database
 
 
 async def cancelled(task):

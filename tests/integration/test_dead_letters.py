@@ -10,9 +10,9 @@ from integration.test_enqueued import enqueue, heard
 from integration.test_intake import an_intake
 from sqlalchemy import Connection
 
-from rankd.store import dead_letter
-from rankd.store.database import Database
-from rankd.store.dead_letter import Undelivered, keep, letters, losses, settle, stored
+from rankd.store.engine.database import Database
+from rankd.store.record import dead_letter
+from rankd.store.record.dead_letter import Undelivered, keep, letters, losses, settle, stored
 from rankd.wire.message import DeadLetterFilter
 
 PREVIEW = 16 * 2**10

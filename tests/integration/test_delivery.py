@@ -23,8 +23,8 @@ from integration.test_intake import (
 from nats.js.api import StreamConfig
 
 from rankd.core.model.delivery import Waiting
-from rankd.services.old_stream import ALLOCATIONS, REPORTS
-from rankd.store.delivery import Ask, give, take_back, untaken
+from rankd.services.intake.old_stream import ALLOCATIONS, REPORTS
+from rankd.store.record.delivery import Ask, give, take_back, untaken
 from rankd.wire.codec import encode
 from rankd.wire.message import ReportMessage
 

@@ -16,17 +16,17 @@ import builder
 import pytest
 from integration.stage import NOW, a_cluster
 
-from rankd.cli.demo import _explained
-from rankd.cli.demo_story import STORY
-from rankd.store.look import open_for_reading
+from rankd.cli.run.demo import _explained
+from rankd.cli.run.demo_story import STORY
+from rankd.store.engine.reading import open_for_reading
 
 DRAWS = """
 import sys
 from pathlib import Path
-from rankd.cli.demo_screen import Screen
-from rankd.cli.demo_story import STORY
+from rankd.cli.run.demo_screen import Screen
+from rankd.cli.run.demo_story import STORY
 from rankd.cli.main import Guarded
-from rankd.store.look import open_for_reading
+from rankd.store.engine.reading import open_for_reading
 
 sys.stdout = Guarded(sys.stdout)
 connection = open_for_reading(Path(sys.argv[1]))

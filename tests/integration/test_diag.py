@@ -13,11 +13,13 @@ from integration.stage import NOW, ROOT, a_cluster, connected, ready, rows, runn
 
 from rankd.bus.connection import Bus
 from rankd.core.model.setting import SchedulingSettings
-from rankd.services import intake, prioritizer, scheduler
-from rankd.services.diag_verb import diag_verb
-from rankd.services.lookers import Lookers
-from rankd.services.relay import Relay
-from rankd.services.statistic import spread
+from rankd.services.intake import service as intake
+from rankd.services.intake.diag_verb import diag_verb
+from rankd.services.intake.lookers import Lookers
+from rankd.services.intake.relay import Relay
+from rankd.services.prioritizer import service as prioritizer
+from rankd.services.runtime.statistic import spread
+from rankd.services.scheduler import service as scheduler
 from rankd.wire.diag import ConfigurationDiag
 from rankd.wire.message import Health
 

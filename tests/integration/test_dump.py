@@ -24,18 +24,19 @@ from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Partition, QueueProperties
 from rankd.core.model.setting import AdmissionSettings, FairshareSettings, PrioritySettings, Qos
-from rankd.services.prioritizer import Prioritizer
-from rankd.services.ranking_source import RankingSource
-from rankd.store import look
-from rankd.store.allocation import NewAllocation, commit_allocations
-from rankd.store.catalog import admission_tables, sync_catalog
-from rankd.store.database import Database
-from rankd.store.dump import dump
-from rankd.store.job import Change, NewJob, apply_changes, insert_jobs
-from rankd.store.job_action import act, cancel, hold, release
-from rankd.store.job_update import Task, update_jobs
-from rankd.store.node import register_node, set_state
-from rankd.store.report import take_reports
+from rankd.services.prioritizer.ranking_source import RankingSource
+from rankd.services.prioritizer.service import Prioritizer
+from rankd.store.engine.database import Database
+from rankd.store.engine.reading import fetch, open_for_reading
+from rankd.store.look import query as look
+from rankd.store.look.dump import dump
+from rankd.store.record.allocation import NewAllocation, commit_allocations
+from rankd.store.record.catalog import admission_tables, sync_catalog
+from rankd.store.record.job import Change, NewJob, apply_changes, insert_jobs
+from rankd.store.record.job_action import act, cancel, hold, release
+from rankd.store.record.job_update import Task, update_jobs
+from rankd.store.record.node import register_node, set_state
+from rankd.store.record.report import take_reports
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobFilter, NodeRegistration, Report
 
@@ -189,7 +190,7 @@ class Live:
 
 
 def evaluated(path, config):
-    with closing(look.open_for_reading(path)) as connection:
+    with closing(open_for_reading(path)) as connection:
         found = dump(connection, config, QUEUES)
     result = Evaluator().evaluate(msgspec.json.encode(found.document))
     return found, msgspec.json.decode(msgspec.json.encode(result))
@@ -197,7 +198,7 @@ def evaluated(path, config):
 
 def shown(path):
     """What the views say of the newest generation: breakdowns, associations, queues."""
-    with closing(look.open_for_reading(path)) as connection:
+    with closing(open_for_reading(path)) as connection:
         return look.priorities(connection, JobFilter()), look.shares(connection), look.queues(connection)
 
 
@@ -293,8 +294,8 @@ def test_users_without_association_have_fair_share_0_and_change_nobody_elses(tmp
     values = {row["user"]: row["factors"][0]["value"] for row in rows}
     assert values.pop("eve") == 0.0
     assert set(values.values()) <= {place / len(USERS) for place in range(1, len(USERS) + 1)}
-    with closing(look.open_for_reading(path)) as connection:
-        [charged] = look.fetch(
+    with closing(open_for_reading(path)) as connection:
+        [charged] = fetch(
             connection,
             "SELECT count(*) AS ended, sum(l.charged) AS settled, min(a.usage) AS usage FROM allocations l"
             " JOIN jobs j ON j.id = l.job_id JOIN associations a ON a.id = j.association_id"
@@ -330,7 +331,7 @@ def test_what_has_happened_since_the_generation_is_taken_back(tmp_path, seed):
 
 def test_a_dump_before_the_first_ranking_is_not_available(tmp_path):
     path = new_database(tmp_path)
-    with closing(look.open_for_reading(path)) as connection, pytest.raises(Unavailable) as caught:
+    with closing(open_for_reading(path)) as connection, pytest.raises(Unavailable) as caught:
         dump(connection, configured("classic"), QUEUES)
     assert caught.value.code == "no_generation"
 

@@ -15,8 +15,8 @@ from integration.test_intake import Stage, an_intake, options_of
 from rankd.bus.connection import Bus
 from rankd.bus.stream import ensure_streams
 from rankd.core.errors import Unavailable
-from rankd.services.enqueued import EnqueuedSubmissions
-from rankd.services.intake import Intake, run
+from rankd.services.intake.enqueued import EnqueuedSubmissions
+from rankd.services.intake.service import Intake, run
 
 JOB = {"command": ["true"]}
 

@@ -13,9 +13,9 @@ from integration.test_enqueued import enqueue, heard
 from integration.test_intake import an_intake
 from sqlalchemy import create_engine
 
-from rankd.cli.request import exported
-from rankd.store.database import Database
-from rankd.store.migration import shipped, upgrade
+from rankd.cli.job.request import exported
+from rankd.store.engine.database import Database
+from rankd.store.schema.migration import shipped, upgrade
 
 JOB = {"command": ["true"]}
 SECRET = "nats://ann:sesame@host:4222"

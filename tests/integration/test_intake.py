@@ -16,12 +16,12 @@ from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import MAX_REQUESTS_PER_ASKER
-from rankd.services.intake import IntakeOptions, run
-from rankd.store.allocation import NewAllocation, commit_allocations
-from rankd.store.database import Database
-from rankd.store.group_commit import MAX_GROUP, GroupCommit
-from rankd.store.lock import FileLock
-from rankd.store.node import register_node
+from rankd.services.intake.service import IntakeOptions, run
+from rankd.store.engine.database import Database
+from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.lock import FileLock
+from rankd.store.record.allocation import NewAllocation, commit_allocations
+from rankd.store.record.node import register_node
 from rankd.wire.codec import encode
 from rankd.wire.message import NodeRegistration, Report, ReportMessage
 

@@ -15,10 +15,10 @@ from integration.test_intake import an_intake
 from rankd.core.admission.admit import Submitter
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.model.priority_class import PriorityClass
-from rankd.services.job_verbs import MOST_DONE
-from rankd.store.catalog import admission_tables
-from rankd.store.group_commit import MAX_GROUP
-from rankd.store.job_update import Task, judge, judge_again, update_jobs, write_update
+from rankd.services.intake.job_verbs import MOST_DONE
+from rankd.store.engine.group_commit import MAX_GROUP
+from rankd.store.record.catalog import admission_tables
+from rankd.store.record.job_update import Task, judge, judge_again, update_jobs, write_update
 from rankd.wire.job_update import JobUpdate
 
 ADMIN = "rankd.v1.admin.root.job.update"

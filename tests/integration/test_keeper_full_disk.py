@@ -14,8 +14,8 @@ from integration.test_agent import NODE, an_agent, an_intake, keeper_of, options
 from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.bus.health import ask_health
-from rankd.services import agent_real
-from rankd.services.agent_process import all_pids
+from rankd.services.agent import real as agent_real
+from rankd.services.keeper.proc import all_pids
 
 MIB = 2**20
 LONG = "/".join(["x" * 200] * 17)
@@ -131,7 +131,7 @@ async def test_what_was_claimed_while_there_was_no_keeper_starts_once_there_is_o
 
 def keeper_in(state: Path) -> int:
     """The process that keeps the jobs of a state directory."""
-    words = [b"rankd.services.keeper", os.fsencode(state)]
+    words = [b"rankd.services.keeper.service", os.fsencode(state)]
     [keeper] = [pid for pid in all_pids() if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-4:-2] == words]
     return keeper
 

@@ -17,9 +17,10 @@ from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.bus.health import ask_health
 from rankd.core.errors import Unavailable
-from rankd.services import agent, keeper_link
-from rankd.services.keeper_end import end_kept
-from rankd.services.keeper_socket import hello_of, reach
+from rankd.services.agent import service as agent
+from rankd.services.keeper import link as keeper_link
+from rankd.services.keeper.end import end_kept
+from rankd.services.keeper.socket import hello_of, reach
 
 
 @contextmanager

@@ -21,7 +21,11 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health, ask_health
 from rankd.bus.liveness import HUNG, LEAST_END_S, Loops, LoopWatch
 from rankd.core.errors import Unavailable
-from rankd.services import agent, intake, prioritizer, scheduler, up
+from rankd.services.agent import service as agent
+from rankd.services.intake import service as intake
+from rankd.services.prioritizer import service as prioritizer
+from rankd.services.scheduler import service as scheduler
+from rankd.services.up import service as up
 
 LONG_S = 100_000.0
 
@@ -309,7 +313,7 @@ def test_what_waits_for_something_known_or_comes_round_is_not_ended():
 
 HANGING = """
 import asyncio, time, logging
-from rankd.services.watchdog import EventLoopWatchdog
+from rankd.services.runtime.watchdog import EventLoopWatchdog
 
 async def main():
     with EventLoopWatchdog(asyncio.get_running_loop(), tick_s=0.05, end_s=0.5):

@@ -11,9 +11,9 @@ import pytest
 from integration.stage import ready, running, write_config
 
 from rankd.bus.connection import Bus
-from rankd.services import intake
-from rankd.store.database import Database
-from rankd.store.migration import upgrade
+from rankd.services.intake import service as intake
+from rankd.store.engine.database import Database
+from rankd.store.schema.migration import upgrade
 
 RANKD = str(Path(sys.executable).with_name("rankd"))
 LOST = {

@@ -6,8 +6,8 @@ import builder
 import pytest
 from integration.stage import NOW, a_cluster
 
-from rankd.store import look
-from rankd.store.accounting import accounting
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.accounting import accounting
 from rankd.wire.message import AccountingFilter
 
 
@@ -28,5 +28,5 @@ async def test_a_job_says_how_it_was_measured(broker, tmp_path):
             await cluster.end(job, cpu_s=0.5, max_rss_bytes=4096, measured=measured)
         seen = cluster.rows("SELECT cpu_s, max_rss_bytes, measured FROM job ORDER BY id")
         assert seen == [(0.5, 4096, "cgroup"), (0.5, 4096, "wait")]
-        with look.open_for_reading(cluster.database.path) as reader:
+        with open_for_reading(cluster.database.path) as reader:
             assert [row["measured"] for row in accounting(reader, AccountingFilter())] == ["cgroup", "wait"]

@@ -7,7 +7,7 @@ import pytest
 from integration.stage import NOW, a_cluster
 
 from rankd.core.model.quantity import VCORE
-from rankd.store.node import silent_nodes, take_down
+from rankd.store.record.node import silent_nodes, take_down
 
 
 @pytest.fixture(autouse=True)

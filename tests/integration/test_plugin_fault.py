@@ -17,9 +17,9 @@ from watch import PATIENCE_S, gone
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.model.setting import PluginSettings, PrioritySettings
-from rankd.services.stated import Stated
-from rankd.store.dump import dump
-from rankd.store.look import open_for_reading
+from rankd.services.runtime.stated import Stated
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.dump import dump
 from rankd.wire.message import FactorEvent
 
 STRANGER = """

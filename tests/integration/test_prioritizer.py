@@ -21,11 +21,11 @@ from rankd.core.errors import Unavailable
 from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
 from rankd.core.model.setting import FairshareSettings, PrioritySettings
-from rankd.services.prioritizer import PrioritizerOptions, run
-from rankd.store import generation as stored_generation
-from rankd.store import job_action
-from rankd.store.database import Database
-from rankd.store.node import register_node
+from rankd.services.prioritizer.service import PrioritizerOptions, run
+from rankd.store.engine.database import Database
+from rankd.store.record import generation as stored_generation
+from rankd.store.record import job_action
+from rankd.store.record.node import register_node
 from rankd.wire.message import NodeRegistration, RankingEvent, Report
 
 HALF_LIFE_S = 1000.0
@@ -204,8 +204,8 @@ class Busy(Database):
 async def test_deltas_go_on_beside_a_full_pass_and_nothing_is_lost_from_sight(broker, tmp_path, monkeypatch):
     """While a pass is stored, jobs come and go; each change is visible at once, and still when the pass is."""
     # twenty jobs are stored in as many steps as otherwise ten thousand
-    monkeypatch.setattr("rankd.store.generation.STAGE_ROWS", 4)
-    monkeypatch.setattr("rankd.services.generation_writer.FEW", 1)
+    monkeypatch.setattr("rankd.store.record.generation.STAGE_ROWS", 4)
+    monkeypatch.setattr("rankd.services.prioritizer.generation_writer.FEW", 1)
     async with a_cluster(tmp_path, broker.url, kind=Busy) as cluster:
         prioritizer = cluster.prioritizer()
         jobs = await cluster.submit(*[builder.accepted(class_value=n) for n in range(20)])

@@ -12,19 +12,20 @@ from integration.stage import NOW, a_cluster, connected, ready, running, write_c
 from integration.test_intake import Stage
 
 from rankd.bus.connection import Bus
-from rankd.cli.queues import in_order
-from rankd.cli.why import explained
+from rankd.cli.look.queues import in_order
+from rankd.cli.look.why import explained
 from rankd.config.evaluation import Evaluator
 from rankd.config.queues import read_queue_document
 from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.queue import ChildTemplate, QueueProperties, make_path
 from rankd.core.model.setting import PrioritySettings
-from rankd.services.intake import IntakeOptions, run
-from rankd.store import job_action
-from rankd.store.catalog import forget_idle_queues, sync_catalog
-from rankd.store.dump import dump
-from rankd.store.explain import why
-from rankd.store.look import open_for_reading, queues
+from rankd.services.intake.service import IntakeOptions, run
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.dump import dump
+from rankd.store.look.explain import why
+from rankd.store.look.query import queues
+from rankd.store.record import job_action
+from rankd.store.record.catalog import forget_idle_queues, sync_catalog
 from rankd.wire.message import Report
 
 QUEUES = """
@@ -208,7 +209,7 @@ async def test_a_reload_gives_made_queues_the_new_template_or_takes_them_away(br
 
 
 async def test_only_so_many_queues_are_made(broker, tmp_path, monkeypatch):
-    monkeypatch.setattr("rankd.store.made_queue.MAX_MADE", 2)  # 10,000 would take minutes
+    monkeypatch.setattr("rankd.store.record.made_queue.MAX_MADE", 2)  # 10,000 would take minutes
     async with an_intake(broker, tmp_path) as stage:
         for name in ("a", "b", "A"):
             await stage.submit("alice", queue=f"tenants.{name}")

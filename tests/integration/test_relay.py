@@ -10,9 +10,9 @@ import pytest
 from integration.stage import NOW, PATIENCE_S, ROOT, a_cluster
 
 from rankd.core.errors import RoleLost
-from rankd.services.relay import BATCH, PER_MESSAGE, Relay
-from rankd.store import job_action
-from rankd.store.catalog import sync_catalog
+from rankd.services.intake.relay import BATCH, PER_MESSAGE, Relay
+from rankd.store.record import job_action
+from rankd.store.record.catalog import sync_catalog
 
 
 @pytest.fixture(autouse=True)

@@ -20,12 +20,14 @@ from rankd.config.configuration import read_configuration
 from rankd.config.evaluation import Evaluator, parsed_queues
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import NodeSettings, Settings
-from rankd.services import intake, prioritizer, scheduler
-from rankd.services.node_watch import NodeWatch
-from rankd.store.configuration import recorded
-from rankd.store.dump import dump
-from rankd.store.group_commit import GroupCommit
-from rankd.store.look import open_for_reading
+from rankd.services.intake import service as intake
+from rankd.services.intake.node_watch import NodeWatch
+from rankd.services.prioritizer import service as prioritizer
+from rankd.services.scheduler import service as scheduler
+from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.dump import dump
+from rankd.store.record.configuration import recorded
 from rankd.wire.diag import PrioritizerDiag, SchedulerDiag
 
 

@@ -15,9 +15,11 @@ from integration.stage import NOW, PATIENCE_S, a_cluster, connected, process, re
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.core.errors import RoleLost, Unavailable
-from rankd.services import intake, prioritizer, scheduler
-from rankd.store.database import Database
-from rankd.store.lock import FileLock
+from rankd.services.intake import service as intake
+from rankd.services.prioritizer import service as prioritizer
+from rankd.services.scheduler import service as scheduler
+from rankd.store.engine.database import Database
+from rankd.store.engine.lock import FileLock
 
 """Less than a service waits for its broker."""
 

@@ -13,9 +13,9 @@ from integration.stage import NOW, a_cluster
 
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
-from rankd.store import look
-from rankd.store.dump import dump
-from rankd.store.node import register_node
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.dump import dump
+from rankd.store.record.node import register_node
 from rankd.wire.message import NodeRegistration, Report
 
 QUEUES = {
@@ -99,7 +99,7 @@ async def go_on(cluster, draw, now):
 
 def decided(cluster):
     """By evaluate, of a dump: allocations, reservations, and why others wait."""
-    with closing(look.open_for_reading(cluster.database.path)) as connection:
+    with closing(open_for_reading(cluster.database.path)) as connection:
         document = dump(connection, cluster.configuration, QUEUES).document
     found = msgspec.to_builtins(Evaluator().evaluate(msgspec.json.encode(document)))
     assert found["rejected"] == []

@@ -16,10 +16,10 @@ from rankd.core.model.instant import shown_instant
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Limit, QueueProperties
 from rankd.core.model.setting import SchedulingSettings
-from rankd.services.scheduler import SchedulerOptions, run
-from rankd.store import job_action
-from rankd.store.delivery import Ask, give
-from rankd.store.lock import FileLock
+from rankd.services.scheduler.service import SchedulerOptions, run
+from rankd.store.engine.lock import FileLock
+from rankd.store.record import job_action
+from rankd.store.record.delivery import Ask, give
 from rankd.wire.message import Report
 
 

@@ -10,7 +10,7 @@ from integration.stage import connected, ready, rows, running
 from integration.test_roles import SERVICES, service_of
 
 from rankd.bus.connection import Bus
-from rankd.services.runtime import end_tasks
+from rankd.services.runtime.life import end_tasks
 
 TIMES = 50
 TURNS = 25

@@ -11,8 +11,8 @@ from integration.stage import NOW, a_cluster, connected, rows, running, write_co
 from rankd.core.model.job import Dependency
 from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import SchedulingSettings
-from rankd.services.scheduler import SchedulerOptions, run
-from rankd.store import job_action
+from rankd.services.scheduler.service import SchedulerOptions, run
+from rankd.store.record import job_action
 
 AFTER_S = 30.0
 

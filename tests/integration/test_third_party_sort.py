@@ -15,7 +15,7 @@ from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.queue import QueueProperties
-from rankd.store import job_action
+from rankd.store.record import job_action
 
 STRANGER = """
 class Busiest:

@@ -7,7 +7,7 @@ import pytest
 from integration.stage import connected, ready, running, write_config
 
 from rankd.bus.connection import Bus
-from rankd.services.intake import IntakeOptions, run
+from rankd.services.intake.service import IntakeOptions, run
 
 LARGE = {"command": ["true"], "resources": {"vcore": 4}}
 

@@ -16,10 +16,10 @@ from rankd.bus.connection import Bus
 from rankd.bus.follow import follow
 from rankd.bus.stream import ensure_streams
 from rankd.core.errors import Unavailable
-from rankd.services import stream_end
-from rankd.services.relay import Relay
-from rankd.services.runtime import Wake, announce
-from rankd.store import job_action
+from rankd.services.intake import stream_end
+from rankd.services.intake.relay import Relay
+from rankd.services.runtime.life import Wake, announce
+from rankd.store.record import job_action
 from rankd.wire.message import JobEvents
 
 PAYLOADS = {

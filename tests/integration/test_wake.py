@@ -5,7 +5,7 @@ import json
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
-from rankd.services.runtime import Wake, announce
+from rankd.services.runtime.life import Wake, announce
 from rankd.wire.subject import EVENT_RANKING, WAKE
 
 

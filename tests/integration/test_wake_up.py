@@ -10,7 +10,7 @@ import builder
 import pytest
 from integration.stage import NOW, a_cluster
 
-from rankd.store.database import Database
+from rankd.store.engine.database import Database
 
 
 class Turnstile(Database):

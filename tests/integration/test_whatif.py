@@ -13,8 +13,8 @@ from integration.stage import NOW, a_cluster
 
 from rankd.config.configuration import load_configuration
 from rankd.core.adapter.input import AssociationRow, FactorRow, Input, UsageRow
-from rankd.store.adapter import StoredInput, register_adapters, save_input
-from rankd.store.catalog import sync_catalog
+from rankd.store.record.adapter import StoredInput, register_adapters, save_input
+from rankd.store.record.catalog import sync_catalog
 
 RANKD = Path(sys.executable).with_name("rankd")
 TOML = """

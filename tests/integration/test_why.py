@@ -8,9 +8,9 @@ import builder
 import pytest
 from integration.stage import NOW, a_cluster
 
-from rankd.cli.why import explained
-from rankd.store.explain import why
-from rankd.store.look import open_for_reading
+from rankd.cli.look.why import explained
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.explain import why
 
 
 @pytest.fixture(autouse=True)

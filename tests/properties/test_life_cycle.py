@@ -22,20 +22,20 @@ from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Dependency, Event, State, next_state
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
-from rankd.services.eligibility import _make_eligible
-from rankd.services.node_watch import lose_nodes
-from rankd.store.allocation import NewAllocation, commit_allocations
-from rankd.store.application import follow, overdue_applications
-from rankd.store.catalog import admission_tables, sync_catalog
-from rankd.store.database import Database
-from rankd.store.delivery import Ask, give, take_back, untaken
-from rankd.store.job import NewJob, insert_jobs
-from rankd.store.job_action import act, cancel, hold, release, select_ids
-from rankd.store.job_update import Task, update_jobs
-from rankd.store.node import register_node, set_state, strays
-from rankd.store.node_action import NodeWish, drain, resume
-from rankd.store.node_action import act as act_on_nodes
-from rankd.store.report import take_reports
+from rankd.services.intake.node_watch import lose_nodes
+from rankd.services.prioritizer.eligibility import _make_eligible
+from rankd.store.engine.database import Database
+from rankd.store.record.allocation import NewAllocation, commit_allocations
+from rankd.store.record.application import follow, overdue_applications
+from rankd.store.record.catalog import admission_tables, sync_catalog
+from rankd.store.record.delivery import Ask, give, take_back, untaken
+from rankd.store.record.job import NewJob, insert_jobs
+from rankd.store.record.job_action import act, cancel, hold, release, select_ids
+from rankd.store.record.job_update import Task, update_jobs
+from rankd.store.record.node import register_node, set_state, strays
+from rankd.store.record.node_action import NodeWish, drain, resume
+from rankd.store.record.node_action import act as act_on_nodes
+from rankd.store.record.report import take_reports
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobFilter, NodeRegistration, Report
 

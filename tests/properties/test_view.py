@@ -29,21 +29,21 @@ from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.core.ranking.factor import FactorContext, Per
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, compute_priorities
 from rankd.core.ranking.ranking import rank
-from rankd.services import ahead
-from rankd.services.leaf_orders import LeafOrders, newest_generation
-from rankd.services.prioritizer import Prioritizer, _Next
-from rankd.services.ranking_source import RankingSource
-from rankd.services.scheduler import Scheduler
-from rankd.services.scheduling_source import SchedulingSource
-from rankd.services.stated import Stated
-from rankd.store.allocation import NewAllocation, commit_allocations
-from rankd.store.catalog import sync_catalog
-from rankd.store.database import Database
-from rankd.store.job import Change, NewJob, apply_changes, insert_jobs
-from rankd.store.job_action import act, cancel, hold, release
-from rankd.store.node import register_node, set_state
-from rankd.store.report import take_reports
-from rankd.store.view import FactorColumn, factor_views
+from rankd.mirror.leaf_orders import LeafOrders, newest_generation
+from rankd.services.prioritizer.ranking_source import RankingSource
+from rankd.services.prioritizer.service import Prioritizer, _Next
+from rankd.services.runtime.stated import Stated
+from rankd.services.scheduler import ahead
+from rankd.services.scheduler.scheduling_source import SchedulingSource
+from rankd.services.scheduler.service import Scheduler
+from rankd.store.engine.database import Database
+from rankd.store.record.allocation import NewAllocation, commit_allocations
+from rankd.store.record.catalog import sync_catalog
+from rankd.store.record.job import Change, NewJob, apply_changes, insert_jobs
+from rankd.store.record.job_action import act, cancel, hold, release
+from rankd.store.record.node import register_node, set_state
+from rankd.store.record.report import take_reports
+from rankd.store.schema.view import FactorColumn, factor_views
 from rankd.wire.message import NodeRegistration, Report
 
 LEAVES = [("default", "root.a"), ("default", "root.b.x"), ("default", "root.b.y"), ("gpu", "root.a")]

@@ -175,7 +175,7 @@ class Cluster:
         return sorted(found)
 
     def _is_keeper(self, command: bytes) -> bool:
-        return b"rankd.services.keeper" in command and str(self.directory).encode() in command
+        return b"rankd.services.keeper.service" in command and str(self.directory).encode() in command
 
     async def keep_up(self) -> None:
         """For ever: what ends by itself is started again."""

@@ -12,7 +12,7 @@ from system.client import connected
 from system.conftest import RANKD
 from watch import PATIENCE_S
 
-from rankd.store.migration import shipped
+from rankd.store.schema.migration import shipped
 
 FAMILIAR = ("numbers", "sitecustomize", "usercustomize", "random", "json", "numpy", "msgspec", "nats", "uvloop", "yaml")
 FAMILIAR += ("sqlalchemy", "alembic", "rankd_plugins", "doctest", "csv", "decimal", "secrets", "statistics")

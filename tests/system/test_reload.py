@@ -11,7 +11,7 @@ import pytest
 from system.client import connected
 from watch import PATIENCE_S
 
-from rankd.store.migration import shipped
+from rankd.store.schema.migration import shipped
 
 SERVICES = ("intake", "prioritizer", "scheduler")
 

@@ -14,7 +14,7 @@ import pytest
 from system.client import connected
 from watch import PATIENCE_S
 
-from rankd.store.migration import shipped
+from rankd.store.schema.migration import shipped
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rankd-site-factor"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from rankd.cli.main import COMMANDS
-from rankd.store.migration import shipped
+from rankd.store.schema.migration import shipped
 
 JOB = {"command": ["true"], "name": "one-more", "queue": "root.default"}
 
@@ -64,7 +64,8 @@ def test_looking_commands_print_the_same_on_the_file_and_over_the_bus(machine, t
 COMPARING = """
 import json, os, sys
 import numpy, nats, uvloop
-import rankd.bus.connection, rankd.cli.dump, rankd.cli.whatif, rankd.config.evaluation, rankd.store.look
+import rankd.bus.connection, rankd.cli.what_if.dump, rankd.cli.what_if.whatif
+import rankd.config.evaluation, rankd.store.look.query
 from rankd.cli.main import main
 
 by_file, by_bus, commands = json.load(sys.stdin)

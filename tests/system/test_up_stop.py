@@ -15,7 +15,7 @@ from system.client import connected
 from system.conftest import RANKD
 from watch import PATIENCE_S, alive, appears, gone, gone_within
 
-from rankd.store.migration import shipped
+from rankd.store.schema.migration import shipped
 
 UNTIL_TOLD = "echo $$ > {0}/pid; echo begun; read line < {0}/fifo; echo $line"
 IGNORES_TERM = "trap 'echo told > {0}/told' TERM; echo $$ > {0}/pid; while :; do sleep 0.05; done"

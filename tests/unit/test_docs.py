@@ -11,11 +11,11 @@ from rankd.config.configuration import load_configuration
 from rankd.config.plugin import load_factors
 from rankd.core.model.job import JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
-from rankd.services.intake import Intake
-from rankd.store.catalog import sync_catalog
-from rankd.store.database import Database
-from rankd.store.migration import replace_views, upgrade
-from rankd.store.view import FactorColumn, factor_views
+from rankd.services.intake.service import Intake
+from rankd.store.engine.database import Database
+from rankd.store.record.catalog import sync_catalog
+from rankd.store.schema.migration import replace_views, upgrade
+from rankd.store.schema.view import FactorColumn, factor_views
 from rankd.wire.job_update import REQUEST_FIELDS
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from rankd.cli.output import Aside, OutputError, open_closed_streams, whole
-from rankd.cli.screen import Guarded
+from rankd.cli.common.output import Aside, OutputError, open_closed_streams, whole
+from rankd.cli.common.screen import Guarded
 from rankd.core.printable import printable
 
 if TYPE_CHECKING:
@@ -45,40 +45,40 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {
-    "up": Command("Run", "up", "broker, database and all services on this machine"),
-    "demo": Command("Run", "demo", "two minutes of a busy queue, explained"),
-    "submit": Command("Jobs", "submit", "submit a job, or many (sbatch)"),
-    "cancel": Command("Jobs", "control", "cancel jobs (scancel)"),
-    "hold": Command("Jobs", "control", "keep pending jobs from starting"),
-    "release": Command("Jobs", "control", "let held jobs start"),
-    "update": Command("Jobs", "update", "change jobs that wait (scontrol update)"),
-    "deadletter": Command("Jobs", "deadletter", "enqueued submissions that became no job"),
-    "queue": Command("Look", "queue", "jobs that wait and run (squeue)"),
-    "prio": Command("Look", "prio", "why jobs stand where they stand: their priorities by factor (sprio)"),
-    "why": Command("Look", "why", "why a job stands where it stands, and why it does not run"),
-    "show": Command("Look", "show", "everything about a job"),
-    "history": Command("Look", "show", "what happened to a job, and when"),
-    "list": Command("Look", "queue", "jobs in any state, by number"),
-    "watch": Command("Look", "watch", "what happens to jobs, as it happens"),
-    "acct": Command("Look", "acct", "what jobs used, also ended ones (sacct)"),
-    "nodes": Command("Look", "nodes", "nodes and how full they are (sinfo)"),
-    "share": Command("Look", "share", "shares, usage and fair share by account and user (sshare)"),
-    "queues": Command("Look", "queues", "the tree of queues with their priorities"),
-    "class": Command("Look", "class_command", "priority classes: list, show, create, update, delete, check"),
-    "evaluate": Command("What if", "evaluate", "everything that would be decided on a state, offline"),
-    "whatif": Command("What if", "whatif", "what other weights, shares or one more job would change"),
-    "dump": Command("What if", "dump", "the live state, as evaluate takes it"),
-    "config": Command("What if", "config_command", "check a configuration; which ones were in force"),
-    "import": Command("What if", "import_command", "make a configuration of what Slurm's commands print"),
-    "node": Command("Administer", "node_command", "drain nodes, and let them take jobs again"),
-    "reload": Command("Administer", "reload", "take the configuration's files anew, without a restart"),
-    "diag": Command("Administer", "diag", "how the services are doing: cycles, passes, durations (sdiag)"),
-    "intake": Command("Services", "service", "takes requests and answers them"),
-    "prioritizer": Command("Services", "service", "ranks the pending jobs"),
-    "scheduler": Command("Services", "service", "starts jobs in the ranking's order"),
-    "agent": Command("Services", "service", "runs jobs on a node"),
-    "health": Command("Services", "health", "whether a service is ready"),
-    "db": Command("Services", "db", "upgrade, check or query the database"),
+    "up": Command("Run", "run.up", "broker, database and all services on this machine"),
+    "demo": Command("Run", "run.demo", "two minutes of a busy queue, explained"),
+    "submit": Command("Jobs", "job.submit", "submit a job, or many (sbatch)"),
+    "cancel": Command("Jobs", "job.control", "cancel jobs (scancel)"),
+    "hold": Command("Jobs", "job.control", "keep pending jobs from starting"),
+    "release": Command("Jobs", "job.control", "let held jobs start"),
+    "update": Command("Jobs", "job.update", "change jobs that wait (scontrol update)"),
+    "deadletter": Command("Jobs", "job.deadletter", "enqueued submissions that became no job"),
+    "queue": Command("Look", "look.queue", "jobs that wait and run (squeue)"),
+    "prio": Command("Look", "look.prio", "why jobs stand where they stand: their priorities by factor (sprio)"),
+    "why": Command("Look", "look.why", "why a job stands where it stands, and why it does not run"),
+    "show": Command("Look", "look.show", "everything about a job"),
+    "history": Command("Look", "look.show", "what happened to a job, and when"),
+    "list": Command("Look", "look.queue", "jobs in any state, by number"),
+    "watch": Command("Look", "look.watch", "what happens to jobs, as it happens"),
+    "acct": Command("Look", "look.acct", "what jobs used, also ended ones (sacct)"),
+    "nodes": Command("Look", "look.nodes", "nodes and how full they are (sinfo)"),
+    "share": Command("Look", "look.share", "shares, usage and fair share by account and user (sshare)"),
+    "queues": Command("Look", "look.queues", "the tree of queues with their priorities"),
+    "class": Command("Look", "look.class_command", "priority classes: list, show, create, update, delete, check"),
+    "evaluate": Command("What if", "what_if.evaluate", "everything that would be decided on a state, offline"),
+    "whatif": Command("What if", "what_if.whatif", "what other weights, shares or one more job would change"),
+    "dump": Command("What if", "what_if.dump", "the live state, as evaluate takes it"),
+    "config": Command("What if", "what_if.config_command", "check a configuration; which ones were in force"),
+    "import": Command("What if", "what_if.import_command", "make a configuration of what Slurm's commands print"),
+    "node": Command("Administer", "administer.node_command", "drain nodes, and let them take jobs again"),
+    "reload": Command("Administer", "administer.reload", "take the configuration's files anew, without a restart"),
+    "diag": Command("Administer", "administer.diag", "how the services are doing: cycles, passes, durations (sdiag)"),
+    "intake": Command("Services", "service.service", "takes requests and answers them"),
+    "prioritizer": Command("Services", "service.service", "ranks the pending jobs"),
+    "scheduler": Command("Services", "service.service", "starts jobs in the ranking's order"),
+    "agent": Command("Services", "service.service", "runs jobs on a node"),
+    "health": Command("Services", "service.health", "whether a service is ready"),
+    "db": Command("Services", "service.db", "upgrade, check or query the database"),
 }
 
 SORTED = frozenset({"queue", "prio"})
@@ -202,7 +202,7 @@ def _global_help() -> str:
 
 
 def _unknown(argv: list[str]) -> int:
-    from rankd.cli.foreign import counterpart
+    from rankd.cli.common.foreign import counterpart
 
     word = argv[0]
     if (ours := counterpart(argv)) is not None:

@@ -4,11 +4,11 @@ import asyncio
 import msgspec
 import pytest
 
-from rankd.cli.control import selection
-from rankd.cli.delivery import Delivered, messages, report, shown_ids, status_of
+from rankd.cli.common.option import job_ids, key_value, names
+from rankd.cli.common.session import Asker, login_name, repeat
+from rankd.cli.job.control import selection
+from rankd.cli.job.delivery import Delivered, messages, report, shown_ids, status_of
 from rankd.cli.main import _parser
-from rankd.cli.option import job_ids, key_value, names
-from rankd.cli.session import Asker, login_name, repeat
 from rankd.core.errors import Refused, Unavailable
 from rankd.wire.message import JobBatch, JobFilter, Rejected
 
@@ -114,7 +114,7 @@ class Flaky:
 @pytest.fixture
 def soon_again(monkeypatch):
     """Nobody is spared by the pause here."""
-    monkeypatch.setattr("rankd.cli.session.RETRY_PAUSE_S", 0.001)
+    monkeypatch.setattr("rankd.cli.common.session.RETRY_PAUSE_S", 0.001)
 
 
 @pytest.mark.usefixtures("soon_again")

@@ -3,7 +3,7 @@ from datetime import datetime
 
 import pytest
 
-from rankd.cli.duration import parse_duration, shown_duration, shown_time
+from rankd.cli.common.duration import parse_duration, shown_duration, shown_time
 from rankd.core.errors import Refused
 
 NOW = datetime(2030, 5, 17, 14, 30, 15).astimezone().timestamp()

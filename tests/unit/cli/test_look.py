@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 from unit.store.sample_database import NOW, WEIGHTS, make_database
 
+from rankd.cli.look.nodes import shown_state
+from rankd.cli.look.prio import decimals
 from rankd.cli.main import main
-from rankd.cli.nodes import shown_state
-from rankd.cli.prio import decimals
 
 LIMITED = ["queue", "list", "acct", "prio", "whatif", "reload"]
 """Commands with ``--limit``; ``config history`` has it, too."""

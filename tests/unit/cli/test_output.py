@@ -16,7 +16,8 @@ from rankd.cli.main import COMMANDS as COMMANDS_BY_NAME
 SIZE = 2**20
 PRINTS = f"""
 import sys
-from rankd.cli import main, table
+from rankd.cli import main
+from rankd.cli.common import table
 
 def run(argv):
     table.print_json(["x" * {SIZE}])

@@ -1,7 +1,7 @@
 import pytest
 
-from rankd.cli.layout import Field, column_of, formatted, ordered, table_rows
-from rankd.cli.table import Column, lines
+from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
+from rankd.cli.common.table import Column, lines
 from rankd.core.errors import Refused
 
 COLUMNS = [Column("ID", numeric=True), Column("NAME"), Column("NOTE")]

@@ -3,9 +3,9 @@
 import pytest
 from builder import NOW
 
+from rankd.cli.job.selection import AT_ONCE, Outcome, behind, parts
+from rankd.cli.job.update import fields, wanted
 from rankd.cli.main import _parser
-from rankd.cli.selection import AT_ONCE, Outcome, behind, parts
-from rankd.cli.update import fields, wanted
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply

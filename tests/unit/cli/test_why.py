@@ -1,6 +1,6 @@
 """``rankd why --gap`` in words."""
 
-from rankd.cli.why import closing
+from rankd.cli.look.why import closing
 from rankd.core.evaluate.gap import Gap, Way
 
 

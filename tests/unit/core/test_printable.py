@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rankd.cli.screen import Guarded, columns, cut, left, right
-from rankd.cli.table import Column, lines, separated
+from rankd.cli.common.screen import Guarded, columns, cut, left, right
+from rankd.cli.common.table import Column, lines, separated
 from rankd.core.printable import printable
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)]

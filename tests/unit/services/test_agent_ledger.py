@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankd.services.agent_ledger import REMEMBERED, Ledger
+from rankd.services.agent.ledger import REMEMBERED, Ledger
 
 
 def a_ledger() -> Ledger[int]:

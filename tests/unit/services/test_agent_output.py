@@ -14,8 +14,8 @@ from watch import vanishes
 
 from rankd.bus.liveness import Loops
 from rankd.core.model.job_environment import job_of_output
-from rankd.services import agent_output
-from rankd.services.agent_output import PART, OldOutputs, Sweep, mount_points
+from rankd.services.agent import output as agent_output
+from rankd.services.agent.output import PART, OldOutputs, Sweep, mount_points
 
 NOW = 2_000_000_000.0
 DAY = 86_400.0

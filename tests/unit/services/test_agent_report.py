@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.services.agent_report import GATHER_S, LONGEST_GATHER_S, RecentReports
+from rankd.services.agent.report import GATHER_S, LONGEST_GATHER_S, RecentReports
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.floats(0, 10)), min_size=1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankd.services.keeper_pulse import Pulse, heard, look, unable
+from rankd.services.keeper.pulse import Pulse, heard, look, unable
 
 EVERY_S, SILENT_S = 2.0, 30.0
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from rankd.services.log_file import KEPT, open_log, rotate_if_large
+from rankd.services.runtime.log_file import KEPT, open_log, rotate_if_large
 
 
 def test_nothing_happens_below_the_limit(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rankd.services.log_file import LONGEST_LINE, last_line
+from rankd.services.runtime.log_file import LONGEST_LINE, last_line
 
 
 @pytest.mark.parametrize(

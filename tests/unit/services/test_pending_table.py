@@ -1,8 +1,8 @@
 import numpy as np
 from builder import NOW
 
-from rankd.services import pending_table
-from rankd.services.pending_table import ANY_APPLICATION, PendingTable, Rules
+from rankd.mirror import pending_table
+from rankd.mirror.pending_table import ANY_APPLICATION, PendingTable, Rules
 
 
 def table(by_user=(), by_application=(), default=None):

@@ -1,6 +1,6 @@
 """Directories that only their owner enters."""
 
-from rankd.services.private_directory import make_private
+from rankd.services.up.private_directory import make_private
 
 
 def modes(directory):

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.services.rest import FEW, LONGEST_S, rest_s
+from rankd.services.runtime.rest import FEW, LONGEST_S, rest_s
 
 
 @given(st.integers(0, FEW), st.floats(0, 1e6))

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.services.row_index import RowIndex
+from rankd.mirror.row_index import RowIndex
 
 IDS = st.sets(st.integers(1, 400), min_size=1, max_size=300).map(lambda ids: np.array(sorted(ids), dtype=np.int64))
 

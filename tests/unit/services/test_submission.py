@@ -7,7 +7,7 @@ from builder import admission_tables
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.admission.alike import Admission
-from rankd.services.submission import AT_ONCE, read_beside_others, read_submission
+from rankd.services.intake.submission import AT_ONCE, read_beside_others, read_submission
 
 ALICE = Submitter("alice", privileged=False)
 

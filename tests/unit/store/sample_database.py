@@ -8,9 +8,9 @@ import asyncio
 import json
 
 from rankd.core.model.setting import PrioritySettings
-from rankd.store.database import Database
-from rankd.store.migration import replace_views, upgrade
-from rankd.store.view import FactorColumn, factor_views
+from rankd.store.engine.database import Database
+from rankd.store.schema.migration import replace_views, upgrade
+from rankd.store.schema.view import FactorColumn, factor_views
 from rankd_plugins.factors.age import Age
 from rankd_plugins.factors.fairshare import Fairshare
 from rankd_plugins.factors.user import User

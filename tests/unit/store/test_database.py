@@ -9,8 +9,8 @@ from builder import NOW, new_database
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from rankd.core.errors import RoleLost, Unavailable
-from rankd.store.database import CHECKPOINT_PAGES, Database, sqlite_path
-from rankd.store.lock import FileLock, acquire_or_fail
+from rankd.store.engine.database import CHECKPOINT_PAGES, Database, sqlite_path
+from rankd.store.engine.lock import FileLock, acquire_or_fail
 
 INSERT = "INSERT INTO node_events (node, event, at, actor) VALUES (?, 'x', 0, '')"
 COUNT = "SELECT count(*) FROM node_events"
@@ -117,7 +117,7 @@ async def test_writes_checkpoints_and_closing_wait_for_whoever_holds_the_lock(tm
 
 WRITER = f"""
 import asyncio, pathlib, sys
-from rankd.store.database import Database
+from rankd.store.engine.database import Database
 
 async def main():
     async with Database(pathlib.Path(sys.argv[1]), durable=False) as database:

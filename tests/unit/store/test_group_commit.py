@@ -6,8 +6,8 @@ from builder import NOW, new_database
 from watch import PATIENCE_S
 
 from rankd.core.errors import Refused, RoleLost, Unavailable
-from rankd.store.database import Database
-from rankd.store.group_commit import MAX_GROUP, MAX_WAITING, GroupCommit
+from rankd.store.engine.database import Database
+from rankd.store.engine.group_commit import MAX_GROUP, MAX_WAITING, GroupCommit
 
 ROLE = "intake"
 """A work that is forgotten fails its test; it does not hang it."""

@@ -4,7 +4,8 @@ import pytest
 from unit.store.sample_database import GENERATION, GIB, NOW, WEIGHTS, make_database
 
 from rankd.core.errors import Refused, Unavailable
-from rankd.store import look
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look import query as look
 from rankd.wire.message import JobFilter
 
 
@@ -15,14 +16,14 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def reader(path):
-    connection = look.open_for_reading(path)
+    connection = open_for_reading(path)
     yield connection
     connection.close()
 
 
 @pytest.fixture
 def unranked(tmp_path):
-    connection = look.open_for_reading(make_database(tmp_path / "rankd.db", ranked=False))
+    connection = open_for_reading(make_database(tmp_path / "rankd.db", ranked=False))
     yield connection
     connection.close()
 
@@ -185,14 +186,14 @@ def test_a_reader_can_not_write(reader):
 
 def test_a_missing_file_is_unavailable_and_not_made(tmp_path):
     with pytest.raises(Unavailable, match="can't be read"):
-        look.open_for_reading(tmp_path / "none.db")
+        open_for_reading(tmp_path / "none.db")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_another_programs_database_is_named_as_such(tmp_path):
     sqlite3.connect(tmp_path / "other.db").close()
     (tmp_path / "other.db").touch()
-    connection = look.open_for_reading(tmp_path / "other.db")
+    connection = open_for_reading(tmp_path / "other.db")
     with pytest.raises(Unavailable, match="rankd db upgrade") as caught:
         look.jobs(connection, JobFilter())
     connection.close()

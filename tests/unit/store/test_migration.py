@@ -11,10 +11,10 @@ from builder import new_database
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from rankd.store.database import Database
-from rankd.store.generation_table import metadata
-from rankd.store.migration import shipped, upgrade
-from rankd.store.view import fixed_views
+from rankd.store.engine.database import Database
+from rankd.store.schema.generation_table import metadata
+from rankd.store.schema.migration import shipped, upgrade
+from rankd.store.schema.view import fixed_views
 
 
 @pytest.fixture

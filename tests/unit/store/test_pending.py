@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rankd.core.ranking.columns import NO_GROUP
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
-from rankd.store.pending import PENDING, pending_jobs
+from rankd.store.feed.pending import PENDING, pending_jobs
 
 IDS = st.integers(1, 2**31 - 1)
 ROWS = st.lists(

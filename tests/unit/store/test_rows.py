@@ -3,8 +3,8 @@ import sqlite3
 import pytest
 from builder import new_database
 
-from rankd.store.database import Database
-from rankd.store.rows import AT_ONCE, insert_rows
+from rankd.store.engine.database import Database
+from rankd.store.engine.rows import AT_ONCE, insert_rows
 
 INTO = "INSERT INTO node_events (node, event, at, actor)"
 

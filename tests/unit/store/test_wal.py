@@ -3,7 +3,7 @@ from contextlib import closing
 
 import pytest
 
-from rankd.store.wal import read_log
+from rankd.store.engine.wal import read_log
 
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 

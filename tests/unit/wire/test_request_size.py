@@ -43,7 +43,7 @@ def structs(module):
 
 def decoded_in_services():
     """The kinds that services decode from a request's payload."""
-    text = "".join(path.read_text() for path in SERVICES.glob("*.py"))
+    text = "".join(path.read_text() for path in SERVICES.rglob("*.py"))
     return set(re.findall(r"decode_(?:strict|of_node)\(payload[^,]*, (\w+)\)", text)) - {"kind"}
 
 

@@ -7,7 +7,7 @@ from builder import context, job_row
 from rankd.core.errors import FactorError
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.factor import SQL_NAMES, Factor, Per, evaluate
-from rankd.store.view import _SQL_NAMES
+from rankd.store.schema.view import _SQL_NAMES
 from rankd_plugins.factors.age import Age
 from rankd_plugins.factors.size import Size
 

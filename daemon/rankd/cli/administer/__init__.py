@@ -1,0 +1,1 @@
+"""Commands under "Administer": nodes, reloads, diagnosis."""

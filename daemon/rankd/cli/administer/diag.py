@@ -1,0 +1,168 @@
+"""``rankd diag``: how the services are doing, in the manner of sdiag.
+
+0 if all services are ready, 1 if one says that it is not, 3 if one does not answer.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.session import asker, with_bus
+from rankd.cli.common.table import Column, print_json, print_table
+from rankd.core.printable import printable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.wire.diag import ConfigurationDiag, Diag, PluginDiag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
+    from rankd.wire.message import Health
+
+Line = tuple[str, object]
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``diag``."""
+    text = "How the services are doing since they started: cycles, passes, durations, what fails."
+    parser = add_command(subparsers, "diag", run, text)
+    parser.add_argument("--json", action="store_true", help="all of it, as the bus has it")
+    parser.add_argument("-r", "--reset", action="store_true", help="show it, then count anew (administrators)")
+    add_place(parser)
+    add_asker(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask the intake, print its answer."""
+    from rankd.cli.common.place import find
+    from rankd.wire.codec import encode
+    from rankd.wire.diag import Diag, DiagRequest
+
+    subject = asker(arguments).subject("diag.show")
+    question = encode(DiagRequest(reset=arguments.reset))
+    found = with_bus(find(arguments), lambda bus: bus.request(subject, question, Diag))
+    if arguments.json:
+        print_json(found)
+    else:
+        _print(found)
+    return _status(found)
+
+
+def _status(found: Diag) -> int:
+    """As ``rankd health`` would end for the service that is worst off."""
+    if found.scheduler is None or found.prioritizer is None:
+        return 3
+    asked = (found.health, found.scheduler.health, found.prioritizer.health)
+    return 0 if all(health is not None and health.ready for health in asked) else 1
+
+
+def _print(found: Diag) -> None:
+    for line in lines(found):
+        print(line)
+    for title, service in (("Scheduler", found.scheduler), ("Prioritizer", found.prioritizer)):
+        if service is not None and service.durations:
+            print(f"\n{title}: milliseconds of the last ones")
+            _print_durations(service.durations)
+
+
+def lines(found: Diag) -> Iterator[str]:
+    """Everything but durations."""
+    parts = (
+        (
+            "Intake",
+            [*_health(found.health), *_configuration(found.configuration, "refused"), *_unreadable(found.unreadable)],
+        ),
+        ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
+        ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
+        ("Relay", _relay(found.relay)),
+        ("Adapters", ((row["name"], _adapter(row)) for row in found.adapters)),
+    )
+    for title, listed in parts:
+        if listed is None:
+            yield f"{title}: no answer"
+            continue
+        own = list(listed)
+        if own:
+            yield f"{title}:"
+            yield from (f"  {name:<18} {value}" for name, value in own)
+
+
+def _health(of: Health | None) -> Iterator[Line]:
+    if of is None:
+        yield "ready", "not known: it is of an older version"
+    else:
+        yield ("ready" if of.ready else "NOT READY"), printable(of.detail)
+
+
+def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
+    yield from _health(of.health)
+    stale = ", STALE: no other comes; newer jobs go behind it as submitted" if of.is_stale else ""
+    yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+    yield from _configuration(of.configuration, "not taken")
+    yield "generation", f"{of.generation}, {of.generation_age_s:.1f} s old{stale}"
+    yield "times stale", of.stale
+    yield "cycles", f"{of.cycles}, the last {_when(of.last_cycle_at)}"
+    yield "triggers", ", ".join(f"{kind} {n}" for kind, n in sorted(of.triggers.items())) or "none"
+    yield "jobs started", f"{of.started}, of these {of.backfilled} backfilled"
+    yield "reservations", of.reserved
+    yield "jobs looked at", f"{of.looked_at} in the last cycle, at most {of.deepest}"
+    yield from _unreadable(of.unreadable)
+
+
+def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
+    yield from _health(of.health)
+    yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+    yield from _configuration(of.configuration, "not taken")
+    yield "generation", f"{of.generation}, {of.jobs} jobs ranked"
+    yield "full passes", f"{of.passes}, the last {_when(of.last_pass_at)}"
+    yield "delta generations", of.deltas
+    for factor, message in sorted(of.failing.items()):
+        yield f"factor {factor}", f"fails: {message}"
+    for factor, plugin in sorted(of.plugins.items()):
+        yield f"worker {factor}", _plugin(plugin)
+    yield from _unreadable(of.unreadable)
+
+
+def _plugin(of: PluginDiag) -> str:
+    took = "" if of.last_s is None else f", the last in {of.last_s * 1000:.1f} ms"
+    again = f", {of.ended} workers ended" if of.ended else ""
+    last = f"; last failure: {of.message}" if of.message else ""
+    pid = "" if of.pid is None else f" (pid {of.pid})"
+    return f"{of.state}{pid}, {of.asked} asks{took}, {of.failed} failed, {of.late} times late{again}{last}"
+
+
+def _configuration(of: ConfigurationDiag, failed: str) -> Iterator[Line]:
+    bad = f", {of.failed} {failed}" if of.failed else ""
+    yield "configuration", f"{'files that nobody recorded' if of.number is None else of.number}{bad}"
+    for line in (of.message or "").splitlines():
+        yield "", line
+
+
+def _unreadable(of: Mapping[str, int]) -> Iterator[Line]:
+    """A line only where there were such messages."""
+    if of:
+        yield "unreadable", ", ".join(f"{n} of {kind}" for kind, n in sorted(of.items()))
+
+
+def _relay(of: RelayDiag) -> Iterator[Line]:
+    yield "events waiting", f"{of.events}, the first for {of.lag_s:.1f} s" if of.events else 0
+
+
+def _adapter(row: Mapping[str, object]) -> str:
+    failed = f": {row['message']}" if row["message"] else ""
+    return f"{row['input']} by {row['plugin']}, {row['state']}, {row['rows']} rows{failed}"
+
+
+def _print_durations(durations: Mapping[str, Spread]) -> None:
+    columns = [Column("PHASE"), *(Column(name, numeric=True) for name in ("N", "MEDIAN", "P90", "P99", "WORST"))]
+    cells = [
+        [phase, str(of.n), *(f"{seconds * 1000:.2f}" for seconds in (of.median, of.p90, of.p99, of.worst))]
+        for phase, of in sorted(durations.items())
+    ]
+    print_table(columns, cells)
+
+
+def _when(at: float | None) -> str:
+    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

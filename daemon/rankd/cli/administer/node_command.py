@@ -1,0 +1,66 @@
+"""``rankd node``: drain nodes, and let them take jobs again; looking at them is :mod:`rankd.cli.look.nodes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.output import telling
+from rankd.cli.common.screen import print_line
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.common.option import Subparsers
+
+_TEXTS = {
+    "drain": "Nothing new starts on these nodes; what runs goes on.",
+    "resume": "Draining nodes take jobs again.",
+    "undrain": "The same as resume.",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``node`` and its verbs."""
+    parser = add_command(subparsers, "node", run, "Take nodes out of use, and back; for administrators.")
+    verbs = parser.add_subparsers(required=True, metavar="|".join(_TEXTS))
+    for verb, text in _TEXTS.items():
+        one = add_command(verbs, verb, run, text)
+        one.add_argument("node", nargs="+", metavar="NODE", help="n1, or n[01-08],n11")
+        one.add_argument("-r", "--reason", help="why; shown to everybody")
+        one.add_argument("--json", action="store_true", help="print the answer as JSON")
+        add_place(one)
+        add_asker(one)
+        one.set_defaults(verb=f"node.{verb}")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask as an administrator, and say what could not be done."""
+    from rankd.cli.common.session import ask
+    from rankd.wire.message import NodeReply, NodeSelection
+
+    selection = NodeSelection(nodes=_names(arguments.node), reason=arguments.reason)
+    reply = ask(arguments, arguments.verb, selection, NodeReply)
+    if arguments.json:
+        from rankd.cli.common.table import print_json
+
+        with telling(f"nodes that were changed: {len(reply.done)}"):
+            print_json(reply)
+    for failed in reply.failed:
+        print_line(f"rankd: {failed.message}", error=True)
+    return 1 if reply.failed else 0
+
+
+def _names(expressions: list[str]) -> list[str]:
+    """Every node that is meant.
+
+    Raises:
+        Refused: ``usage``: no node list.
+    """
+    from rankd.core.model.nodelist import unfold
+
+    try:
+        return [name for expression in expressions for name in unfold(expression)]
+    except ValueError as error:
+        raise Refused("usage", str(error), "node") from None

@@ -1,0 +1,1 @@
+"""What commands share: options, where rankd is, tables, times, output."""

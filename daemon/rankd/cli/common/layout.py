@@ -1,0 +1,110 @@
+"""Columns of looking commands: their fields by letter, ``-o`` formats in Slurm's syntax, ``-S`` sorting.
+
+``%8i`` is a field 8 wide, cut if need be, ``%.8i`` the same to the right, ``%i`` as wide as needed; text
+between fields is copied.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankd.cli.common.screen import cut, left, right
+from rankd.cli.common.table import Column
+from rankd.core.errors import Refused
+from rankd.core.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rankd.store.engine.reading import Row
+
+_FIELD = re.compile(r"%(?P<right>\.?)(?P<width>[0-9]*)(?P<letter>[a-zA-Z])")
+
+
+class Field(NamedTuple):
+    """A column: its header, the value to sort by, and the text to show (that value as it is, by default)."""
+
+    header: str
+    value: Callable[[Row], Any]
+    text: Callable[[Row], str] | None = None
+    numeric: bool = False
+
+    def shown(self, row: Row) -> str:
+        """What the column shows, in one line."""
+        if self.text is not None:
+            return printable(self.text(row))
+        value = self.value(row)
+        return "" if value is None else printable(str(value))
+
+    def column(self) -> Column:
+        """As the table needs it."""
+        return Column(self.header, self.numeric)
+
+
+def column_of(name: str, header: str, *, numeric: bool = False, none: str = "") -> Field:
+    """A field that is a row's entry as it is; ``none`` is shown for a missing value."""
+
+    def text(row: Row) -> str:
+        value = row.get(name)
+        return none if value is None else str(value)
+
+    return Field(header, lambda row: row.get(name), text, numeric)
+
+
+def table_rows(fields: Sequence[Field], rows: Sequence[Row]) -> list[list[str]]:
+    """All cells as text."""
+    return [[field.shown(row) for field in fields] for row in rows]
+
+
+def formatted(spec: str, fields: Mapping[str, Field], rows: Sequence[Row], *, header: bool) -> list[str]:
+    """The lines of a table in a ``-o`` format.
+
+    Raises:
+        Refused: ``usage``: an unknown letter, or no field at all.
+    """
+    used = [(match, _field(fields, match["letter"])) for match in _FIELD.finditer(spec)]
+    if not used:
+        raise Refused("usage", f"'{spec}' names no field; known: {_known(fields)}", "format")
+    lines = [_line(spec, [_cell(match, field.header) for match, field in used])] if header else []
+    lines += [_line(spec, [_cell(match, field.shown(row)) for match, field in used]) for row in rows]
+    return lines
+
+
+def _line(spec: str, cells: list[str]) -> str:
+    left = iter(cells)
+    return _FIELD.sub(lambda _: next(left), spec)
+
+
+def _cell(match: re.Match[str], text: str) -> str:
+    if not match["width"]:
+        return text
+    width = int(match["width"])
+    shown = cut(text, width, end="")
+    return right(shown, width) if match["right"] else left(shown, width)
+
+
+def ordered(spec: str, fields: Mapping[str, Field], rows: list[Row]) -> list[Row]:
+    """Rows in the order of a ``-S`` list: letters of fields, ``-`` before for descending; None comes last.
+
+    Raises:
+        Refused: ``usage``: an unknown letter.
+    """
+    keys = [part.strip() for part in spec.split(",") if part.strip()]
+    for key in reversed(keys):
+        field = _field(fields, key.lstrip("+-"))
+        present = [row for row in rows if field.value(row) is not None]
+        absent = [row for row in rows if field.value(row) is None]
+        present.sort(key=field.value, reverse=key.startswith("-"))
+        rows = present + absent
+    return rows
+
+
+def _field(fields: Mapping[str, Field], letter: str) -> Field:
+    if letter not in fields:
+        raise Refused("usage", f"unknown field '%{letter}'; known: {_known(fields)}", "format")
+    return fields[letter]
+
+
+def _known(fields: Mapping[str, Field]) -> str:
+    return ", ".join(f"%{letter} {field.header}" for letter, field in fields.items())

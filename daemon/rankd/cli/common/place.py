@@ -1,0 +1,281 @@
+"""Where rankd is: the broker to ask or the database to look into, and why these.
+
+:mod:`rankd.cli.common.choice` decides; here is what it decides on: options, environment, directories and the user's
+file. ``rankd up`` writes ``DIR/up.json``. The database of a directory is found without a running ``up`` as well, so
+that looking works while nothing runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from stat import S_ISDIR, S_ISLNK
+from typing import TYPE_CHECKING, NamedTuple
+
+from rankd.cli.common.choice import Chosen, Found, Named, PassedOver, choose, distrust
+from rankd.cli.common.option import refuse_empty
+from rankd.core.errors import Refused, Unavailable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+DEFAULT_DIRECTORY = ".rankd"
+UP_FILE = "up.json"
+DATABASE_FILE = "rankd.db"
+USER_FILE = "rankd/client.toml"
+MOST_BYTES = 64 * 2**10
+"""A larger ``up.json`` or user's file is not one of rankd's."""
+
+NOTHING = (
+    "no rankd was named (--nats, --db, --dir, $RANKD_NATS, $RANKD_DB, $RANKD_DIR), there is no directory .rankd here or"
+    " in a parent directory that counts, and no ~/.config/rankd/client.toml: start `rankd up`, or give --nats URL"
+)
+
+
+class Place(NamedTuple):
+    """What was chosen. ``by_bus``: the broker was named, so looking commands ask it and read no database.
+
+    ``directory`` is that of ``rankd up``, None where none was named or found. ``is_both``: broker and database were
+    named together, and must be of the same site. ``reason`` and ``passed_over`` are for the user.
+    """
+
+    directory: Path | None
+    nats: str | None
+    database: Path | None
+    by_bus: bool = False
+    is_both: bool = False
+    reason: str = ""
+    passed_over: tuple[PassedOver, ...] = ()
+
+    @property
+    def uses_bus(self) -> bool:
+        """Whether looking commands ask the broker: it was named, or there is no database that can be read here."""
+        if self.nats is None:
+            return False
+        return self.by_bus or self.database is None or not os.access(self.database, os.R_OK)
+
+    def need_nats(self) -> str:
+        """The broker's URL.
+
+        Raises:
+            Unavailable: ``not_running``.
+        """
+        if self.nats is not None:
+            return self.nats
+        if self.directory is not None:
+            message = f"nothing runs in {self.directory}: start `rankd up`, or give --nats URL"
+        elif self.database is not None:
+            message = f"nothing says which broker belongs to the database {self.database}: give --nats URL instead"
+        else:
+            message = self._nothing()
+        raise Unavailable("not_running", message)
+
+    def need_database(self) -> Path:
+        """The database file.
+
+        Raises:
+            Unavailable: ``no_database``: none is known, or the file is not there.
+        """
+        if self.database is None:
+            if self.nats is None and self.directory is None:
+                raise Unavailable("no_database", self._nothing())
+            if self.directory is None or self.by_bus:
+                message = f"this command reads the database itself, and {self.reason} is a broker: give --db FILE"
+                raise Refused("usage", message, "db")
+            message = f"no database in {self.directory}: start `rankd up`, or give --db FILE or --nats URL"
+            raise Unavailable("no_database", message)
+        if not self.database.is_file():
+            message = f"no database at {self.database}: give another --db FILE, or make it with `rankd db upgrade`"
+            raise Unavailable("no_database", message)
+        return self.database
+
+    def _nothing(self) -> str:
+        return "; ".join([NOTHING, *(f"passed over {one.text}" for one in self.passed_over)])
+
+    def explained(self, *, acts: bool = False) -> str:
+        """One line: what is used, and why. ``acts``: by a command that always asks over the bus."""
+        from rankd.bus.address import without_secret
+
+        if self.nats and (acts or self.uses_bus):
+            return f"asks the broker {without_secret(self.nats)}: {self.reason}"
+        if self.database is not None:
+            return f"reads the database {self.database}: {self.reason}"
+        return self.reason
+
+
+def find(arguments: argparse.Namespace) -> Place:
+    """What the command talks to; the same for every command. ``-v`` says it on standard error, once.
+
+    Raises:
+        Refused: ``usage``, ``bad_request``: what was named can't be used.
+    """
+    refuse_empty(arguments, *Named._fields)
+    options = Named(*(getattr(arguments, name, None) or None for name in Named._fields))
+    environment = Named(*(os.environ.get(f"RANKD_{name.upper()}") or None for name in Named._fields))
+    chosen = choose(options, environment, _directories(), _user_file, os.geteuid())
+    place = _place_of(chosen)
+    if not getattr(arguments, "has_told", False):
+        arguments.has_told = True
+        _tell(place, is_verbose=getattr(arguments, "verbose", False), acts=not getattr(arguments, "looks", False))
+    return place
+
+
+def _tell(place: Place, *, is_verbose: bool, acts: bool) -> None:
+    """What was chosen, with ``-v``. A directory of the user's own that does not count is always named."""
+    if is_verbose:
+        print(f"rankd: {place.explained(acts=acts)}", file=sys.stderr)
+    for one in place.passed_over:
+        if is_verbose or (one.is_own and (place.nats or place.database)):
+            print(f"rankd: passed over {one.text}", file=sys.stderr)
+
+
+def _place_of(chosen: Chosen) -> Place:
+    """What the named or found directory adds: the broker and the database of the ``rankd up`` that runs there.
+
+    Raises:
+        Refused: ``usage``: the directory and the database that were named are of different sites.
+    """
+    named = chosen.named
+    directory = Path(named.dir) if named.dir else None
+    database = sqlite_file(named.db) if named.db else None
+    up: dict[str, str] = {}
+    if directory is not None:
+        up = _read_up(directory, is_named=not chosen.is_found)
+    elif database is not None and not named.nats:
+        up = _read_up(database.parent, is_named=False)
+    if database is not None and up and not _is_same_file(up.get("db"), database):
+        if directory is not None:
+            message = f"the database {database} is not the one of the `rankd up` in {directory}; name one of them"
+            raise Refused("usage", message, "db")
+        up = {}
+    database = database or _database_of(directory, up)
+    return Place(
+        directory=directory,
+        nats=named.nats or up.get("nats"),
+        database=database,
+        by_bus=named.nats is not None,
+        is_both=named.nats is not None and database is not None and up.get("nats") != named.nats,
+        reason=chosen.reason,
+        passed_over=chosen.passed_over,
+    )
+
+
+def _database_of(directory: Path | None, up: dict[str, str]) -> Path | None:
+    if "db" in up:
+        return sqlite_file(up["db"])
+    if directory is None:
+        return None
+    path = directory / DATABASE_FILE
+    return path if path.is_file() else None
+
+
+def _is_same_file(one: str | None, other: Path) -> bool:
+    try:
+        return one is not None and other.samefile(one)
+    except OSError:
+        return False
+
+
+def sqlite_file(text: str) -> Path:
+    """The file behind ``--db``: a path or ``sqlite:///FILE`` (without SQLAlchemy, which is slow to import).
+
+    Raises:
+        Refused: ``usage``: another kind of database.
+    """
+    if text.startswith("sqlite:///"):
+        text = text.removeprefix("sqlite:///")
+    elif "://" in text:
+        raise Refused("usage", f"'{text}': this version stores in SQLite; give a path or sqlite:///FILE", "db")
+    return Path(text)
+
+
+def _directories() -> Iterator[Found]:
+    """Every ``.rankd``, from the current directory up to the root."""
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed, or a part of it is closed to us
+        return
+    for directory in (here, *here.parents):
+        path = directory / DEFAULT_DIRECTORY
+        try:
+            status = path.lstat()
+        except OSError:
+            continue
+        if S_ISDIR(status.st_mode) or S_ISLNK(status.st_mode):
+            yield Found(str(path), status.st_uid, status.st_mode, S_ISLNK(status.st_mode))
+
+
+def _user_file() -> tuple[Found, str] | None:
+    """The user's own file, and the broker that it names.
+
+    Raises:
+        Refused: ``usage``: it can't be read, or names no broker.
+    """
+    base = os.environ.get("XDG_CONFIG_HOME") or ""
+    path = (Path(base) if base.startswith("/") else Path("~/.config").expanduser()) / USER_FILE
+    try:
+        status = path.stat()  # a user's own directory: links there are the user's own
+    except OSError:
+        return None
+    import tomllib
+
+    try:
+        given = tomllib.loads(_read(path).decode())
+    except (OSError, ValueError) as error:
+        raise Refused("usage", f"{path} can't be read: {error}", "nats") from None
+    if set(given) != {"nats"} or not isinstance(given["nats"], str) or not given["nats"]:
+        raise Refused("usage", f'{path}: write one line, nats = "nats://HOST:4222"', "nats")
+    return Found(str(path), status.st_uid, status.st_mode), given["nats"]
+
+
+def _read(path: Path, within: int | None = None) -> bytes:
+    """A file's beginning; ``within``: the open directory in which it is, and others must not be able to write it.
+
+    Raises:
+        Refused: ``usage``: they are.
+        OSError: it can't be read.
+    """
+    handle = os.open(path if within is None else path.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=within)
+    with os.fdopen(handle, "rb") as opened:
+        status = os.fstat(handle)
+        why = distrust(Found(str(path), status.st_uid, status.st_mode), os.geteuid())
+        if within is not None and why:
+            raise Refused("usage", f"{path}: {why}; mend that, or name the directory (--dir)", "dir")
+        return opened.read(MOST_BYTES)
+
+
+def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
+    """``nats`` and ``db`` of the ``rankd up`` in this directory; empty if none runs.
+
+    A directory that was not named is opened once, judged and read through the same handle: nobody can exchange it
+    in between.
+
+    Raises:
+        Unavailable: ``no_access``: it is closed to this user.
+        Refused: ``bad_request``: it is no JSON.
+    """
+    import msgspec
+
+    try:
+        handle = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (0 if is_named else os.O_NOFOLLOW))
+    except OSError:
+        return {}
+    try:
+        status = os.fstat(handle)
+        if not is_named and distrust(Found(str(directory), status.st_uid, status.st_mode), os.geteuid()):
+            return {}
+        text = _read(directory / UP_FILE, None if is_named else handle)
+    except PermissionError:
+        message = f"{directory} is closed to you; ask its administrator which broker to use, and give --nats URL"
+        raise Unavailable("no_access", message) from None
+    except OSError:
+        return {}
+    finally:
+        os.close(handle)
+    try:
+        up = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        return {name: msgspec.json.decode(up[name], type=str) for name in ("nats", "db") if name in up}
+    except msgspec.MsgspecError as error:
+        raise Refused("bad_request", f"{directory / UP_FILE}: {error}") from None

@@ -1,0 +1,95 @@
+"""Writing tables: aligned plain text for programs, a bold header and the terminal's width for people, JSON.
+
+Nothing is cut where the output is no terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rankd.cli.common.screen import BOLD, PLAIN, cut, left, right
+from rankd.cli.common.screen import columns as columns_of
+from rankd.core.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LEAST_WIDTH = 8
+"""No column is cut to less than this."""
+
+
+class Column(NamedTuple):
+    """A column's header, and whether it holds numbers (aligned to the right)."""
+
+    header: str
+    numeric: bool = False
+
+
+def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON
+    """Indented JSON on standard output."""
+    import msgspec
+
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def separated(cells: Iterable[str]) -> str:
+    r"""A record with ``|`` between its fields, in one line; a ``|`` in a field is written ``\u007c``.
+
+    >>> separated(["a|b", "c"])
+    'a\\u007cb|c'
+    """
+    return "|".join(printable(cell).replace("|", "\\u007c") for cell in cells)
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, header: bool = True) -> None:
+    """Write a table to standard output."""
+    width = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in lines(columns, rows, header=header, terminal_width=width, colour=_wants_colour()):
+        print(line)
+
+
+def _wants_colour() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def lines(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    header: bool = True,
+    terminal_width: int | None = None,
+    colour: bool = False,
+) -> list[str]:
+    """The lines of a table, one per row whatever the cells hold; cut to ``terminal_width`` where it is given."""
+    headers = [column.header for column in columns]
+    safe = [[printable(cell) for cell in row] for row in rows]
+    shown = [headers, *safe] if header else safe
+    widths = [max((columns_of(row[place]) for row in shown), default=0) for place in range(len(columns))]
+    if terminal_width is not None:
+        widths = _fitted(widths, columns, terminal_width)
+    written = [_line(row, columns, widths) for row in shown]
+    if header and colour:
+        written[0] = f"{BOLD}{written[0]}{PLAIN}"
+    return written
+
+
+def _fitted(widths: list[int], columns: Sequence[Column], room: int) -> list[int]:
+    """Narrow the widest text columns until the line fits, as far as that goes; numbers stay whole."""
+    fitted = list(widths)
+    texts = [place for place, column in enumerate(columns) if not column.numeric]
+    while texts and sum(fitted) + len(fitted) - 1 > room:
+        widest = max(texts, key=lambda place: fitted[place])
+        if fitted[widest] <= LEAST_WIDTH:
+            break
+        fitted[widest] -= 1
+    return fitted
+
+
+def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    cells = []
+    for text, column, width in zip(row, columns, widths, strict=True):
+        shown = cut(text, width)
+        cells.append(right(shown, width) if column.numeric else left(shown, width))
+    return " ".join(cells).rstrip()

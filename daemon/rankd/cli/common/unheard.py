@@ -1,0 +1,77 @@
+"""What looking commands say when the services, or a node, have not been heard of: on standard error, one line each."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.core.errors import RankdError
+from rankd.core.model.nodelist import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rankd.cli.common.source import Source
+
+SERVICE_UNHEARD_S = 20.0
+"""Services leave a sign of life every 5 s."""
+WRITER = "intake"
+"""It writes down what nodes report: without it, the records stand still."""
+
+
+class Known:
+    """Until when the records say how things are: :attr:`until` for most, :meth:`of` for what is on nodes."""
+
+    def __init__(self, services: Mapping[str, float], silent: Mapping[str, float], now: float) -> None:
+        self.now = now
+        self._silent = {name: at for name, at in services.items() if now - at > SERVICE_UNHEARD_S}
+        self._all_silent = bool(services) and len(self._silent) == len(services)
+        self.until = self._silent.get(WRITER, now)
+        self._nodes = silent
+
+    def of(self, nodes: Iterable[str]) -> float:
+        """Until when it is known how a job on these nodes does."""
+        return min((self._nodes[node] for node in nodes if node in self._nodes), default=self.until)
+
+    def of_services(self) -> str | None:
+        """What to say of the services; None if all of them are heard of."""
+        if not self._silent:
+            return None
+        who = (
+            "services have"
+            if self._all_silent
+            else f"{' and the '.join(sorted(self._silent))} " + ("have" if len(self._silent) > 1 else "has")
+        )
+        since = max(self._silent.values())
+        stale = "; times and states are as of then" if WRITER in self._silent else ""
+        return f"the {who} not been heard of since {self._since(since)}{stale}"
+
+    def of_nodes(self, nodes: Iterable[str]) -> str | None:
+        """What to say of those of these nodes that are not heard of; None if there are none."""
+        silent = sorted({node for node in nodes if node in self._nodes})
+        if not silent:
+            return None
+        since = min(self._nodes[node] for node in silent)
+        word, have = ("node", "has") if len(silent) == 1 else ("nodes", "have")
+        return f"{word} {fold(silent)} {have} not been heard of since {self._since(since)}; what is there is as of then"
+
+    def _since(self, at: float) -> str:
+        return f"{shown_time(at)} ({shown_duration(self.now - at)} ago)"
+
+
+def known(source: Source, now: float) -> Known:
+    """Ask; without an answer, everything counts as known, and the command itself says what is wrong."""
+    try:
+        found = source.services()
+    except (RankdError, sqlite3.Error):
+        return Known({}, {}, now)
+    services = {row["name"]: row["alive_at"] for row in found.get("services", ())}
+    return Known(services, {row["name"]: row["heartbeat_at"] for row in found.get("nodes", ())}, now)
+
+
+def say(line: str | None) -> None:
+    """On standard error, so that no output for programs has it."""
+    if line is not None:
+        print(f"rankd: {line}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Commands under "Jobs": submit, cancel, hold, release, update, dead letters."""

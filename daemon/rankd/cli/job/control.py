@@ -1,0 +1,57 @@
+"""``rankd cancel``, ``hold``, ``release``: jobs by number or by a filter, in scancel's words."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.option import add_asker, add_command, add_place, job_ids
+from rankd.cli.job.selection import act, add_report
+from rankd.cli.look.queue import add_filters, job_filter
+from rankd.core.errors import Refused
+from rankd.wire.message import JobFilter, JobSelection
+
+if TYPE_CHECKING:
+    from rankd.cli.common.option import Subparsers
+
+_TEXTS = {
+    "cancel": "Cancel jobs: pending ones leave the queue, running ones are ended.",
+    "hold": "Keep pending jobs from starting.",
+    "release": "Let held jobs start; their age counts from now.",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the three."""
+    for verb, text in _TEXTS.items():
+        parser = add_command(subparsers, verb, run, text)
+        parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="17, or 17,18, or 17-20")
+        add_filters(parser)
+        add_report(parser)
+        add_place(parser)
+        add_asker(parser)
+        parser.set_defaults(verb=f"job.{verb}")
+
+
+def selection(arguments: argparse.Namespace) -> JobSelection:
+    """The jobs that are meant.
+
+    Raises:
+        Refused: ``usage``: neither a number nor a filter.
+    """
+    ids = [number for group in arguments.job for number in group] + (arguments.jobs or [])
+    wanted = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": None}))
+    if ids and wanted == _EVERY:
+        return JobSelection(ids=ids, dry_run=arguments.dry_run)
+    if wanted == _EVERY and not arguments.states:
+        raise Refused("usage", "which jobs? give numbers, or a filter such as --me or -n NAME", "job")
+    chosen = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": ids or None}))
+    return JobSelection(filter=chosen, dry_run=arguments.dry_run)
+
+
+_EVERY = JobFilter(limit=2**31 - 1)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and say what could not be done."""
+    return act(arguments, arguments.verb, selection(arguments))

@@ -1,0 +1,137 @@
+"""``rankd deadletter``: submissions on the enqueue subject that became no job: look at them, retry, drop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.cli.common.duration import shown_time
+from rankd.cli.common.layout import Field, column_of, table_rows
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, names
+from rankd.cli.common.output import telling
+from rankd.cli.common.screen import print_line
+from rankd.cli.common.table import print_json, print_table
+from rankd.core.errors import RankdError, Refused
+from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, LettersReply
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.store.engine.reading import Row
+    from rankd.wire.message import SettledLetter
+
+MOST = 10_000
+"""Letters that are fetched, in pages."""
+AT_ONCE = 500
+"""Letters of one request."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``deadletter`` and its verbs."""
+    parser = add_command(subparsers, "deadletter", run_list, "Submissions that could not be accepted.")
+    verbs = parser.add_subparsers(required=True, metavar="list|show|retry|drop")
+    listed = add_command(
+        verbs, "list", run_list, "Those that wait for a decision: mine, or with --admin all.", dash_h=False
+    )
+    listed.add_argument("-u", "--user", type=names, metavar="USERS", help="of these users (with --admin)")
+    listed.add_argument("--all", action="store_true", help="also those that were retried or dropped")
+    add_output(listed, "-h")
+    show = add_command(verbs, "show", run_show, "A submission as it came, and what is wrong with it.")
+    show.add_argument("id", type=int, metavar="ID")
+    show.add_argument("--json", action="store_true", help="print JSON")
+    retry = add_command(
+        verbs, "retry", run_settle, "Submit again as its user, with the same key: no job is made twice."
+    )
+    drop = add_command(verbs, "drop", run_settle, "Take off the list; the record stays.")
+    for verb, name in ((retry, "retry"), (drop, "drop")):
+        verb.add_argument("id", type=job_ids, nargs="+", metavar="ID", help="3, or 3,4, or 3-7")
+        verb.add_argument("--json", action="store_true", help="print the answer as JSON")
+        verb.set_defaults(verb=f"deadletter.{name}")
+    for any_verb in (listed, show, retry, drop):
+        add_place(any_verb)
+        add_asker(any_verb)
+
+
+def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Row]:
+    from rankd.cli.common.place import find
+    from rankd.cli.common.session import ask_pages, asker
+
+    subject, request = asker(arguments).subject("deadletter.list"), msgspec.to_builtins(wanted)
+    rows, first = ask_pages(find(arguments), subject, "letters", request, MOST + 1)
+    for loss in first.get("losses", ()):
+        lost = f"{loss['letters']} older dead letters of {loss['user']} ({loss['bytes']} bytes)"
+        print_line(f"rankd: {lost} were deleted, the last at {shown_time(loss['at'])}: too many waited", error=True)
+    if len(rows) > MOST:
+        print_line(f"rankd: only the oldest {MOST:,} dead letters are shown; retry or drop some", error=True)
+    return rows[:MOST]
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    rows = _letters(arguments, DeadLetterFilter(users=arguments.user, all=arguments.all))
+    if arguments.json:
+        print_json(rows)
+        return 0
+    fields = [
+        column_of("id", "ID", numeric=True),
+        Field("TIME", lambda row: row["at"], lambda row: shown_time(row["at"])),
+        column_of("user", "USER"),
+        column_of("state", "STATE"),
+        column_of("code", "CODE"),
+        column_of("message", "MESSAGE"),
+    ]
+    print_table([field.column() for field in fields], table_rows(fields, rows), header=not arguments.noheader)
+    return 0
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Print one."""
+    rows = _letters(arguments, DeadLetterFilter(ids=[arguments.id]))
+    if not rows:
+        raise Refused("unknown_dead_letter", f"there is no dead letter {arguments.id} of yours", "id", status=404)
+    if arguments.json:
+        print_json(rows[0])
+        return 0
+    for name, value in rows[0].items():
+        if value is not None:
+            print_line(f"{name:<11}  {shown_time(value) if name.endswith('at') else value}")
+    return 0
+
+
+def run_settle(arguments: argparse.Namespace) -> int:
+    """Ask, some at a time; say which jobs there are now and what failed, also if a later request gets no answer."""
+    from rankd.cli.common.session import ask
+
+    ids = list(dict.fromkeys(number for group in arguments.id for number in group))
+    reply = LettersReply(done=[], failed=[])
+    try:
+        for start in range(0, len(ids), AT_ONCE):
+            selection = DeadLetterSelection(ids=ids[start : start + AT_ONCE])
+            part = ask(arguments, arguments.verb, selection, LettersReply)
+            reply.done.extend(part.done)
+            reply.failed.extend(part.failed)
+    except RankdError:
+        if reply.done or reply.failed:
+            _report(arguments, reply)
+        raise
+    return _report(arguments, reply)
+
+
+def _report(arguments: argparse.Namespace, reply: LettersReply) -> int:
+    """What failed goes to standard error, and makes the status 1."""
+    lines = [f"dead letter {letter.id}: {_made(letter)}" for letter in reply.done]
+    with telling(", ".join(lines)):
+        if arguments.json:
+            print_json(reply)
+        else:
+            for line in lines:
+                print_line(line)
+    for failed in reply.failed:
+        print_line(f"rankd: dead letter {failed.id}: {failed.message}", error=True)
+    return 1 if reply.failed else 0
+
+
+def _made(letter: SettledLetter) -> str:
+    return f"submitted as job {', '.join(map(str, letter.jobs))}" if letter.jobs else "dropped"

@@ -1,0 +1,205 @@
+"""Sending jobs in messages that the broker takes, repeated while rankd is away; waiting for their end."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.cli.common.output import telling
+from rankd.cli.common.screen import print_line
+from rankd.cli.common.session import Asker, repeat, with_bus
+from rankd.cli.common.table import print_json
+from rankd.core.errors import Refused
+from rankd.core.model.job import FINAL_STATES
+from rankd.store.engine.reading import Row
+from rankd.wire.message import MAX_JOBS_PER_MESSAGE, BatchReply, Rejected
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from rankd.bus.connection import Bus
+    from rankd.cli.common.place import Place
+    from rankd.cli.job.request import Job
+
+POLL_S = 0.2
+PAYLOAD_SHARE = 0.9
+"""How much of the broker's largest payload a message may fill."""
+
+REQUEST_TIMEOUT_S = 10.0
+"""After so long without an answer it is asked again: the key makes it the same job."""
+
+
+class Delivered(msgspec.Struct):
+    """What became of the jobs, by their place."""
+
+    ids: dict[int, int]
+    rejected: list[Rejected]
+
+
+def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
+    """Submit, report, wait if asked to; returns the exit status."""
+    until = time.monotonic() + arguments.retry_for
+
+    async def action(bus: Bus) -> int:
+        outcome = await submit(bus, who, jobs, arguments, until)
+        with telling(accepted(outcome)):
+            report(outcome, arguments)
+        status = 1 if outcome.rejected else 0
+        if arguments.wait and outcome.ids:
+            return max(status, await wait(bus, who, list(outcome.ids.values()), arguments.retry_for))
+        return status
+
+    return with_bus(place, action, connect_timeout_s=arguments.retry_for)
+
+
+def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
+    """Leave the jobs with the broker, and say under which keys; what becomes of them is an event."""
+    from rankd.wire.subject import enqueue_subject
+
+    until = time.monotonic() + arguments.retry_for
+
+    async def action(bus: Bus) -> None:
+        parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
+        if arguments.atomic and len(parts) > 1:
+            raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
+        for first, payload in parts:
+
+            async def send(message: msgspec.Raw, key: str) -> None:
+                await bus.publish_durably(enqueue_subject(who.user), message, key)
+
+            await repeat(partial(send, msgspec.Raw(payload), f"{jobs[first]['key']}"), until)
+
+    with_bus(place, action, connect_timeout_s=arguments.retry_for)
+    keys = [job["key"] for job in jobs]
+    with telling(f"{len(jobs)} jobs were enqueued" if len(jobs) > 1 else f"a job with the key {keys[0]} was enqueued"):
+        if arguments.json:
+            print_json({"enqueued": keys})
+        else:
+            print_line(f"Enqueued {len(jobs)} jobs" if len(jobs) > 1 else f"Enqueued a job with the key {keys[0]}")
+    return 0
+
+
+async def submit(bus: Bus, who: Asker, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
+    """Send all jobs and collect their numbers, until ``time.monotonic()`` shows ``until``.
+
+    Raises:
+        Refused: the only job is refused, or ``--atomic`` for more than one message holds.
+        Unavailable: nobody took them in time.
+    """
+    subject = who.subject("job.submit")
+    if len(jobs) == 1:
+        payload = msgspec.json.encode(jobs[0])
+        answer = await repeat(lambda: bus.request(subject, payload, dict[str, int], timeout_s=REQUEST_TIMEOUT_S), until)
+        return Delivered(ids={0: answer["id"]}, rejected=[])
+    parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
+    if arguments.atomic and len(parts) > 1:
+        raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
+    return await _submit_parts(bus, subject, parts, until)
+
+
+async def _submit_parts(bus: Bus, subject: str, parts: list[tuple[int, bytes]], until: float) -> Delivered:
+    outcome = Delivered(ids={}, rejected=[])
+    for first, payload in parts:
+
+        async def send(payload: bytes = payload) -> BatchReply:
+            return await bus.request(subject, payload, BatchReply, timeout_s=REQUEST_TIMEOUT_S)
+
+        answer = await repeat(send, until)
+        outcome.ids |= {first + taken.index: taken.id for taken in answer.accepted}
+        outcome.rejected += [msgspec.structs.replace(bad, index=first + bad.index) for bad in answer.rejected]
+    return outcome
+
+
+def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator[tuple[int, bytes]]:
+    """The jobs in as few messages as limits allow: each with the place of its first job."""
+    frame = b'{"jobs":[%s],"atomic":true}' if atomic else b'{"jobs":[%s]}'
+    first, batch, size = 0, list[bytes](), len(frame)
+    for place, job in enumerate(jobs):
+        encoded = msgspec.json.encode(job)
+        if batch and (len(batch) == MAX_JOBS_PER_MESSAGE or size + len(encoded) + 1 > largest):
+            yield first, frame % b",".join(batch)
+            first, batch, size = place, [], len(frame)
+        batch.append(encoded)
+        size += len(encoded) + 1
+    yield first, frame % b",".join(batch)
+
+
+def accepted(outcome: Delivered) -> str:
+    """Which jobs rankd has now, for somebody who did not get the output.
+
+    >>> accepted(Delivered(ids={0: 17}, rejected=[]))
+    'job 17 was accepted'
+    """
+    ids = list(outcome.ids.values())
+    if len(ids) == 1:
+        return f"job {ids[0]} was accepted"
+    return f"{len(ids)} jobs were accepted: {shown_ids(ids)}" if ids else "no job was accepted"
+
+
+def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
+    """Say which numbers the jobs got; refusals go to standard error."""
+    ids = list(outcome.ids.values())
+    if arguments.json:
+        rejected = [msgspec.to_builtins(bad) for bad in outcome.rejected]
+        print_json({"ids": ids, "rejected": rejected} if arguments.count > 1 or arguments.file else {"id": ids[0]})
+    elif arguments.parsable:
+        print("\n".join(map(str, ids)))
+    elif len(ids) == 1:
+        print_line(f"Submitted batch job {ids[0]}")
+    elif ids:
+        print_line(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
+    report_refusals(outcome.rejected)
+
+
+def report_refusals(rejected: list[Rejected]) -> None:
+    """A line on standard error per message, not per job: copies of one job fail for one reason."""
+    places: dict[str, list[int]] = {}
+    for bad in rejected:
+        places.setdefault(bad.message, []).append(bad.index)
+    for message, which in places.items():
+        jobs = f"job {which[0]}" if len(which) == 1 else f"{len(which)} jobs ({shown_ids(which)})"
+        print_line(f"rankd: {jobs} refused: {message}", error=True)
+
+
+def shown_ids(ids: list[int]) -> str:
+    """Numbers as ranges.
+
+    >>> shown_ids([3, 4, 5, 9])
+    '3-5,9'
+    """
+    ranges: list[list[int]] = []
+    for number in sorted(ids):
+        if ranges and ranges[-1][-1] + 1 == number:
+            ranges[-1][-1:] = [number] if len(ranges[-1]) > 1 else [ranges[-1][0], number]
+        else:
+            ranges.append([number])
+    return ",".join("-".join(map(str, run)) for run in ranges)
+
+
+async def wait(bus: Bus, who: Asker, ids: list[int], retry_for: float) -> int:
+    """Wait until all have ended; the largest of their exit statuses. An absence of rankd is waited out."""
+    import asyncio
+
+    worst, left = 0, list(ids)
+    while left:
+        until = time.monotonic() + retry_for
+        record = await repeat(lambda: bus.request(who.subject("job.show"), b'{"id":%d}' % left[0], Row), until)
+        if record["state"] in FINAL_STATES:
+            worst = max(worst, status_of(record))
+            left.pop(0)
+        else:
+            await asyncio.sleep(POLL_S)
+    return worst
+
+
+def status_of(record: Row) -> int:
+    """What a shell would say: the exit status, 128 + signal, or 1 for any other end than success."""
+    if record["state"] == "completed":
+        return 0
+    if record.get("signal"):
+        return 128 + int(record["signal"])
+    return int(record.get("exit_status") or 1)

@@ -1,0 +1,231 @@
+"""A job request from sbatch's words. Pure: no network, no clock but the one that is given.
+
+Amounts follow Slurm: ``--mem`` is binary, in MiB without a suffix, ``--gpus`` is of the whole job, ``-c`` is
+per task, with one task per node unless ``-n`` says otherwise. In the request all amounts are per node.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.common.duration import parse_duration
+from rankd.cli.common.instant import parse_time
+from rankd.core.errors import Refused
+from rankd.core.model.secret import without_secrets
+
+if TYPE_CHECKING:
+    import argparse
+
+Job = dict[str, Any]
+
+URGENCIES = {"hold": 0, "default": 16, "expedite": 31}
+EXPORTED_ALL = "ALL"
+EXPORTED_NONE = "NONE"
+
+_NODES = re.compile(r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?")
+_MEMORY = re.compile(r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)")
+_CORES = re.compile(r"[0-9]+(\.[0-9]+)?|[0-9]+m")
+_DEPENDENCY = re.compile(r"(?P<type>afterok|afterany|afternotok|after)(?P<jobs>(:[0-9]+)+)")
+
+_AS_GIVEN = (
+    "name",
+    "account",
+    "queue",
+    "qos",
+    "application",
+    "priority_class",
+    "partition",
+    "array",
+    "constraints",
+    "comment",
+    "stdin",
+    "stdout",
+    "stderr",
+)
+
+
+def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: float) -> Job:
+    """The request; what is not asked for is left out, so that the daemon's defaults hold.
+
+    Raises:
+        Refused: ``usage``: a value that can't be read, or no command.
+    """
+    job: Job = {"command": command_of(arguments)}
+    job |= {name: getattr(arguments, name) for name in _AS_GIVEN if getattr(arguments, name) is not None}
+    job |= _size(arguments)
+    job |= _times(arguments, now)
+    if arguments.urgency is not None:
+        job["urgency"] = parse_urgency(arguments.urgency)
+    if arguments.dependency:
+        job["depends_on"] = parse_dependencies(arguments.dependency)
+    for flag, name in (("hold", "held"), ("exclusive", "exclusive")):
+        if getattr(arguments, flag):
+            job[name] = True
+    if arguments.requeue is not None:
+        job["requeue"] = arguments.requeue
+    if env := exported(arguments.export, arguments.export_env, environment):
+        job["env"] = env
+    return job
+
+
+def command_of(arguments: argparse.Namespace) -> list[str]:
+    """The command after ``--``, or the one line of ``--wrap``."""
+    command = list(arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command)
+    if arguments.wrap is not None and command:
+        raise Refused("usage", "give a command or --wrap, not both", "command")
+    if arguments.wrap is None and not command:
+        raise Refused("usage", "no command; write `rankd submit [option ...] -- COMMAND ...`", "command")
+    return command or ["sh", "-c", arguments.wrap]
+
+
+def _size(arguments: argparse.Namespace) -> Job:
+    """Nodes, and the amounts of each."""
+    least, most = parse_nodes(arguments.nodes) if arguments.nodes else (1, 1)
+    size: Job = {"nodes": most} if arguments.nodes else {}
+    if least != most:
+        size["min_nodes"] = least
+    resources: Job = {}
+    cores = _cores(arguments, most)
+    if cores is not None:
+        resources["vcore"] = cores
+    if arguments.mem is not None:
+        resources["memory"] = parse_memory(arguments.mem)
+    elif arguments.mem_per_cpu is not None:
+        resources["memory"] = _memory_of_cores(arguments.mem_per_cpu, 1 if cores is None else cores)
+    for name, amount in _generic(arguments, most).items():
+        resources[name] = amount
+    if resources:  # naming one amount must not lose the core that every job gets by default
+        size["resources"] = {"vcore": 1} | resources
+    return size
+
+
+def _cores(arguments: argparse.Namespace, nodes: int) -> float | str | None:
+    """Cores per node: those of a task, times the tasks that a node gets."""
+    if arguments.cores is None and arguments.tasks is None:
+        return None
+    if arguments.tasks is None:
+        return parse_cores(arguments.cores)
+    each = parse_cores(arguments.cores or "1")
+    if isinstance(each, str):
+        raise Refused("usage", f"-n and -c {each} don't go together; give whole cores per task", "cores")
+    return each * -(-int(arguments.tasks) // nodes)
+
+
+def parse_cores(text: str) -> float | str:
+    """``4``, ``0.5`` or ``500m``; thousandths go as they are."""
+    if not _CORES.fullmatch(text):
+        raise Refused("usage", f"'{text}' is no number of cores; write 4, 0.5 or 500m", "cores")
+    if text.endswith("m"):
+        return text
+    return float(text) if "." in text else int(text)
+
+
+def parse_nodes(text: str) -> tuple[int, int]:
+    """``N`` or ``least-most``."""
+    match = _NODES.fullmatch(text)
+    least = int(match["least"]) if match else 0
+    most = int(match["most"] or least) if match else 0
+    if not 1 <= least <= most:
+        raise Refused("usage", f"'{text}' is no number of nodes; write 4, or 2-4 for as many as are free", "nodes")
+    return least, most
+
+
+def parse_memory(text: str) -> str:
+    """Slurm's sizes as a quantity: ``4G`` is 4Gi, ``500`` is 500Mi.
+
+    >>> [parse_memory(t) for t in ("500", "4G", "2gib", "64K")]
+    ['500Mi', '4Gi', '2Gi', '64Ki']
+    """
+    match = _MEMORY.fullmatch(text.strip())
+    if not match:
+        raise Refused("usage", f"'{text}' is no amount of memory; write 500M, 4G or 4Gi", "mem")
+    return f"{match['amount']}{(match['unit'] or 'M').upper()}i"
+
+
+def _memory_of_cores(text: str, cores: float | str) -> int:
+    from rankd.core.model.quantity import VCORE, parse_amount, parse_quantity
+
+    return parse_quantity("memory", parse_memory(text)) * parse_amount(VCORE, cores) // 1000
+
+
+def _generic(arguments: argparse.Namespace, nodes: int) -> dict[str, int]:
+    """Other resources, per node."""
+    amounts = dict(parse_gres(item) for item in (arguments.gres or "").split(",") if item)
+    if arguments.gpus_per_node is not None:
+        amounts["gpu"] = arguments.gpus_per_node
+    if arguments.gpus is not None:
+        if arguments.gpus % nodes:
+            message = f"{arguments.gpus} GPUs can't be shared evenly by {nodes} nodes; give --gpus-per-node"
+            raise Refused("usage", message, "gpus")
+        amounts["gpu"] = arguments.gpus // nodes
+    return amounts
+
+
+def parse_gres(text: str) -> tuple[str, int]:
+    """``gpu`` or ``gpu:2``, per node."""
+    name, *rest = text.removeprefix("gres/").split(":")
+    if len(rest) > 1:
+        instead = f"{name}:{rest[-1]} and --constraint '{name}={rest[0]}'"
+        message = f"'{text}': types of a resource are labels of nodes; write {instead}"
+        raise Refused("usage", message, "gres")
+    if rest and not rest[0].isdecimal():
+        raise Refused("usage", f"'{text}': write NAME or NAME:COUNT", "gres")
+    return name, int(rest[0]) if rest else 1
+
+
+def _times(arguments: argparse.Namespace, now: float) -> Job:
+    times: Job = {}
+    if arguments.time is not None:
+        times["time_limit_s"] = parse_duration(arguments.time)
+    if arguments.begin is not None:
+        times["begin_at"] = parse_time(arguments.begin, now, "future")
+    return times
+
+
+def parse_urgency(text: str) -> int:
+    """0 to 31, or Flux's words hold, default, expedite."""
+    if text in URGENCIES:
+        return URGENCIES[text]
+    if not text.isdecimal() or int(text) > URGENCIES["expedite"]:
+        raise Refused("usage", f"'{text}' is no urgency; write 0 to 31, hold, default or expedite", "urgency")
+    return int(text)
+
+
+def parse_dependencies(text: str) -> list[Job]:
+    """The list of ``--dependency``; all of it must be met.
+
+    >>> parse_dependencies("afterok:1:2,afterany:3")[-1]
+    {'type': 'afterany', 'job': 3}
+    """
+    if "?" in text or "singleton" in text:
+        raise Refused(
+            "usage",
+            f"'{text}': singleton and alternatives (?) are not known; separate by commas",
+            "dependency",
+        )
+    found: list[Job] = []
+    for item in text.split(","):
+        match = _DEPENDENCY.fullmatch(item.strip())
+        if not match:
+            raise Refused(
+                "usage",
+                f"'{item}' is no dependency; write afterok:17, afterany, afternotok or after",
+                "dependency",
+            )
+        found += [{"type": match["type"], "job": int(job)} for job in match["jobs"][1:].split(":")]
+    return found
+
+
+def exported(spec: str | None, pairs: list[tuple[str, str]], environment: dict[str, str]) -> dict[str, str]:
+    """The job's environment: nothing by default; ``ALL``, names to take along, or ``NAME=VALUE``."""
+    env: dict[str, str] = {}
+    for item in (spec or EXPORTED_NONE).split(","):
+        name, equals, value = item.partition("=")
+        if item == EXPORTED_ALL:
+            env |= environment
+        elif equals:
+            env[name] = value
+        elif item and item != EXPORTED_NONE:
+            env |= {name: environment[name]} if name in environment else {}
+    return without_secrets(env | dict(pairs))

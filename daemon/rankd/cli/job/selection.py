@@ -1,0 +1,134 @@
+"""Asking for something to be done to jobs, few or very many, and saying what became of it.
+
+Very many are asked for some at a time, so that each answer comes soon and fits into a message; Ctrl-C stops between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.cli.common.output import telling
+from rankd.cli.common.screen import print_line
+from rankd.core.errors import RankdError
+from rankd.wire.message import Failed, JobSelection, SelectionReply
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from rankd.bus.connection import Bus
+
+AT_ONCE = 10_000
+ANSWER_TIMEOUT_S = 30.0
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """How much is said of it; with ``-v`` (of ``add_place``) also which jobs were changed."""
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+
+
+class Outcome:
+    """What became of jobs so far; ``untold`` are failures of which the answers hold the number alone."""
+
+    def __init__(self) -> None:
+        self.done: list[int] = []
+        self.failed: list[Failed] = []
+        self.untold = 0
+
+    def take(self, reply: SelectionReply) -> None:
+        """Another answer."""
+        self.done += reply.done
+        self.failed += reply.failed
+        self.untold += (reply.failed_count or len(reply.failed)) - len(reply.failed)
+
+    @property
+    def n_failed(self) -> int:
+        """How many could not be changed."""
+        return len(self.failed) + self.untold
+
+
+def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> int:
+    """Ask, print what was done and what could not be; the exit status.
+
+    Raises:
+        Unavailable, Refused: nothing was done, or nothing behind what has been printed.
+    """
+    outcome = Outcome()
+    try:
+        _ask(arguments, verb, selection, outcome)
+    except RankdError:
+        if outcome.done or outcome.failed:
+            _report(arguments, outcome)
+            print_line(f"rankd: {len(outcome.done)} jobs were changed, then:", error=True)
+        raise
+    return _report(arguments, outcome)
+
+
+def _report(arguments: argparse.Namespace, outcome: Outcome) -> int:
+    """What could not be done goes to standard error, job by job, and makes the status 1."""
+    with telling("" if arguments.dry_run else f"jobs that were changed: {len(outcome.done)}"):
+        _print(arguments, outcome)
+    return 1 if outcome.n_failed else 0
+
+
+def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
+    if arguments.json:
+        from rankd.cli.common.table import print_json
+
+        counted = outcome.n_failed if outcome.untold else None
+        print_json(SelectionReply(done=outcome.done, failed=outcome.failed, failed_count=counted))
+    elif arguments.verbose:
+        for job in outcome.done:
+            print(job)
+    elif arguments.dry_run:
+        but = f", {outcome.n_failed} could not" if outcome.n_failed else ""
+        print_line(f"{len(outcome.done)} jobs would be changed{but}")
+    for failed in outcome.failed:
+        named = f"job {failed.id}"
+        message = failed.message if named in failed.message else f"{named}: {failed.message}"
+        print_line(f"rankd: {message}", error=True)
+    if outcome.untold:
+        print_line(f"rankd: and {outcome.untold} more", error=True)
+
+
+def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:
+    from rankd.cli.common.place import find
+    from rankd.cli.common.session import asker, with_bus
+    from rankd.wire.codec import encode
+
+    subject = asker(arguments).subject(verb)
+
+    async def action(bus: Bus) -> None:
+        for part in parts(selection):
+            following: JobSelection | None = part
+            while following is not None:
+                reply = await bus.request(subject, encode(following), SelectionReply, timeout_s=ANSWER_TIMEOUT_S)
+                outcome.take(reply)
+                following = behind(following, reply.last)
+
+    with_bus(find(arguments), action)
+
+
+def parts(selection: JobSelection) -> Iterator[JobSelection]:
+    """The same jobs, so many at a time; of a filter the first of them."""
+    if selection.filter is None:
+        for ids in _split(selection.ids or []):
+            yield msgspec.structs.replace(selection, ids=ids)
+    else:
+        for some in [None] if selection.filter.ids is None else _split(selection.filter.ids):
+            chosen = msgspec.structs.replace(selection.filter, ids=some, limit=AT_ONCE)
+            yield msgspec.structs.replace(selection, filter=chosen)
+
+
+def behind(selection: JobSelection, last: int | None) -> JobSelection | None:
+    """What a filter selects behind the job ``last``; nothing, if there was no more."""
+    if last is None or selection.filter is None:
+        return None
+    return msgspec.structs.replace(selection, filter=msgspec.structs.replace(selection.filter, after=last))
+
+
+def _split(ids: Sequence[int]) -> list[list[int]]:
+    return [list(ids[start : start + AT_ONCE]) for start in range(0, len(ids), AT_ONCE)]

@@ -1,0 +1,178 @@
+"""``rankd update``: change waiting jobs (scontrol update), by number or many by what they are."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.common.option import add_asker, add_command, add_place, job_ids, key_value, names
+from rankd.cli.job.selection import act, add_report
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    from rankd.cli.common.option import Subparsers
+    from rankd.wire.message import JobFilter
+
+_KEYS = ("user", "account", "queue", "partition", "state", "qos", "name")
+"""Of ``--where``."""
+
+_AS_GIVEN = ("queue", "partition", "qos", "account", "name", "exclusive", "requeue")
+_OR_NOTHING = ("comment", "application", "priority_class", "constraints")
+"""Texts that an empty one takes off."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    text = "Change jobs that wait. What is not named stays."
+    parser = add_command(subparsers, "update", run, text)
+    parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="17, or 17,18, or 17-20")
+    _add_which(parser)
+    _add_belonging(parser)
+    _add_size(parser)
+    _add_rights(parser)
+    add_report(parser)
+    add_place(parser)
+    add_asker(parser)
+
+
+def _add_which(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("which jobs (or of those with these numbers; lists are separated by commas)")
+    group.add_argument("-u", "--user", type=names, metavar="USERS", help="of these users")
+    group.add_argument("--me", action="store_true", help="of mine")
+    group.add_argument(
+        "-w", "--where", type=key_value, action="append", default=[], metavar="KEY=VALUES",
+        help=f"{', '.join(_KEYS)}: queue=root.a,root.b; given several times, all must hold",
+    )  # fmt: skip
+
+
+def _add_belonging(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what they belong to from now on")
+    group.add_argument("--urgency", metavar="N", help="0 (hold) to 31 (expedite); over 16 with --admin")
+    group.add_argument("-q", "--queue", help="the queue")
+    group.add_argument("-p", "--partition", help="the partition")
+    group.add_argument("--qos", help="the quality of service")
+    group.add_argument("-A", "--account", help="the account that is charged")
+    group.add_argument("--class", dest="priority_class", metavar="CLASS", help="the priority class; '': the default")
+    group.add_argument("--application", metavar="ID", help="the application; '': none")
+    group.add_argument("-J", "--name", "--job-name", help="the name")
+    group.add_argument("--comment", help="free text; '': none")
+
+
+def _add_size(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what they need")
+    group.add_argument("-t", "--time", metavar="LIMIT", help="time limit: minutes, h:m:s, d-h:m:s, 90s; '': the usual")
+    group.add_argument("-N", "--nodes", metavar="N[-M]", help="nodes")
+    group.add_argument("-c", "--cores", metavar="N", help="cores per node, or 500m")
+    group.add_argument("--mem", metavar="SIZE", help="memory per node: 4G (GiB); without a suffix MiB; 0: none asked")
+    group.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs per node")
+    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node")
+    group.add_argument("-C", "--constraint", dest="constraints", metavar="LABELS", help="nodes' labels; '': any nodes")
+    group.add_argument("--exclusive", action=argparse.BooleanOptionalAction, help="whole nodes")
+    group.add_argument("-b", "--begin", metavar="TIME", help="not before: now+2hours, 16:30, …; now: at once")
+    group.add_argument("-d", "--dependency", metavar="LIST", help="after other jobs: afterok:1:2,…; '': none")
+    group.add_argument("--requeue", action=argparse.BooleanOptionalAction, help="start again if the node is lost")
+
+
+def _add_rights(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("administrators")
+    group.add_argument("--fix-priority", type=int, metavar="N", help="the priority, whatever the factors say")
+    group.add_argument("--unfix", action="store_true", help="let the factors count again")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and say what could not be done."""
+    from rankd.wire.job_update import JobUpdate
+
+    changed = fields(arguments, time.time())
+    if not changed:
+        raise Refused("usage", "what is to change? name a field, such as --queue or --urgency", "field")
+    ids = [number for group in arguments.job for number in group]
+    chosen = wanted(arguments, ids)
+    which = {"ids": ids} if chosen is None else {"filter": chosen}
+    return act(arguments, "job.update", JobUpdate(**which, dry_run=arguments.dry_run, **changed))
+
+
+def wanted(arguments: argparse.Namespace, ids: list[int]) -> JobFilter | None:
+    """The filter, of pending jobs unless it names states; None where numbers alone are given.
+
+    Raises:
+        Refused: ``usage``: neither numbers nor a filter; an unknown key or state.
+    """
+    from rankd.cli.look.queue import job_filter
+
+    given: dict[str, list[str]] = {}
+    for key, text in arguments.where:
+        if key not in _KEYS:
+            raise Refused("usage", f"--where {key}: unknown; known: {', '.join(_KEYS)}", "where")
+        if key in given:
+            raise Refused("usage", f"--where {key} is given twice; write {key}=A,B", "where")
+        given[key] = names(text)
+    if arguments.user and "user" in given:
+        raise Refused("usage", "give --user or --where user=…, not both", "where")
+    if not (given or arguments.user or arguments.me):
+        if not ids:
+            raise Refused("usage", "which jobs? give numbers, or --me, --user or --where KEY=VALUES", "job")
+        return None
+    chosen = {key: given.get(key) for key in _KEYS} | {"states": given.get("state") or ["pending"], "jobs": ids or None}
+    chosen["user"] = arguments.user or given.get("user")
+    return job_filter(argparse.Namespace(**{**vars(arguments), **chosen}))
+
+
+def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
+    """What is to change.
+
+    Raises:
+        Refused: ``usage``: a value that can't be read, or both of --fix-priority and --unfix.
+    """
+    from rankd.cli.job.request import parse_urgency
+
+    if arguments.unfix and arguments.fix_priority is not None:
+        raise Refused("usage", "give --fix-priority or --unfix, not both", "fix_priority")
+    changed = {name: getattr(arguments, name) for name in _AS_GIVEN if getattr(arguments, name) is not None}
+    changed |= {name: getattr(arguments, name) or None for name in _OR_NOTHING if getattr(arguments, name) is not None}
+    if arguments.urgency is not None:
+        changed["urgency"] = parse_urgency(arguments.urgency)
+    if arguments.unfix or arguments.fix_priority is not None:
+        changed["fixed_priority"] = arguments.fix_priority
+    return changed | _size(arguments) | _conditions(arguments, now)
+
+
+def _size(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Nodes, and those amounts of each that are named; 0 takes one off."""
+    from rankd.cli.job.request import parse_cores, parse_gres, parse_memory, parse_nodes
+
+    amounts: dict[str, Any] = dict(parse_gres(item) for item in names(arguments.gres or ""))
+    if arguments.cores is not None:
+        amounts["vcore"] = parse_cores(arguments.cores)
+    if arguments.mem is not None:
+        amounts["memory"] = parse_memory(arguments.mem) if arguments.mem != "0" else 0
+    if arguments.gpus_per_node is not None:
+        amounts["gpu"] = arguments.gpus_per_node
+    size: dict[str, Any] = {}
+    if amounts:
+        size["resources"] = {kind: amount or None for kind, amount in amounts.items()}
+    if arguments.nodes is not None:
+        least, most = parse_nodes(arguments.nodes)
+        size |= {"nodes": most, "min_nodes": None if least == most else least}
+    return size
+
+
+def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
+    """How long, and after what."""
+    import msgspec
+
+    from rankd.cli.common.duration import parse_duration
+    from rankd.cli.common.instant import parse_time
+    from rankd.cli.job.request import parse_dependencies
+    from rankd.core.model.job import Dependency
+
+    given: dict[str, Any] = {}
+    if arguments.time is not None:
+        given["time_limit_s"] = parse_duration(arguments.time) if arguments.time else None
+    if arguments.begin is not None:
+        given["begin_at"] = None if arguments.begin in ("", "now") else parse_time(arguments.begin, now, "future")
+    if arguments.dependency is not None:
+        found = parse_dependencies(arguments.dependency) if arguments.dependency else []
+        given["depends_on"] = msgspec.convert(found, list[Dependency])
+    return given

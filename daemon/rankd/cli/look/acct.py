@@ -1,0 +1,178 @@
+"""``rankd acct``: what jobs used, also long after their end, in sacct's words."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.cli.common.instant import parse_time
+from rankd.cli.common.layout import Field, column_of
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place
+from rankd.cli.common.source import open_source
+from rankd.cli.common.table import print_json, print_table, separated
+from rankd.cli.common.unheard import Known
+from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
+from rankd.core.errors import Refused
+from rankd.core.model.nodelist import fold
+from rankd.wire.message import AccountingFilter
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.store.engine.reading import Row
+
+USUAL = "JobID,JobName,User,Account,AllocCPUS,State,ExitCode,Elapsed,TotalCPU,MaxRSS"
+_WORDS = {"node_lost": "NODE_FAIL"}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``acct``."""
+    text = "What jobs used: those that were in the system since midnight, or in the time that is given."
+    parser = add_command(subparsers, "acct", run, text)
+    add_filters(parser)
+    parser.add_argument("-S", "--starttime", metavar="TIME", help="jobs that had not ended before (default: today)")
+    parser.add_argument("-E", "--endtime", metavar="TIME", help="jobs submitted until then (default: now)")
+    add_limit(parser)
+    parser.add_argument("-X", "--allocations", action="store_true", help="one line per job (always so)")
+    parser.add_argument("-P", "--parsable2", action="store_true", help="fields separated by |")
+    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"such as {USUAL}")
+    parser.add_argument("-e", "--helpformat", action="store_true", help="list the fields")
+    add_output(parser, "-H")
+    add_place(parser, looks=True)
+    add_asker(parser)
+
+
+def fields(known_until: Known) -> dict[str, Field]:
+    """The columns, by sacct's names in lower case."""
+
+    def elapsed(row: Row) -> int:
+        return int(_known_end(row, known_until) - row["started_at"]) if row["started_at"] else 0
+
+    known = [
+        column_of("id", "JobID", numeric=True),
+        column_of("name", "JobName"),
+        column_of("user", "User"),
+        column_of("account", "Account"),
+        column_of("partition", "Partition"),
+        column_of("queue", "Queue"),
+        column_of("qos", "QOS"),
+        Field("State", lambda row: _WORDS.get(row["state"], row["state"].upper())),
+        Field("ExitCode", lambda row: f"{row['exit_status'] or 0}:{row['signal'] or 0}"),
+        Field("NNodes", _node_count, numeric=True),
+        column_of("nodes", "ReqNodes", numeric=True),
+        Field("NodeList", lambda row: fold(shown_nodes(row)) or "None assigned"),
+        Field("AllocCPUS", _cores, lambda row: f"{_cores(row):g}", numeric=True),
+        Field("ReqCPUS", lambda row: row["cores"], lambda row: f"{row['cores']:g}", numeric=True),
+        Field("ReqMem", lambda row: row["resources"].get("memory", 0), numeric=True),
+        _instant("Submit", "submitted_at"),
+        _instant("Eligible", "eligible_at"),
+        _instant("Start", "started_at"),
+        _instant("End", "ended_at"),
+        Field("Elapsed", elapsed, lambda row: shown_duration(elapsed(row)), numeric=True),
+        Field("ElapsedRaw", elapsed, numeric=True),
+        Field("Timelimit", _of("time_limit_s"), lambda row: shown_duration(row["time_limit_s"]), numeric=True),
+        Field(
+            "CPUTime",
+            lambda row: elapsed(row) * _cores(row),
+            lambda row: shown_duration(elapsed(row) * _cores(row)),
+            numeric=True,
+        ),
+        Field("TotalCPU", _of("cpu_s"), lambda row: _measured(row["cpu_s"], "{:.3f}"), numeric=True),
+        Field(
+            "MaxRSS",
+            _of("max_rss_bytes"),
+            lambda row: _measured(row["max_rss_bytes"] and row["max_rss_bytes"] / 1024, "{:.0f}K"),
+            numeric=True,
+        ),
+        Field("Measured", _of("measured"), lambda row: row.get("measured") or ""),
+        column_of("requeues", "Restarts", numeric=True),
+        column_of("comment", "Comment"),
+    ]
+    return {field.header.lower(): field for field in known}
+
+
+def _of(name: str) -> Callable[[Row], object]:
+    return lambda row: row.get(name)
+
+
+def _instant(header: str, name: str) -> Field:
+    return Field(header, _of(name), lambda row: "Unknown" if row[name] is None else shown_time(row[name]))
+
+
+def _measured(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)
+
+
+def _node_count(row: Row) -> int:
+    return len(shown_nodes(row)) or int(row["nodes"])
+
+
+def _cores(row: Row) -> float:
+    """Of the nodes that it got: fewer than asked for, where it could do with fewer. 0 before it started."""
+    return len(shown_nodes(row)) * float(row["cores"]) / int(row["nodes"])
+
+
+def _known_end(row: Row, known: Known) -> float:
+    until: float = row["ended_at"] or known.of(shown_nodes(row))
+    started: float = row["started_at"]
+    return max(until, started)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the rows."""
+    now = time.time()
+    known = fields(Known({}, {}, now))
+    if arguments.helpformat:
+        print(" ".join(field.header for field in known.values()))
+        return 0
+    source = open_source(arguments)
+    chosen = _chosen(arguments.format or USUAL, fields(source.known))
+    rows = source.accounting(_wanted(arguments, now))
+    if arguments.json:
+        print_json(rows)
+    elif arguments.parsable2:
+        lines = [[field.header for field in chosen]] if not arguments.noheader else []
+        lines += [[field.shown(row) for field in chosen] for row in rows]
+        print("\n".join(separated(line) for line in lines))
+    else:
+        cells = [[field.shown(row) for field in chosen] for row in rows]
+        print_table([field.column() for field in chosen], cells, header=not arguments.noheader)
+    return 0
+
+
+def _chosen(spec: str, known: dict[str, Field]) -> Sequence[Field]:
+    """Fields by name; a width behind ``%`` is Slurm's, and of no use here: nothing is cut."""
+    names = [part.strip().partition("%")[0] for part in spec.split(",") if part.strip()]
+    if unknown := [name for name in names if name.lower() not in known]:
+        shown = " ".join(field.header for field in known.values())
+        raise Refused("usage", f"unknown field '{unknown[0]}'; known: {shown}", "format")
+    return [known[name.lower()] for name in names]
+
+
+def _wanted(arguments: argparse.Namespace, now: float) -> AccountingFilter:
+    """Named jobs at any time; others since midnight, unless a time is given."""
+    given = job_filter(arguments)
+    start = arguments.starttime or (None if arguments.jobs else "today")
+    since = None if start is None else parse_time(start, now, "past")
+    return AccountingFilter(
+        **{name: getattr(given, name) for name in given.__struct_fields__},
+        since=since,
+        until=None if arguments.endtime is None else _end(arguments.endtime, since, now),
+    )
+
+
+def _end(text: str, since: float | None, now: float) -> float:
+    """``-S 08:00 -E 16:30``: an end that recurs is the last one, but not one before the start.
+
+    Raises:
+        Refused: ``usage``: the end is before the start, whichever is meant.
+    """
+    until = parse_time(text, now, "past")
+    if since is not None and until < since:
+        until = parse_time(text, since, "future")
+        if until < since:
+            raise Refused("usage", f"the end {shown_time(until)} is before the start {shown_time(since)}", "endtime")
+    return until

@@ -1,0 +1,130 @@
+"""``rankd class create|update|delete``: in kubectl's words, by name and flags or by Kubernetes' manifests.
+
+Every rule is the daemon's, also that they are for administrators; nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.output import telling
+from rankd.cli.common.screen import print_line
+from rankd.core.errors import RankdError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from rankd.bus.connection import Bus
+    from rankd.cli.common.option import Subparsers
+    from rankd.store.engine.reading import Row
+
+_FLAGS = ("value", "description", "global_default", "preemption_policy")
+
+
+def add_verbs(verbs: Subparsers) -> None:
+    """Add the three."""
+    create = add_command(verbs, "create", run_change, "Create a class, or all classes of a file of manifests.")
+    update = add_command(
+        verbs,
+        "update",
+        run_change,
+        "Change a class: its description, and whether it is the global default. What is not named stays.",
+    )
+    for parser in (create, update):
+        parser.add_argument("name", nargs="?", metavar="NAME")
+        parser.add_argument("-f", "--file", metavar="FILE", help="Kubernetes' PriorityClass manifests; - is stdin")
+        parser.add_argument("--value", type=int, metavar="N", help="what it adds to a job's priority; then fixed")
+        parser.add_argument("--description", metavar="TEXT")
+        parser.add_argument(
+            "--global-default", action=argparse.BooleanOptionalAction, help="whether jobs without a class get it"
+        )
+        parser.add_argument("--preemption-policy", metavar="POLICY", help="PreemptLowerPriority or Never; then fixed")
+        _add_asking(parser)
+    create.set_defaults(verb="class.create")
+    update.set_defaults(verb="class.update")
+    delete = add_command(verbs, "delete", run_delete, "Delete classes; jobs that name them keep their number.")
+    delete.add_argument("names", nargs="+", metavar="NAME")
+    _add_asking(delete)
+
+
+def _add_asking(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the answers as JSON, one per line")
+    add_place(parser)
+    add_asker(parser)
+
+
+def run_change(arguments: argparse.Namespace) -> int:
+    """Create or update, and say so."""
+    if (arguments.name is None) == (arguments.file is None):
+        raise Refused("usage", "give the NAME of a class, or --file FILE", "name")
+    given = {name: getattr(arguments, name) for name in _FLAGS if getattr(arguments, name) is not None}
+    if arguments.file is None:
+        return _ask_each(arguments, [{"name": arguments.name} | given])
+    if given:
+        raise Refused("usage", "a file says everything about its classes; leave the other flags out", "file")
+    return _ask_each(arguments, _read(arguments.file))
+
+
+def run_delete(arguments: argparse.Namespace) -> int:
+    """Delete, and say so."""
+    arguments.verb = "class.delete"
+    return _ask_each(arguments, [{"name": name} for name in arguments.names])
+
+
+def _read(file: str) -> list[Row]:
+    """The classes of a file of manifests.
+
+    Raises:
+        ConfigurationError: with everything that is wrong in it.
+    """
+    import msgspec
+
+    from rankd.cli.common.document import read_bytes
+    from rankd.config.priority_class import read_priority_classes
+
+    try:
+        text = read_bytes(file).decode()
+    except UnicodeDecodeError as error:
+        raise Refused("usage", f"{file} is no UTF-8 text: {error}", "file") from None
+    return [msgspec.to_builtins(given) for given in read_priority_classes(text, file)]
+
+
+def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:
+    """One request after the other on one connection; what is refused does not stop the rest."""
+    from rankd.cli.common.place import find
+    from rankd.cli.common.session import with_bus
+
+    async def action(bus: Bus) -> list[Row | RankdError]:
+        return [await _ask(bus, arguments, request) for request in requests]
+
+    answers = with_bus(find(arguments), action)
+    done = f"priority class {{}} {arguments.verb.removeprefix('class.')}d"
+    for request, answer in zip(requests, answers, strict=True):
+        if isinstance(answer, RankdError):
+            print_line(f"rankd: {answer}", error=True)
+            continue
+        with telling(done.format(request["name"])):
+            _print_line(answer) if arguments.json else print_line(done.format(request["name"]))
+    return 1 if any(isinstance(answer, RankdError) for answer in answers) else 0
+
+
+async def _ask(bus: Bus, arguments: argparse.Namespace, request: Row) -> Row | RankdError:
+    from rankd.cli.common.session import asker
+    from rankd.wire.codec import encode
+
+    who = asker(arguments)
+    try:
+        if arguments.verb == "class.update" and arguments.file is None:
+            present = await bus.request(who.subject("class.show"), encode({"name": request["name"]}), dict[str, Any])
+            request = present | request
+        return await bus.request(who.subject(arguments.verb), encode(request), dict[str, Any])
+    except Unavailable:
+        raise
+    except RankdError as refusal:
+        return refusal
+
+
+def _print_line(answer: Row) -> None:
+    import msgspec
+
+    print(msgspec.json.encode(answer).decode())

@@ -1,0 +1,169 @@
+"""``rankd nodes``: nodes by partition and state, in sinfo's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.duration import shown_time
+from rankd.cli.common.layout import Field, column_of, formatted, table_rows
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
+from rankd.cli.common.source import open_source
+from rankd.cli.common.table import print_json, print_table
+from rankd.cli.common.unheard import say
+from rankd.core.model.nodelist import fold, unfold
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.store.engine.reading import Row
+
+_BINARY = (("T", 2**40), ("G", 2**30), ("M", 2**20), ("K", 2**10))
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``nodes``."""
+    parser = add_command(subparsers, "nodes", run, "Nodes by partition and state, and how full they are.", dash_h=False)
+    parser.add_argument("-N", "--node", action="store_true", help="a line per node")
+    parser.add_argument("-l", "--long", action="store_true", help="more about each")
+    parser.add_argument(
+        "-s", "--summarize", action="store_true", help="a line per partition: allocated/idle/other/total"
+    )
+    parser.add_argument("-R", "--list-reasons", action="store_true", help="only nodes that take no jobs")
+    parser.add_argument("-n", "--nodes", metavar="NODES", help="only these (n[01-08])")
+    parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only of these partitions")
+    parser.add_argument("-t", "--states", type=names, metavar="STATES", help="only in these states (idle, mixed, …)")
+    parser.add_argument("-o", "--format", metavar="SPEC", help="columns, such as '%%P %%t %%N'; see the reference")
+    add_output(parser, "-h")
+    add_place(parser, looks=True)
+    add_asker(parser)
+
+
+def shown_state(node: Row) -> str:
+    """The word of sinfo: idle, mixed or allocated while it is up; drained once a draining one is empty."""
+    if node["state"] == "draining":
+        return "draining" if node["allocations"] else "drained"
+    if node["state"] != "up":
+        return str(node["state"])
+    if not node["allocations"]:
+        return "idle"
+    return "allocated" if node["allocated"].get("vcore", 0) >= node["capacity"].get("vcore", 0) else "mixed"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the nodes that the flags ask for."""
+    source = open_source(arguments)
+    found = source.nodes()
+    say(source.known.of_nodes(node["name"] for node in found))
+    for node in found:
+        node["shown_state"] = shown_state(node)
+    rows = [node for node in found if _wanted(node, arguments)]
+    if arguments.json:
+        print_json(rows)
+        return 0
+    one_each = arguments.node or arguments.list_reasons
+    lines = _per_node(rows) if one_each else _grouped(rows, by_state=not arguments.summarize)
+    known = fields()
+    if arguments.format:
+        print("\n".join(formatted(arguments.format, known, lines, header=not arguments.noheader)))
+        return 0
+    used = [known[letter] for letter in _letters(arguments)]
+    print_table([field.column() for field in used], table_rows(used, lines), header=not arguments.noheader)
+    return 0
+
+
+def _wanted(node: Row, arguments: argparse.Namespace) -> bool:
+    return (
+        (not arguments.partition or node["partition"] in arguments.partition)
+        and (not arguments.states or node["shown_state"] in {state.lower() for state in arguments.states})
+        and (not arguments.nodes or node["name"] in unfold(arguments.nodes))
+        and not (arguments.list_reasons and node["state"] == "up")
+    )
+
+
+def _letters(arguments: argparse.Namespace) -> str:
+    if arguments.list_reasons and not arguments.node:
+        return "EuHtN"
+    if arguments.summarize:
+        return "PalFN"
+    if arguments.node:
+        return "NDPtcCmefH" if arguments.long else "NDPt"
+    return "PalDTCemN" if arguments.long else "PalDtN"
+
+
+def _per_node(nodes: list[Row]) -> list[Row]:
+    return [{"partition": node["partition"], "state": node["shown_state"], "nodes": [node]} for node in nodes]
+
+
+def _grouped(nodes: list[Row], *, by_state: bool) -> list[Row]:
+    """A line per partition, or per partition and state."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for node in nodes:
+        groups.setdefault((node["partition"], node["shown_state"] if by_state else ""), []).append(node)
+    return [
+        {"partition": partition, "state": state, "nodes": group} for (partition, state), group in sorted(groups.items())
+    ]
+
+
+def fields() -> dict[str, Field]:
+    """The columns by sinfo's letters; a row is a group of nodes."""
+    return {
+        "P": column_of("partition", "PARTITION"),
+        "a": Field("AVAIL", lambda _: "up"),
+        "l": Field("TIMELIMIT", lambda _: "infinite", numeric=True),
+        "D": Field("NODES", lambda row: len(row["nodes"]), numeric=True),
+        "F": Field("NODES(A/I/O/T)", _counts),
+        "t": column_of("state", "STATE"),
+        "T": column_of("state", "STATE"),
+        "N": Field("NODELIST", lambda row: fold(node["name"] for node in row["nodes"])),
+        "c": Field("CPUS", _span("capacity", "vcore", "{:g}".format), numeric=True),
+        "C": Field("CPUS(A/I/O/T)", _cores),
+        "m": Field("MEMORY", _span("capacity", "memory", shown_bytes), numeric=True),
+        "e": Field("USED_MEMORY", _span("allocated", "memory", shown_bytes), numeric=True),
+        "f": Field(
+            "LABELS",
+            lambda row: ",".join(sorted({f"{k}={v}" for n in row["nodes"] for k, v in n["labels"].items()})),
+        ),
+        "E": Field("REASON", lambda row: row["nodes"][0]["drain_reason"] or "none"),
+        "u": Field("USER", lambda row: row["nodes"][0]["drained_by"] or ""),
+        "H": Field("HEARTBEAT", lambda row: shown_time(min(node["heartbeat_at"] for node in row["nodes"]))),
+    }
+
+
+def shown_bytes(amount: float) -> str:
+    """Memory in the largest binary unit that it fills.
+
+    >>> [shown_bytes(b) for b in (0, 2**30, 1536 * 2**20)]
+    ['0', '1G', '1.5G']
+    """
+    for letter, size in _BINARY:
+        if amount >= size:
+            return f"{amount / size:.4g}{letter}"
+    return f"{amount:g}"
+
+
+def _span(part: str, resource: str, text: Callable[[float], str]) -> Callable[[Row], str]:
+    """One amount, or the least with a plus if nodes differ."""
+
+    def shown(row: Row) -> str:
+        amounts = {node[part].get(resource, 0) for node in row["nodes"]}
+        return text(min(amounts)) + ("+" if len(amounts) > 1 else "")
+
+    return shown
+
+
+def _counts(row: Row) -> str:
+    states = [node["shown_state"] for node in row["nodes"]]
+    used, idle = sum(state in ("allocated", "mixed") for state in states), states.count("idle")
+    return f"{used}/{idle}/{len(states) - used - idle}/{len(states)}"
+
+
+def _cores(row: Row) -> str:
+    """Allocated, idle, out of use, total."""
+    used = sum(node["allocated"].get("vcore", 0) for node in row["nodes"])
+    total = sum(node["capacity"].get("vcore", 0) for node in row["nodes"])
+    out = sum(
+        n["capacity"].get("vcore", 0) - n["allocated"].get("vcore", 0) for n in row["nodes"] if n["state"] != "up"
+    )
+    return f"{used:g}/{total - used - out:g}/{out:g}/{total:g}"

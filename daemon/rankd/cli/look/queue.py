@@ -1,0 +1,241 @@
+"""``rankd queue``: jobs that wait and run, in squeue's words; ``rankd list``: jobs in any state."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
+from rankd.cli.common.source import EVERYTHING, Source, open_source
+from rankd.cli.common.table import print_json, print_table
+from rankd.cli.common.unheard import Known, say
+from rankd.core.errors import Refused
+from rankd.core.model.nodelist import fold, unfold
+from rankd.store.engine.reading import Row
+from rankd.store.look.query import ACTIVE
+from rankd.wire.message import JobFilter
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from rankd.cli.common.option import Subparsers
+
+SHORT_STATES = {
+    "pending": "PD",
+    "allocated": "CF",
+    "running": "R",
+    "completed": "CD",
+    "failed": "F",
+    "timeout": "TO",
+    "cancelled": "CA",
+    "node_lost": "NF",
+}
+RUNNING = ("allocated", "running")
+_OTHER_WORDS = {
+    "configuring": "allocated",
+    "canceled": "cancelled",
+    "node_fail": "node_lost",
+    "complete": "completed",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``queue`` and ``list``."""
+    queue = add_command(subparsers, "queue", run_queue, "Jobs that wait and run, in the order of squeue.", dash_h=False)
+    add_filters(queue)
+    queue.add_argument("-w", "--nodelist", metavar="NODES", help="only jobs on these nodes (n[01-08])")
+    queue.add_argument("-o", "--format", metavar="SPEC", help="columns, such as '%%.10i %%u %%T'; see the reference")
+    queue.add_argument("-S", "--sort", metavar="KEYS", help="sort by fields, such as 'u,-Q'")
+    queue.add_argument("-l", "--long", action="store_true", help="whole words for states, and time limits")
+    queue.add_argument("-r", "--array", action="store_true", help="one line per job (always so)")
+    queue.add_argument("--start", action="store_true", help="expected starts of pending jobs")
+    add_limit(queue)
+    queue.add_argument("-i", "--iterate", type=float, metavar="SECONDS", help="again every so many seconds")
+    add_output(queue, "-h")
+    add_place(queue, looks=True)
+    add_asker(queue)
+    listing = add_command(subparsers, "list", run_list, "Jobs in any state, by number.", dash_h=False)
+    add_filters(listing)
+    listing.add_argument("-o", "--format", metavar="SPEC", help="columns, as in `rankd queue`")
+    add_limit(listing)
+    add_output(listing, "-h")
+    add_place(listing, looks=True)
+    add_asker(listing)
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """How many jobs at most."""
+    text = "at most so many jobs, the newest (default: all; over the bus 10,000)"
+    parser.add_argument("--limit", type=limit, default=EVERYTHING, metavar="N", help=text)
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Which jobs; the same words wherever jobs are chosen."""
+    group = parser.add_argument_group("which jobs (lists are separated by commas)")
+    group.add_argument("-j", "--jobs", type=job_ids, metavar="IDS", help="these jobs")
+    group.add_argument("-u", "--user", type=names, metavar="USERS", help="of these users")
+    group.add_argument("--me", action="store_true", help="of mine")
+    group.add_argument("-A", "--account", type=names, metavar="ACCOUNTS", help="of these accounts")
+    group.add_argument("-q", "--queue", type=names, metavar="QUEUES", help="in these queues")
+    group.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="in these partitions")
+    group.add_argument("-t", "--states", type=names, metavar="STATES", help="in these states (PD, running, …; all)")
+    group.add_argument("-n", "--name", type=names, metavar="NAMES", help="with these names")
+    group.add_argument("--qos", type=names, metavar="QOS", help="with these qualities of service")
+
+
+def job_filter(arguments: argparse.Namespace, states: tuple[str, ...] | None = None) -> JobFilter:
+    """The filter that the flags ask for; ``states`` where none is asked for."""
+    users = list(arguments.user or [])
+    if arguments.me:
+        from rankd.cli.common.session import asker
+
+        users.append(asker(arguments).user)
+    return JobFilter(
+        ids=arguments.jobs,
+        users=users or None,
+        accounts=arguments.account,
+        queues=arguments.queue,
+        partitions=arguments.partition,
+        states=parse_states(arguments.states or []) if arguments.states else list(states) if states else None,
+        names=arguments.name,
+        qos=arguments.qos,
+        limit=getattr(arguments, "limit", EVERYTHING),
+    )
+
+
+def parse_states(words: list[str]) -> list[str] | None:
+    """States by Slurm's letters or by name; None for ``all``.
+
+    Raises:
+        Refused: ``usage``: an unknown state.
+    """
+    known = (
+        {short.lower(): state for state, short in SHORT_STATES.items()} | {s: s for s in SHORT_STATES} | _OTHER_WORDS
+    )
+    lower = [word.lower() for word in words]
+    if "all" in lower:
+        return None
+    if unknown := [word for word in lower if word not in known]:
+        raise Refused("usage", f"unknown state '{unknown[0]}'; known: all, {', '.join(SHORT_STATES)}", "states")
+    return [known[word] for word in lower]
+
+
+def shown_nodes(row: Row) -> list[str]:
+    """The nodes of a job, however its list is written."""
+    given = row.get("nodelist")
+    return given if isinstance(given, list) else unfold(given) if given else []
+
+
+def fields(known: Known) -> dict[str, Field]:
+    """The columns by squeue's letters. A job runs for as long as it is known to run."""
+
+    def run_time(row: Row) -> float:
+        if not row["started_at"]:
+            return 0.0
+        until: float = row["ended_at"] or known.of(shown_nodes(row))
+        started: float = row["started_at"]
+        return max(until - started, 0.0)
+
+    def place(row: Row) -> str:
+        return f"({_waiting_for(row)})" if row["state"] == "pending" else fold(shown_nodes(row))
+
+    return {
+        "i": column_of("id", "JOBID", numeric=True),
+        "w": column_of("queue", "QUEUE"),
+        "P": column_of("partition", "PARTITION"),
+        "j": column_of("name", "NAME"),
+        "u": column_of("user", "USER"),
+        "a": column_of("account", "ACCOUNT"),
+        "t": Field("ST", lambda row: row["state"], lambda row: SHORT_STATES[row["state"]]),
+        "T": Field("STATE", lambda row: row["state"], lambda row: row["state"].upper()),
+        "M": Field("TIME", run_time, lambda row: shown_duration(run_time(row)), numeric=True),
+        "l": Field("TIME_LIMIT", _by("time_limit_s"), lambda row: shown_duration(row["time_limit_s"]), numeric=True),
+        "D": column_of("nodes", "NODES", numeric=True),
+        "C": Field("CPUS", _by("cores"), lambda row: f"{row['cores']:g}", numeric=True),
+        "R": Field("NODELIST(REASON)", place),
+        "N": Field("NODELIST", lambda row: fold(shown_nodes(row))),
+        "r": column_of("reason", "REASON"),
+        "Q": column_of("priority", "PRIORITY", numeric=True),
+        "K": column_of("rank", "RANK", numeric=True),
+        "y": column_of("urgency", "URGENCY", numeric=True),
+        "q": column_of("qos", "QOS"),
+        "k": column_of("comment", "COMMENT"),
+        "f": column_of("constraints", "FEATURES"),
+        "V": _instant("submitted_at", "SUBMIT_TIME"),
+        "S": Field("START_TIME", _start, lambda row: shown_time(_start(row))),
+        "e": _instant("ended_at", "END_TIME"),
+        "x": column_of("exit_status", "EXIT", numeric=True),
+    }
+
+
+def _waiting_for(row: Row) -> str:
+    """The scheduler's reason; before it has looked at the job, how far the job has come."""
+    return row["reason"] or ("not ranked yet" if row["rank"] is None else f"rank {row['rank']}")
+
+
+def _start(row: Row) -> float | None:
+    """When it started; of a waiting job when it will at the latest, if it has a reservation."""
+    return row.get("started_at") or row.get("expected_start_at")
+
+
+def _by(name: str) -> Callable[[Row], object]:
+    return lambda row: row.get(name)
+
+
+def _instant(name: str, header: str) -> Field:
+    return Field(header, _by(name), lambda row: shown_time(row.get(name)))
+
+
+def run_queue(arguments: argparse.Namespace) -> int:
+    """Print the queue, once or again and again."""
+    while True:
+        _print_queue(arguments, open_source(arguments))
+        if arguments.iterate is None:
+            return 0
+        time.sleep(arguments.iterate)
+        if not arguments.json:
+            print(f"\n{shown_time(time.time())}", flush=True)
+
+
+def _print_queue(arguments: argparse.Namespace, source: Source) -> None:
+    states = None if arguments.jobs else ("pending",) if arguments.start else ACTIVE
+    rows = source.jobs(job_filter(arguments, states))
+    if arguments.nodelist:
+        wanted = set(unfold(arguments.nodelist))
+        rows = [row for row in rows if wanted & set(shown_nodes(row))]
+    rows.sort(key=_usual_order)
+    default = "iwjutSDR" if arguments.start else "iwjuTMlDR" if arguments.long else "iwjutMDR"
+    print_jobs(arguments, rows, default, source)
+
+
+def _usual_order(row: Row) -> tuple[bool, float, int]:
+    """Running first, then by rank, then what is not ranked."""
+    unranked = float("inf") if row["rank"] is None else row["rank"]
+    return row["state"] == "pending", unranked if row["state"] == "pending" else 0, row["id"]
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Print jobs by number."""
+    source = open_source(arguments)
+    rows = source.jobs(job_filter(arguments))
+    print_jobs(arguments, rows, "iwjuTMDxR", source)
+    return 0
+
+
+def print_jobs(arguments: argparse.Namespace, rows: list[Row], default: str, source: Source) -> None:
+    """Rows as JSON, in a format, or as a table of the ``default`` letters; what is not heard of is said."""
+    heard = source.known
+    say(heard.of_nodes(node for row in rows if row["state"] in RUNNING for node in shown_nodes(row)))
+    known = fields(heard)
+    if getattr(arguments, "sort", None):
+        rows = ordered(arguments.sort, known, rows)
+    if arguments.json:
+        print_json(rows)
+    elif arguments.format:
+        print("\n".join(formatted(arguments.format, known, rows, header=not arguments.noheader)))
+    else:
+        used = [known[letter] for letter in default]
+        print_table([field.column() for field in used], table_rows(used, rows), header=not arguments.noheader)

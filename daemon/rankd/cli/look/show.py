@@ -1,0 +1,149 @@
+"""``rankd show``: everything about a job; ``rankd history``: what happened to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.cli.common.layout import Field, column_of, table_rows
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place
+from rankd.cli.common.screen import print_line
+from rankd.cli.common.source import open_source
+from rankd.cli.common.table import Column, print_json, print_table
+from rankd.cli.common.unheard import say
+from rankd.cli.look.queue import shown_nodes
+from rankd.core.errors import Refused
+from rankd.core.model.job import Event
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.store.engine.reading import Row
+
+FIRST = ("id", "name", "user", "account", "queue", "partition", "qos", "state", "reason", "reason_fact")
+"""What people look for first; the rest follows by name."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``show`` and ``history``."""
+    show = add_command(subparsers, "show", run_show, "Everything about a job: as submitted, as resolved, as it went.")
+    show.add_argument("job", type=int, nargs="+", metavar="JOB")
+    show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
+    add_place(show, looks=True)
+    add_asker(show)
+    history = add_command(subparsers, "history", run_history, "What happened to a job, oldest first.", dash_h=False)
+    history.add_argument("job", type=int, metavar="JOB")
+    add_output(history, "-h")
+    add_place(history, looks=True)
+    add_asker(history)
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Print the records."""
+    source = open_source(arguments)
+    records = [source.job(job) for job in arguments.job]
+    if arguments.json:
+        print_json(records if len(records) > 1 else records[0])
+        return 0
+    say(source.known.of_nodes(node for record in records if not record["ended_at"] for node in shown_nodes(record)))
+    for place, record in enumerate(records):
+        if place:
+            print()
+        _print_record(record)
+    return 0
+
+
+def _print_record(record: Row) -> None:
+    breakdown = record.pop("priority_breakdown", None)
+    order = [*FIRST, *sorted(record.keys() - set(FIRST))]
+    shown = [(name, _shown(name, record[name])) for name in order if record.get(name) not in (None, "", [], {})]
+    width = max(len(name) for name, _ in shown)
+    for name, text in shown:
+        print_line(f"{name:<{width}}  {text}")
+    if breakdown:
+        _print_breakdown(breakdown)
+
+
+def _shown(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON
+    if name.endswith("_at"):
+        return shown_time(value)
+    if name.endswith("_limit_s"):
+        return shown_duration(value)
+    if name == "command":
+        import shlex
+
+        return shlex.join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | dict):
+        import msgspec
+
+        return msgspec.json.encode(value).decode()
+    return str(value)
+
+
+def _print_breakdown(breakdown: Row) -> None:
+    rank = "not ranked" if breakdown["rank"] is None else f"rank {breakdown['rank']}"
+    override = f", {breakdown['override']}" if breakdown["override"] else ""
+    print(f"\npriority {breakdown['priority']} ({rank}, generation {breakdown['generation']}{override})")
+    rows = [["class", "", "", str(breakdown["class_value"])]]
+    rows += [
+        [factor["name"], _number(factor["value"]), f"{factor['weight']:g}", _number(factor["points"])]
+        for factor in breakdown["factors"]
+    ]
+    print_table([Column("FACTOR"), Column("VALUE", True), Column("WEIGHT", True), Column("POINTS", True)], rows)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.7f}"
+
+
+def _detail(name: str) -> Callable[[Row], Any]:
+    """What is known of an event beside its columns; where it was placed: generation, rank, allocation, nodes."""
+    return lambda row: (row["detail"] or {}).get(name, "")
+
+
+def _changes(row: Row) -> str:
+    """What an update has changed: ``urgency 16 -> 10, queue root.a -> root.b``."""
+    if row["event"] != Event.UPDATE:
+        return ""
+    detail = (row["detail"] or {}).items()
+    pairs = [(name, pair) for name, pair in detail if isinstance(pair, dict) and "before" in pair]
+    return ", ".join(f"{name} {_side(name, pair['before'])} -> {_side(name, pair['after'])}" for name, pair in pairs)
+
+
+def _side(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON
+    if name == "depends_on":
+        value = ",".join(f"{dependency['type']}:{dependency['job']}" for dependency in value)
+    return "-" if value in (None, [], {}, "") else _shown(name, value)
+
+
+def _nodes(row: Row) -> str:
+    from rankd.core.model.nodelist import fold
+
+    nodes = (row["detail"] or {}).get("nodes", ())
+    return fold(nodes) if isinstance(nodes, list) else ""  # of an update, it is their number before and after
+
+
+def run_history(arguments: argparse.Namespace) -> int:
+    """Print the events."""
+    rows = open_source(arguments).history(arguments.job)
+    if not rows:
+        raise Refused("unknown_job", f"there is no job {arguments.job}", "id", status=404)
+    if arguments.json:
+        print_json(rows)
+        return 0
+    fields = [
+        Field("TIME", lambda row: row["at"], lambda row: shown_time(row["at"])),
+        column_of("event", "EVENT"),
+        column_of("state", "STATE"),
+        column_of("actor", "BY"),
+        column_of("cause", "CAUSE"),
+        *(Field(name.upper(), _detail(name), numeric=True) for name in ("generation", "rank", "allocation")),
+        Field("NODES", _nodes),
+        Field("CHANGES", _changes),
+    ]
+    print_table([field.column() for field in fields], table_rows(fields, rows), header=not arguments.noheader)
+    return 0

@@ -1,0 +1,233 @@
+"""``rankd why JOB``: in words, why a job stands where it stands and why it does not run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.screen import print_line
+from rankd.cli.common.source import open_source
+from rankd.core.errors import Unavailable
+from rankd.core.model.nodelist import fold
+
+if TYPE_CHECKING:
+    from rankd.cli.common.option import Subparsers
+    from rankd.core.evaluate.document import Document
+    from rankd.core.evaluate.gap import Gap, Way
+    from rankd.core.evaluate.result import Result
+
+_DECISIONS = {
+    "priority": "by its priority",
+    "override": "because its priority is {override}",
+    "queue": "because of its queue's offset or fence: its own priority is lower",
+    "queue order": "because of the order of the queues: priorities are equal, its queue has used less of its share",
+    "submission": "because it was submitted earlier: priorities are equal",
+}
+_SIDES = {"above": "Just above", "above_other": "The next above of another user", "below": "Just below"}
+SHOWN = 5
+"""So many nodes are named."""
+
+_REASONS = {
+    "held": "it is held; `rankd release` lets it go",
+    "dependency": "it waits for other jobs",
+    "begin time": "its begin time has not come",
+    "resources": "there is no room now",
+    "no node fits": "no node could ever hold it",
+    "queue quota": "its queue is at its maximum",
+    "reserved": "the room is kept for a job before it",
+    "user limit": "its user or group is at a limit",
+    "application waiting": "its application waits for its turn",
+    "not eligible": "it waits nowhere",
+}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(subparsers, "why", run, "Why a job stands where it stands, and why it does not run yet.")
+    parser.add_argument("job", type=int, metavar="JOB")
+    gap = "also what would put it before the job above, and before the next of another user, tried on a copy"
+    parser.add_argument("--gap", action="store_true", help=gap)
+    parser.add_argument("--live-config", type=Path, metavar="DIR", help="for --gap: the services' configuration")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    add_place(parser, looks=True)
+    add_asker(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask and explain."""
+    answer, gaps = _with_gaps(arguments) if arguments.gap else (open_source(arguments).why(arguments.job), {})
+    if arguments.json:
+        from rankd.cli.common.table import print_json
+
+        print_json(answer | gaps)
+    else:
+        for line in [*explained(answer), *(line for gap in gaps.values() for line in closing(gap))]:
+            print_line(line)
+    return 0
+
+
+def _with_gaps(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Gap]]:
+    """The answer, and what would close the gaps; computed here or by the service."""
+    from rankd.cli.common.report import fetch_report, over_bus
+
+    if (place := over_bus(arguments)) is None:
+        answer = open_source(arguments).why(arguments.job)
+        return answer, _gaps(answer, arguments)
+    import msgspec
+
+    from rankd.core.evaluate.gap import Gap
+    from rankd.wire.report import ReportRequest
+
+    answer = msgspec.json.decode(fetch_report(place, arguments, ReportRequest(kind="gap", job=arguments.job)))
+    found = {name: answer.pop(name) for name in ("gap", "gap_other") if name in answer}
+    return answer, {name: msgspec.convert(gap, Gap) for name, gap in found.items()}
+
+
+def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Gap]:
+    """``gap`` to the job above and ``gap_other`` to the next of another user; without those that there aren't."""
+    sides = {"gap": answer["above"], "gap_other": answer.get("above_other")}
+    others = {name: side["id"] for name, side in sides.items() if side is not None and not side.get("gone")}
+    if not others:
+        return {}
+    import msgspec
+
+    from rankd.cli.what_if.dump import live_state
+    from rankd.config.evaluation import Evaluator
+    from rankd.core.evaluate.document import decode
+    from rankd.core.evaluate.gap import find_ways
+
+    found, _ = live_state(arguments)
+    document, evaluator = decode(msgspec.json.encode(found.document)), Evaluator()
+    ranked = {job.id for job in document.jobs}
+    if missing := {answer["id"], *others.values()} - ranked:
+        message = f"job {min(missing)} came after the last full ranking; ask again in some seconds"
+        raise Unavailable("no_generation", message)
+
+    def decide(varied: Document) -> Result:
+        return evaluator.evaluate(msgspec.json.encode(varied))
+
+    return {name: find_ways(document, answer["id"], other, decide) for name, other in others.items()}
+
+
+def closing(gap: Gap) -> list[str]:
+    """The ways in words: those that lead before the job above first, then how far the others fall short."""
+    among = "only these two compared" if gap.jobs == 2 else f"all {gap.jobs} waiting jobs compared"
+    close = [f"  {_way(way)}: its priority would be {way.priority}" for way in gap.ways if way.closes]
+    short = [f"  not {_way(way)}: {way.priority}, {_behind(way)}" for way in gap.ways if not way.closes]
+    found = "would" if close else "nothing that was tried would"
+    return [f"What would put it before job {gap.other} ({among}): {'' if close else found}".rstrip(), *close, *short]
+
+
+def _behind(way: Way) -> str:
+    """Why that is not enough. Between queues, and between applications, own priorities don't decide alone."""
+    if way.short > 0:
+        return f"{way.short} short"
+    if way.short == 0:
+        return "equal, and still behind"
+    return "more than the other's, but its queue or application is behind"
+
+
+def _way(way: Way) -> str:
+    amount = way.amount or 0.0
+    if way.kind == "time":
+        return f"{'' if way.closes else 'even '}in {shown_duration(amount)}, if nothing else happens"
+    if way.kind == "usage":
+        after = f", which takes {shown_duration(way.seconds)} without running" if way.seconds is not None else ""
+        return f"with {amount:.0%} of its user's usage left{after}"
+    return f"with {'QoS' if way.kind == 'qos' else way.kind} {way.what}"
+
+
+def explained(answer: dict[str, Any]) -> list[str]:
+    """The answer in words."""
+    name = f"Job {answer['id']} of {answer['user']} in {answer['queue']}"
+    if answer["state"] != "pending":
+        where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
+        return [f"{name} is {answer['state']}{where}; only waiting jobs have a place in the queue."]
+    lines = [*_place(name, answer), *_queues(answer), *_neighbours(answer)]
+    reason = answer["reason"]
+    if reason:
+        fact = f" ({answer['reason_fact']})" if answer["reason_fact"] else ""
+        lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
+        lines += _lacking(answer.get("lacks") or [])
+    if answer.get("expected_start_at"):
+        nodes = fold(answer["reserved_nodes"])
+        lines.append(f"It has a reservation: {nodes} from {shown_time(answer['expected_start_at'])} on, or earlier.")
+    return lines
+
+
+def _lacking(found: list[dict[str, Any]]) -> list[str]:
+    """What the nodes lack that lack least, and how many there are of the others."""
+    shown = [f"  {lack['node']} {_lack(lack)}" for lack in found[:SHOWN]]
+    return shown + ([f"  and {len(found) - SHOWN} more nodes have no room"] if len(found) > SHOWN else [])
+
+
+def _lack(lack: dict[str, Any]) -> str:
+    if lack["occupied"]:
+        return "is in use"
+    return f"lacks {', '.join(f'{kind} {amount:g}' for kind, amount in lack['amounts'].items())}"
+
+
+def _place(name: str, answer: dict[str, Any]) -> list[str]:
+    if answer.get("generation") is None:
+        return [f"{name} is not ranked yet."]
+    place = f"rank {answer['rank']} of {answer['of']}" if answer["rank"] else "no rank"
+    lines = [f"{name} has {place} (generation {answer['generation']}), priority {answer['priority']}."]
+    if answer["override"]:
+        by = f" by {answer['override_by']}" if answer["override_by"] else ""
+        lines.append(f"Its priority is {answer['override']}{by}, not the sum below.")
+    lines.append(f"  {answer['class_value']:>14} class value")
+    lines += [
+        f"  {factor['points']:>14.4f} {factor['name']} = {factor['value']:.7f} x {factor['weight']:g}"
+        for factor in answer["factors"]
+        if factor["points"] is not None
+    ]
+    if answer["points_sum"] is not None:
+        lines.append(f"  {answer['points_sum']:>14.4f} sum of the factors, cut to a whole number")
+    return lines
+
+
+def _queues(answer: dict[str, Any]) -> list[str]:
+    """What fences and offsets on the way up make of the priority."""
+    lines = []
+    for row in answer["path"]:
+        if row["shows"] == row["without"]:
+            continue
+        parent = row["queue"].rpartition(".")[0]
+        fenced = row["policy"] == "fence"
+        by = f"the fence of {row['queue']}" if fenced else f"the offset {row['offset']:+d} of {row['queue']}"
+        effect = "held back" if row["shows"] < row["without"] else "lifted"
+        lines.append(f"In {parent} it is {effect} by {by}: it counts {row['shows']} there, {row['without']} without.")
+    return lines
+
+
+def _neighbours(answer: dict[str, Any]) -> list[str]:
+    lines = []
+    for side, place in _SIDES.items():
+        other = answer.get(side)
+        if other is None or other.get("gone"):
+            continue
+        decision = _decision(other, answer if side == "below" else other)
+        subject = f"{place} is job {other['id']} of {other['user']} with {other['priority']}"
+        whose = "this one goes first" if side == "below" else "it goes first"
+        lines.append(f"{subject} ({other['difference']:+d}): {whose} {decision}.")
+        lines += _meeting(other["meets"]) if other["decided_by"] == "queue" else []
+        parts = [f"{name} {points:+.2f}" for name, points in other["parts"].items() if abs(points) >= 0.005]
+        if parts:
+            lines.append(f"  its difference: {', '.join(parts)}")
+    if answer["rank"] == 1:
+        lines.append("Nothing is above it.")
+    return lines
+
+
+def _meeting(meets: dict[str, Any] | None) -> list[str]:
+    if meets is None:
+        return []
+    shown = [f"{row['queue']} shows {row['shows']}" for row in (meets["this"], meets["other"])]
+    return [f"  in {meets['queue']}, {shown[0]} of this job and {shown[1]} of the other"]
+
+
+def _decision(other: dict[str, Any], first: dict[str, Any]) -> str:
+    return _DECISIONS[other["decided_by"]].format(override=first.get("override"))

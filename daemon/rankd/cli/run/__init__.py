@@ -1,0 +1,1 @@
+"""Commands under "Run": everything on this machine, and the demo."""

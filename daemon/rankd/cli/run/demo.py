@@ -1,0 +1,206 @@
+"""``rankd demo``: the main job on real parts, in two minutes. Exit status 1 if anything went wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.common.option import add_command
+from rankd.cli.run.demo_screen import Screen, explain
+from rankd.cli.run.demo_story import STORY, Wave
+from rankd.core.errors import Unavailable
+from rankd.plugin.interpreter import python_command, python_environment
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look import query as look
+from rankd.wire.message import JobFilter
+
+if TYPE_CHECKING:
+    from rankd.bus.connection import Bus
+    from rankd.cli.common.option import Subparsers
+
+SIMULATED_NODES = 4
+START_PATIENCE_S = 60
+PATIENCE_S = 240
+EXPLAIN_AT_S = 12.0
+LOOK_EVERY_S = 0.5
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    parser = add_command(
+        subparsers, "demo", run, "Start everything, let four users submit, show the queue as it moves."
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the demo's directory behind")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play the story in a directory of its own."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is stopped
+    directory = Path(tempfile.mkdtemp(prefix="rankd-demo-"))
+    try:
+        return _play(directory)
+    finally:
+        if arguments.keep:
+            print(f"everything is in {directory}")
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _play(directory: Path) -> int:
+    import uvloop
+
+    process = _start(directory)
+    try:
+        up = _wait_until_up(directory, process)
+        print(
+            f"up: broker {up['nats']}\n    database {up['db']}\n    processes {', '.join(sorted(up['pids']))}",
+            flush=True,
+        )
+        problems = uvloop.run(_story(up["nats"], Path(up["db"])))
+    finally:
+        process.send_signal(signal.SIGINT)
+        status = process.wait()
+    if status != 0:
+        problems.append(f"rankd up ended with exit status {status}")
+    for problem in problems:
+        print(f"PROBLEM: {problem}")
+    print("demo: " + ("something went wrong" if problems else "everything went as it should"), flush=True)
+    return 1 if problems else 0
+
+
+def _start(directory: Path) -> subprocess.Popen[bytes]:
+    from rankd.store.schema.migration import shipped
+
+    config = directory / "config"
+    shutil.copytree(shipped("config"), config)
+    shutil.copy(config / "examples" / "two-accounts" / "accounts.yaml", config)
+    place = ["--dir", str(directory / "state"), "--config", str(config)]
+    words = ["up", *place, "--simulate", str(SIMULATED_NODES)]
+    print(f"starting rankd up with {SIMULATED_NODES} simulated nodes in {directory}", flush=True)
+    with (directory / "up.log").open("wb") as log:
+        return subprocess.Popen(  # noqa: S603 - our own command
+            python_command("rankd", *words),
+            env=python_environment(os.environ),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _wait_until_up(directory: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    deadline = time.monotonic() + START_PATIENCE_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            return dict(json.loads((directory / "state" / "up.json").read_text()))
+        except FileNotFoundError:
+            time.sleep(0.05)
+    raise Unavailable("not_running", f"rankd up did not start:\n{(directory / 'up.log').read_text()}")
+
+
+async def _story(nats: str, database: Path) -> list[str]:
+    """Submit wave by wave, draw, wait for the end, sum up; what went wrong."""
+    from rankd.bus.connection import Bus
+
+    expected: list[int] = []
+    connection = open_for_reading(database)
+    async with Bus(nats, "demo") as bus:
+        with Screen() as screen:
+            explained = await _follow(bus, connection, screen, expected)
+    print("\n" + "\n".join(_summary(connection)))
+    if explained:
+        print("\n" + "\n".join(explained))
+    print()
+    return _problems(connection, expected) + ([] if explained else ["no waiting job could be explained"])
+
+
+async def _follow(bus: Bus, connection: sqlite3.Connection, screen: Screen, expected: list[int]) -> list[str]:
+    import asyncio
+
+    begun, waves, explained = time.monotonic(), list(STORY), list[str]()
+    while time.monotonic() - begun < PATIENCE_S:
+        elapsed = time.monotonic() - begun
+        while waves and waves[0].at_s <= elapsed:
+            wave = waves.pop(0)
+            screen.tell(wave.telling)
+            expected += await _submit(bus, wave)
+        _see_newest(connection)
+        screen.draw(connection)
+        if not explained and elapsed > EXPLAIN_AT_S:
+            explained = _explained(connection)
+        if not waves and _all_ended(connection):
+            break
+        await asyncio.sleep(LOOK_EVERY_S)
+    return explained
+
+
+def _see_newest(connection: sqlite3.Connection) -> None:
+    """A read transaction sees one state of the database; begin another."""
+    connection.execute("ROLLBACK")
+    connection.execute("BEGIN")
+
+
+async def _submit(bus: Bus, wave: Wave) -> list[int]:
+    """The wave as one message, as the user whom the subject names."""
+    from rankd.wire.codec import encode
+    from rankd.wire.message import BatchReply
+    from rankd.wire.subject import admin_request, user_request
+
+    subject = (admin_request if wave.privileged else user_request)(wave.user, "job.submit")
+    reply = await bus.request(subject, encode({"jobs": wave.jobs, "atomic": True}), BatchReply)
+    return [accepted.id for accepted in reply.accepted] + [-1 for _ in reply.rejected]
+
+
+def _all_ended(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT 1 FROM job WHERE ended_at IS NULL LIMIT 1").fetchall()
+
+
+def _explained(connection: sqlite3.Connection) -> list[str]:
+    """A job of the queue's head that is behind another user's by its points, the nearest to the middle."""
+    rows = [row for row in look.priorities(connection, JobFilter(limit=40)) if row["rank"]]
+    pairs = [
+        (row, above)
+        for above, row in pairwise(rows)
+        if row["user"] != above["user"] and above["priority"] > row["priority"] and not above["override"]
+    ]
+    if not pairs:
+        return []
+    return explain(*min(pairs, key=lambda pair: abs(pair[0]["rank"] - len(rows) / 2)))
+
+
+def _summary(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute(
+        'SELECT "user", count(*), sum(cores * (ended_at - started_at)), avg(started_at - submitted_at),'
+        " max(started_at - submitted_at) FROM job WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    lines = [f"{'USER':<8}{'JOBS RUN':>9}{'CORE SECONDS':>14}{'MEAN WAIT':>11}{'LONGEST':>9}"]
+    lines += [
+        f"{user:<8}{number:>9}{core_seconds:>14.1f}{mean:>9.1f} s{longest:>7.1f} s"
+        for user, number, core_seconds, mean, longest in rows
+    ]
+    [(generations, longest)] = connection.execute("SELECT count(*), max(jobs) FROM generation").fetchall()
+    return [*lines, f"{generations} generations of the ranking, at most {longest} jobs in one"]
+
+
+def _problems(connection: sqlite3.Connection, expected: list[int]) -> list[str]:
+    """Everything accepted ran exactly once and ended well."""
+    if -1 in expected:
+        return ["a submission was rejected"]
+    rows = connection.execute(
+        "SELECT j.id, j.state, (SELECT count(*) FROM job_event e WHERE e.job_id = j.id AND e.event = 'start')"
+        " FROM job j"
+    ).fetchall()
+    problems = [f"job {id_} is {state} after {starts} starts" for id_, state, starts in rows
+                if state != "completed" or starts != 1]  # fmt: skip
+    lost = set(expected) - {row[0] for row in rows}
+    return problems + [f"job {id_} was accepted and is not in the database" for id_ in sorted(lost)]

@@ -1,0 +1,1 @@
+"""Commands under "Services": each service alone, their health, the database."""

@@ -1,0 +1,192 @@
+"""``rankd db``: bring the schema up to date, check the file, query it without being able to harm anybody."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rankd.cli.common.instant import parse_time
+from rankd.cli.common.option import add_command, add_output, add_place
+from rankd.cli.common.place import DATABASE_FILE, DEFAULT_DIRECTORY, find
+from rankd.cli.common.table import Column, print_json, print_table
+from rankd.core.errors import Refused, Unavailable, usable
+from rankd.store.engine.reading import open_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.common.option import Subparsers
+
+LEAST_AGE_S = 3_600.0
+TIME_LIMIT_S = 10.0
+STEPS_PER_LOOK = 10_000
+"""Virtual machine steps of SQLite between two looks at the clock."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``db`` with its actions."""
+    database = add_command(subparsers, "db", run_check, "The database.")
+    actions = database.add_subparsers(metavar="ACTION", required=True)
+    for name, run, text in (
+        (
+            "upgrade",
+            run_upgrade,
+            "Make the database, or bring its schema to this version. Does nothing twice.",
+        ),
+        ("check", run_check, "SQLite's version, the schema's revision, and the file's integrity."),
+    ):
+        parser = add_command(actions, name, run, text)
+        add_place(parser, looks=True)
+    prune = add_command(actions, "prune", run_prune, "Delete jobs and events from before a time; usage stays.")
+    prune.add_argument("--before", required=True, metavar="TIME", help="such as 2026-01-31; at least an hour ago")
+    add_place(prune)
+    sql = add_command(actions, "sql", run_sql, "Run a query; it can't write and is ended after its time.", dash_h=False)
+    sql.add_argument("query", metavar="QUERY", help="such as 'SELECT * FROM job_priority LIMIT 10'")
+    sql.add_argument("--limit-s", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help="its time (10)")
+    add_output(sql, "-h")
+    add_place(sql, looks=True)
+
+
+def run_upgrade(arguments: argparse.Namespace) -> int:
+    """Alembic's revisions and the views."""
+    place = find(arguments)
+    path = place.database or (place.directory or Path(DEFAULT_DIRECTORY)) / DATABASE_FILE
+    with usable(path, "db"):
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+    import uvloop
+
+    from rankd.store.engine.database import Database
+    from rankd.store.schema.migration import upgrade
+
+    async def run() -> None:
+        async with Database(path.absolute()) as database:
+            await upgrade(database)
+
+    uvloop.run(run())
+    print(f"{path}: revision {state_of(path).revision}")
+    return 0
+
+
+def run_prune(arguments: argparse.Namespace) -> int:
+    """The janitor's sweep, once, for this time. Services may run beside it."""
+    import uvloop
+
+    from rankd.core.model.setting import RetentionSettings
+    from rankd.services.intake.retention_sweep import sweep
+    from rankd.store.engine.database import Database
+
+    path, now = find(arguments).need_database(), time.time()
+    age = now - parse_time(arguments.before, now, "past")
+    if age < LEAST_AGE_S:
+        raise Refused("usage", f"--before {arguments.before}: give a time at least an hour ago", "before")
+
+    async def run() -> dict[str, int]:
+        async with Database(path) as database:
+            return await sweep(database, RetentionSettings(jobs_s=age, events_s=age), now)
+
+    for kind, number in uvloop.run(run()).items():
+        print(f"{kind:<12} {number} deleted")
+    return 0
+
+
+class DatabaseState(NamedTuple):
+    """What ``db check`` finds."""
+
+    sqlite: str
+    revision: str | None
+    journal: str
+    problems: list[str]
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Print the state; 1 if something is wrong with it."""
+    path = find(arguments).need_database()
+    state = state_of(path)
+    newest = newest_revision()
+    print(f"database  {path}\nSQLite    {state.sqlite}\njournal   {state.journal}\nrevision  {state.revision}")
+    if state.revision != newest:
+        print(f"          this version of rankd needs {newest}: run `rankd db upgrade`")
+    print("integrity " + ("ok" if not state.problems else "\n          ".join(state.problems)))
+    return 0 if not state.problems and state.revision == newest else 1
+
+
+def state_of(path: Path) -> DatabaseState:
+    """Look into the file.
+
+    Raises:
+        Unavailable: it is no database.
+    """
+    connection = open_for_reading(path)
+    try:
+        found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
+        return DatabaseState(
+            sqlite=sqlite3.sqlite_version,
+            revision=_revision(connection),
+            journal=connection.execute("PRAGMA journal_mode").fetchone()[0],
+            problems=[] if found == ["ok"] else found,
+        )
+    except sqlite3.DatabaseError as error:
+        raise Unavailable("database_unreadable", f"{path}: {error}") from error
+    finally:
+        connection.close()
+
+
+def _revision(connection: sqlite3.Connection) -> str | None:
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'").fetchone()
+    row = connection.execute("SELECT version_num FROM schema_version").fetchone() if known else None
+    return row[0] if row else None
+
+
+def newest_revision() -> str | None:
+    """The revision that this version of rankd makes."""
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    from rankd.store.schema.migration import shipped
+
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")))
+    config.set_main_option("path_separator", "os")
+    return ScriptDirectory.from_config(config).get_current_head()
+
+
+def run_sql(arguments: argparse.Namespace) -> int:
+    """Print a query's rows."""
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        names, rows = query(connection, arguments.query, arguments.limit_s)
+    finally:
+        connection.close()
+    if arguments.json:
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        return 0
+    numeric = [all(isinstance(row[place], int | float | None) for row in rows) for place in range(len(names))]
+    columns = [Column(name, is_number) for name, is_number in zip(names, numeric, strict=True)]
+    print_table(
+        columns,
+        [["" if cell is None else str(cell) for cell in row] for row in rows],
+        header=not arguments.noheader,
+    )
+    return 0
+
+
+def query(connection: sqlite3.Connection, sql: str, limit_s: float) -> tuple[list[str], list[tuple[object, ...]]]:
+    """The columns' names and all rows.
+
+    Raises:
+        Refused: ``bad_query``, or ``query_too_slow``.
+    """
+    deadline = time.monotonic() + limit_s
+    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), STEPS_PER_LOOK)
+    try:
+        cursor = connection.execute(sql)
+        rows = cursor.fetchall()
+    except sqlite3.OperationalError as error:
+        if str(error) == "interrupted":
+            raise Refused("query_too_slow", f"the query took over {limit_s:g} s; see --limit-s", "query") from None
+        raise Refused("bad_query", f"{error}", "query") from None
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise Refused("bad_query", f"{error}", "query") from None
+    return [column[0] for column in cursor.description or ()], rows

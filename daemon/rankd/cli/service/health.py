@@ -1,0 +1,96 @@
+"""``rankd health [SERVICE]``: 0 if it is ready, 1 if it says that it is not, 3 if it does not answer.
+
+Without SERVICE: intake, prioritizer and scheduler are asked, and the worst status counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.bus.address import without_secret
+from rankd.cli.common.option import add_command, add_place
+from rankd.cli.common.place import Place, find
+from rankd.cli.common.screen import print_line
+from rankd.core.errors import Unavailable
+from rankd.wire.subject import decode_name, encode_name
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from rankd.bus.connection import Bus
+    from rankd.cli.common.option import Subparsers
+    from rankd.wire.message import Health
+
+
+SERVICES = ("intake", "prioritizer", "scheduler")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``health``."""
+    text = "Whether a service is ready: it asks its database and its bus, then answers."
+    parser = add_command(subparsers, "health", run, text)
+    which = "intake, prioritizer, scheduler, or agent-NODE; without it, the first three"
+    parser.add_argument("service", metavar="SERVICE", nargs="?", help=which)
+    parser.add_argument("--timeout", type=float, default=2.0, metavar="SECONDS", help="how long to wait (2)")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    add_place(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask and print."""
+    place = find(arguments)
+    services = SERVICES if arguments.service is None else (arguments.service,)
+    answers = _ask(services, arguments.timeout, place)
+    if arguments.service is not None and isinstance(answers[0], Unavailable):
+        raise answers[0]
+    if arguments.json:
+        from rankd.cli.common.table import print_json
+
+        asked = {"broker": without_secret(place.need_nats()), "chosen": place.reason}
+        told = [_told(service, answer) | asked for service, answer in zip(services, answers, strict=True)]
+        print_json(told if arguments.service is None else told[0])
+    else:
+        for service, answer in zip(services, answers, strict=True):
+            print_line(_line(service, answer))
+        print(place.explained(acts=True))
+    return max(_status(answer) for answer in answers)
+
+
+def _ask(services: Sequence[str], timeout_s: float, place: Place) -> list[Health | Unavailable]:
+    """What each answers, or why there is no answer."""
+    from rankd.bus.health import ask_health
+    from rankd.cli.common.session import with_bus
+
+    async def ask(bus: Bus, service: str) -> Health | Unavailable:
+        try:
+            return await ask_health(bus, encode_name(service), timeout_s=timeout_s)
+        except Unavailable as error:
+            message = f"{service} does not answer within {timeout_s:g} s; is it running at {bus.url}?"
+            return Unavailable(error.code, message)
+
+    async def action(bus: Bus) -> list[Health | Unavailable]:
+        import asyncio
+
+        return list(await asyncio.gather(*(ask(bus, service) for service in services)))
+
+    return with_bus(place, action, connect_timeout_s=timeout_s)
+
+
+def _told(service: str, answer: Health | Unavailable) -> dict[str, object]:
+    if isinstance(answer, Unavailable):
+        return {"service": service, "ready": False, "pid": None, "detail": answer.message}
+    return {"service": answer.service, "ready": answer.ready, "pid": answer.pid, "detail": answer.detail}
+
+
+def _line(service: str, answer: Health | Unavailable) -> str:
+    if isinstance(answer, Unavailable):
+        return f"{service}: {answer.message.removeprefix(f'{service} ')}"
+    word = "ready" if answer.ready else "not ready"
+    return f"{decode_name(answer.service)}: {word} (pid {answer.pid}) {answer.detail}".rstrip()
+
+
+def _status(answer: Health | Unavailable) -> int:
+    if isinstance(answer, Unavailable):
+        return 3
+    return 0 if answer.ready else 1

@@ -1,0 +1,329 @@
+"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``: each service alone, as supervisors run it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rankd.bus.address import without_secret
+from rankd.cli.common.option import add_command, key_value
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+
+    from rankd.cli.common.option import Subparsers
+
+Main = Callable[["asyncio.Event"], Awaitable[None]]
+
+PARENT_CHECK_S = 0.5
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the four."""
+    intake = _service(subparsers, "intake", run_intake, "Take requests of users and nodes, and answer them.")
+    _add_store(intake)
+    prioritizer = _service(subparsers, "prioritizer", run_prioritizer, "Rank the pending jobs, all the time.")
+    _add_store(prioritizer)
+    prioritizer.add_argument(
+        "--weight",
+        action="append",
+        type=weight,
+        default=[],
+        metavar="FACTOR=N",
+        help="instead of the configuration's",
+    )
+    scheduler = _service(subparsers, "scheduler", run_scheduler, "Start jobs in the ranking's order.")
+    _add_store(scheduler)
+    _add_agent(subparsers)
+
+
+def _service(
+    subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
+) -> argparse.ArgumentParser:
+    parser = add_command(subparsers, name, run, text)
+    parser.add_argument("--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="the broker ($RANKD_NATS)")
+    parser.add_argument("--parent-pid", type=int, metavar="PID", help="stop when this is no longer the parent process")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    return parser
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--db", metavar="URL", default=os.environ.get("RANKD_DB"), help="the database ($RANKD_DB)")
+    parser.add_argument(
+        "--config",
+        metavar="DIR",
+        type=Path,
+        default=os.environ.get("RANKD_CONFIG"),
+        help="the configuration's directory ($RANKD_CONFIG; default: the one that ships)",
+    )
+    parser.add_argument(
+        "--stream-bytes",
+        type=amount_of_bytes,
+        metavar="SIZE",
+        default=os.environ.get("RANKD_STREAM_BYTES") or "832Mi",
+        help="what the broker's streams may take together when they are made ($RANKD_STREAM_BYTES; 832Mi)",
+    )
+
+
+def _add_agent(subparsers: Subparsers) -> None:
+    parser = _service(subparsers, "agent", run_agent, "Run jobs on this node, or pretend to be many nodes.")
+    parser.add_argument("--state", metavar="DIR", type=Path, required=True, help="where it keeps what it runs")
+    parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="where jobs' output goes (default: in --state)")
+    parser.add_argument(
+        "--simulate", type=int, default=0, metavar="N", help="stand for N nodes whose jobs only take their time"
+    )
+    parser.add_argument("--partition", default="default", help="the nodes' partition")
+    parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
+    parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
+    parser.add_argument(
+        "--run-as",
+        choices=["submitter", "agent"],
+        help="whose rights jobs have: their users' (usual, and possible, for root only), or the agent's",
+    )
+    parser.add_argument(
+        "--otherwise-as", metavar="USER", help="with --run-as submitter: who runs jobs of users unknown here"
+    )
+    parser.add_argument(
+        "--drain-on-stop",
+        nargs="?",
+        type=seconds,
+        const=0.0,
+        metavar="SECONDS",
+        help="when stopped, wait this long (0) for running jobs, then end them; without it, they run on",
+    )
+    parser.add_argument("--no-limits", action="store_true", help="don't hold jobs to their memory and cores by cgroups")
+
+
+def weight(text: str) -> tuple[str, float]:
+    """``age=2000``."""
+    name, value = key_value(text)
+    try:
+        return name, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{value}' is no number; write {name}=2000") from None
+
+
+def seconds(text: str) -> float:
+    """``90``."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds; write 90, for example")
+    return value
+
+
+def amount_of_bytes(text: str) -> int:
+    """``200Mi``, at least 13 MiB."""
+    from rankd.bus.stream import LEAST_STREAM_BYTES
+    from rankd.core.model.quantity import parse_amount
+
+    try:
+        size = parse_amount("memory", text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if size < LEAST_STREAM_BYTES:
+        raise argparse.ArgumentTypeError(f"'{text}' is too little: the streams need {LEAST_STREAM_BYTES // 2**20}Mi")
+    return size
+
+
+def pairs(text: str) -> dict[str, str]:
+    """``vcore=8,memory=16Gi``."""
+    return dict(key_value(item) for item in text.split(",") if item)
+
+
+def _need(arguments: argparse.Namespace, *flags: str) -> None:
+    for flag in flags:
+        if not getattr(arguments, flag):
+            raise Refused("usage", f"--{flag} (or $RANKD_{flag.upper()}) is needed", flag)
+    without_secret(arguments.nats)  # refuses what is not the URL of a broker, before anything is opened
+
+
+def _config(arguments: argparse.Namespace) -> Path:
+    from rankd.store.schema.migration import shipped
+
+    return arguments.config or shipped("config")
+
+
+def run_intake(arguments: argparse.Namespace) -> int:
+    """Serve until stopped."""
+    _need(arguments, "nats", "db")
+    import asyncio
+
+    from rankd.services.intake import service as intake
+
+    options = intake.IntakeOptions(
+        nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
+    )
+    hangup = asyncio.Event()
+    return _serve(arguments, "intake", lambda stop: intake.run(options, stop, hangup), hangup)
+
+
+def run_prioritizer(arguments: argparse.Namespace) -> int:
+    """Rank until stopped."""
+    _need(arguments, "nats", "db")
+    from rankd.services.prioritizer import service as prioritizer
+
+    options = prioritizer.PrioritizerOptions(
+        nats=arguments.nats,
+        db=arguments.db,
+        config=_config(arguments),
+        weights=dict(arguments.weight),
+        stream_bytes=arguments.stream_bytes,
+    )
+    return _serve(arguments, "prioritizer", lambda stop: prioritizer.run(options, stop))
+
+
+def run_scheduler(arguments: argparse.Namespace) -> int:
+    """Schedule until stopped."""
+    _need(arguments, "nats", "db")
+    from rankd.services.scheduler import service as scheduler
+
+    options = scheduler.SchedulerOptions(
+        nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
+    )
+    return _serve(arguments, "scheduler", lambda stop: scheduler.run(options, stop))
+
+
+def run_agent(arguments: argparse.Namespace) -> int:
+    """Run jobs until stopped."""
+    _need(arguments, "nats")
+    import asyncio
+
+    from rankd.services.agent import service as agent
+    from rankd.services.agent.identity import RunAs, usual_mode
+
+    options = agent.AgentOptions(
+        nats=arguments.nats,
+        state_dir=arguments.state,
+        output_dir=arguments.output,
+        name=os.uname().nodename if arguments.name is None else arguments.name,
+        simulate=arguments.simulate,
+        partition=arguments.partition,
+        resources=arguments.resources,
+        labels=arguments.labels,
+        run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as),
+        limited=not arguments.no_limits,
+        drain_on_stop_s=arguments.drain_on_stop,
+    )
+    hurry = asyncio.Event()
+    return serve(
+        lambda stop: agent.run(options, stop, hurry),
+        "agent",
+        parent_pid=arguments.parent_pid,
+        log_level=arguments.log_level,
+        again=hurry,
+    )
+
+
+def _serve(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:
+    return serve(main, name, parent_pid=arguments.parent_pid, log_level=arguments.log_level, hangup=hangup)
+
+
+def serve(
+    main: Main,
+    name: str,
+    *,
+    parent_pid: int | None = None,
+    log_level: str = "info",
+    hangup: asyncio.Event | None = None,
+    again: asyncio.Event | None = None,
+) -> int:
+    """Run a service's ``main`` until SIGINT, SIGTERM or the parent's end; 0 if it stopped when told to.
+
+    ``main`` gets an event that is set once it shall finish its round and return. What it raises is passed on.
+    ``hangup`` is set at every SIGHUP; without it, SIGHUP does nothing. Where it says that the terminal has gone, it
+    ends the service. ``again`` is set by a second SIGINT or SIGTERM.
+    """
+    import asyncio
+
+    import uvloop
+
+    from rankd.services.runtime.garbage import search_less
+
+    set_up_logging(log_level)
+    search_less()
+    uvloop.run(_until_stopped(main, name, parent_pid, Heard(stop=asyncio.Event(), hangup=hangup, again=again)))
+    return 0
+
+
+def set_up_logging(level: str) -> None:
+    """Lines on standard error: time, level, name, message; times in UTC. A message is one line; tracebacks follow."""
+    import logging
+
+    from rankd.cli.common.log_line import LogLine
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogLine())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("alembic").setLevel("WARNING")
+
+
+class Heard(NamedTuple):
+    """What signals set: the first that stops, SIGHUP, a second that stops."""
+
+    stop: asyncio.Event
+    hangup: asyncio.Event | None
+    again: asyncio.Event | None
+
+
+async def _until_stopped(main: Main, name: str, parent_pid: int | None, heard: Heard) -> None:
+    import asyncio
+    import logging
+    import signal
+
+    from rankd.services.runtime.watchdog import EventLoopWatchdog
+
+    stop, hangup, again = heard
+    loop = asyncio.get_running_loop()
+    log = logging.getLogger(f"rankd.{name}")
+
+    def on_signal(number: signal.Signals) -> None:
+        log.info("%s: stopping", number.name)
+        if stop.is_set() and again is not None:
+            again.set()
+        stop.set()
+
+    had_terminal = _has_terminal()
+
+    def on_hangup() -> None:
+        if had_terminal and not _has_terminal():
+            on_signal(signal.SIGHUP)
+        elif hangup is None:
+            log.info("SIGHUP: nothing to do here; the intake reads the configuration")
+        else:
+            hangup.set()
+
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    if parent_pid is not None:
+        _watch_parent(loop, parent_pid, stop, log)
+    with EventLoopWatchdog(loop):
+        await main(stop)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _watch_parent(loop: asyncio.AbstractEventLoop, parent: int, stop: asyncio.Event, log: logging.Logger) -> None:
+    """A service whose supervisor was killed has nobody to stop it: it stops by itself."""
+    if os.getppid() != parent:
+        log.warning("the parent process %d has gone: stopping", parent)
+        stop.set()
+        return
+    loop.call_later(PARENT_CHECK_S, _watch_parent, loop, parent, stop, log)

@@ -1,0 +1,1 @@
+"""Commands under "What if": evaluation, other configurations, imports."""

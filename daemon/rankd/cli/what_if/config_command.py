@@ -1,0 +1,101 @@
+"""``rankd config check``: everything that is wrong in a configuration directory, or in texts of queues.yaml.
+
+``rankd config history`` is :mod:`rankd.cli.what_if.config_history`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankd.cli.common.document import BAD_DOCUMENT, add_lines, answer_lines, decode, print_answer
+from rankd.cli.common.option import add_command
+from rankd.cli.what_if.config_history import add_history
+from rankd.core.errors import ConfigurationError, Problem, Refused
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.config.queues import QueuesChecked
+
+KEY = "queues_yaml"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``config check``."""
+    parser = add_command(subparsers, "config", run, "The configuration.")
+    verbs = parser.add_subparsers(required=True, metavar="check|history")
+    text = "Read a configuration directory and print what is wrong in it, and where, all of it at once."
+    check = add_command(verbs, "check", run, text)
+    check.add_argument(
+        "directory",
+        nargs="?",
+        type=Path,
+        metavar="DIR",
+        help="the directory ($RANKD_CONFIG; default: config, else the one that ships)",
+    )
+    check.add_argument("--json", action="store_true", help="print JSON")
+    add_lines(check)
+    add_history(verbs)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and print."""
+    if arguments.lines is not None:
+        if arguments.directory is not None:
+            raise Refused("usage", "give DIR, or --lines FILE", "directory")
+        return answer_lines(arguments.lines, _check_text)
+    directory = arguments.directory or _default_directory()
+    errors, warnings = _check_directory(directory)
+    if arguments.json:
+        rows = {"valid": not errors, "errors": _rows(errors), "warnings": _rows(warnings)}
+        print_answer(rows, compact=False)
+    else:
+        for problem in errors:
+            print(problem)
+        for problem in warnings:
+            print(f"warning: {problem}")
+        print(f"{directory}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+    return BAD_DOCUMENT if errors else 0
+
+
+def _check_text(line: bytes) -> QueuesChecked:
+    from rankd.config.queues import check_queues
+
+    document = decode(line)
+    if not isinstance(document, dict) or set(document) != {KEY} or not isinstance(document[KEY], str):
+        raise ConfigurationError([Problem(path="$", message=f'give {{"{KEY}": "the text of the file"}}, nothing else')])
+    return check_queues(document[KEY])
+
+
+def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
+    """Errors and warnings: the files', and whether the plugins that they name can be used."""
+    from rankd.config.checked import load_checked
+
+    try:
+        configuration = load_checked(directory)
+    except ConfigurationError as error:
+        return error.problems, []
+    return [], list(configuration.warnings)
+
+
+def _default_directory() -> Path:
+    if named := os.environ.get("RANKD_CONFIG"):
+        return Path(named)
+    if Path("config").is_dir():
+        return Path("config")
+    from rankd.store.schema.migration import shipped
+
+    return Path(shipped("config"))
+
+
+def _rows(problems: list[Problem]) -> list[dict[str, Any]]:
+    names = ("file", "path", "line", "message", "code")
+    rows = ({name: getattr(problem, name, "") for name in names} for problem in problems)
+    return [{name: value for name, value in row.items() if name != "code" or value} for row in rows]
+
+
+def _count(problems: list[Problem], what: str) -> str:
+    return f"{len(problems) or 'no'} {what}{'' if len(problems) == 1 else 's'}"

@@ -1,0 +1,151 @@
+"""``rankd dump``: the live state as a document of ``rankd evaluate``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.document import print_answer
+from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.place import UP_FILE, find
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.config.configuration import Configuration
+    from rankd.core.adapter.input import Input
+    from rankd.store.engine.reading import Reader
+    from rankd.store.look.dump import Dump
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    text = "Print what the newest ranking was made of, from the database, as `rankd evaluate` takes it."
+    parser = add_command(subparsers, "dump", run, text)
+    add_source(parser)
+    add_asker(parser)
+    parser.add_argument("--json", action="store_true", help="JSON on one line")
+
+
+def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> None:
+    """Where the live state is; ``config`` is the flag for the services' configuration."""
+    add_place(parser, looks=True)
+    parser.add_argument(
+        config,
+        dest="live_config",
+        type=Path,
+        metavar="DIR",
+        help="the configuration of the services (default: the one on record; without one $RANKD_CONFIG, that of"
+        " `rankd up`, the one that ships)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read and print."""
+    import msgspec
+
+    from rankd.cli.common.report import fetch_report, over_bus
+
+    if (place := over_bus(arguments)) is not None:
+        from rankd.wire.report import ReportRequest
+
+        print_answer(
+            msgspec.Raw(fetch_report(place, arguments, ReportRequest(kind="dump")).strip()), compact=arguments.json
+        )
+        return 0
+    found, _ = live_state(arguments)
+    print_answer(found.document, compact=arguments.json)
+    return 0
+
+
+def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
+    """The state of the newest full generation, and its configuration as the inputs from outside change it.
+
+    Says which jobs have changed since.
+    """
+    from rankd.store.engine.reading import open_for_reading, tuples
+    from rankd.store.look.dump import dump
+    from rankd.store.record.adapter import in_force
+
+    place = find(arguments)
+    connection = open_for_reading(place.need_database())
+    try:
+        configuration, queues = _configuration(connection, arguments.live_config, place.directory)
+        found = dump(connection, configuration, queues)
+        configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
+    finally:
+        connection.close()
+    if found.updated:
+        jobs = ", ".join(map(str, found.updated[:20]))
+        message = f"updated after generation {found.generation}, and dumped as they are now: jobs {jobs}"
+        print(f"rankd: {message}", file=sys.stderr)
+    return found, configuration
+
+
+def with_live_inputs(arguments: argparse.Namespace, configuration: Configuration) -> Configuration:
+    """Another configuration, as what its adapters have in force would change it."""
+    from rankd.store.engine.reading import open_for_reading, tuples
+    from rankd.store.record.adapter import in_force
+
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        return in_force(lambda sql: tuples(connection, sql), configuration).configuration
+    finally:
+        connection.close()
+
+
+def dropped_inputs(
+    arguments: argparse.Namespace, live: Configuration, other: Configuration
+) -> list[tuple[Input, float]]:
+    """What those adapters of the live configuration have in force that the other one lacks, and when they said so."""
+    from rankd.store.engine.reading import open_for_reading, tuples
+    from rankd.store.record.adapter import stored_inputs
+
+    kept = {(adapter.name, adapter.input, adapter.factor) for adapter in other.settings.adapters}
+    given = {adapter.factor for adapter in other.settings.adapters if adapter.factor is not None}
+    dropped = [one for one in live.settings.adapters if (one.name, one.input, one.factor) not in kept]
+    connection = open_for_reading(find(arguments).need_database())
+    try:
+        stored = stored_inputs(lambda sql: tuples(connection, sql), dropped)
+    finally:
+        connection.close()
+    return [(one.input, one.read_at) for one in stored if one.input.factor not in given]
+
+
+def _configuration(connection: Reader, named: Path | None, place: Path | None) -> tuple[Configuration, object]:
+    """The one under which the newest full generation was made, and the document of its queues."""
+    from rankd.config.configuration import load_configuration, read_configuration
+    from rankd.config.evaluation import parsed_queues, queues_document
+    from rankd.store.engine.reading import tuples
+    from rankd.store.record.configuration import recorded_for_ranking
+
+    found = None if named else recorded_for_ranking(lambda sql, *given: tuples(connection, sql, *given))
+    if found is not None:
+        queues = parsed_queues(found.files.get("queues.yaml"))
+        return read_configuration(found.directory, found.files), queues
+    directory = named or configured_directory(place)
+    return load_configuration(directory), queues_document(directory)
+
+
+def configured_directory(place: Path | None) -> Path:
+    """The configuration that the services run with, as far as it is on record."""
+    if named := os.environ.get("RANKD_CONFIG"):
+        return Path(named)
+    if place is not None and (on_record := _on_record(place / UP_FILE)):
+        return Path(on_record)
+    from rankd.store.schema.migration import shipped
+
+    return Path(shipped("config"))
+
+
+def _on_record(file: Path) -> str | None:
+    import msgspec
+
+    try:
+        up = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(up["config"], type=str)
+    except (OSError, KeyError, msgspec.MsgspecError):  # nothing runs, or an older version does
+        return None

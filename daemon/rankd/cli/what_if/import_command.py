@@ -1,0 +1,109 @@
+"""``rankd import slurm``: a configuration directory made of what Slurm's commands print."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.option import add_command
+from rankd.core.errors import ConfigurationError, Problem, Refused
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.core.slurm.conversion import Conversion, SourceText
+
+DESCRIPTION = """Make a configuration directory of what these commands print, in files of any name:
+`sacctmgr dump`, `sacctmgr -P show assoc tree`, `sacctmgr -P show qos`, `sshare -a -l -P`, `scontrol show config`,
+`scontrol show partition` (or slurm.conf). What has no counterpart is printed line by line."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add ``import slurm``."""
+    parser = add_command(subparsers, "import", run, "Take over what another system knows.")
+    verbs = parser.add_subparsers(required=True, metavar="slurm")
+    slurm = add_command(verbs, "slurm", run, DESCRIPTION)
+    slurm.add_argument("sources", nargs="+", type=Path, metavar="FILE|DIR", help="files, or a directory with them")
+    slurm.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the directory to make")
+    slurm.add_argument("--force", action="store_true", help="replace files that are there")
+    slurm.add_argument("--cluster", default="", metavar="NAME", help="which cluster, where a table has several")
+    slurm.add_argument("-q", "--quiet", action="store_true", help="don't list what had no counterpart")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert, check what came of it, write it, and say what did not come along."""
+    from rankd.core.slurm.conversion import convert_slurm
+    from rankd.core.slurm.writing import write_files
+
+    output: Path = arguments.output
+    if not arguments.force and output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise Refused("usage", f"{output} is there already; name another directory, or say --force", "output")
+    conversion = convert_slurm(_sources(arguments.sources), arguments.cluster)
+    _write(write_files(conversion), output)
+    if not arguments.quiet:
+        for remark in conversion.remarks:
+            print(remark)
+    _summary(conversion, output)
+    return 0
+
+
+def _sources(paths: list[Path]) -> list[SourceText]:
+    """The texts of the files, a directory's in the order of their names.
+
+    Raises:
+        ConfigurationError: what can't be read, all of it.
+    """
+    from rankd.core.slurm.conversion import SourceText
+
+    files = [file for path in paths for file in (_files(path) if path.is_dir() else [path])]
+    problems, sources = [], []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            problems.append(Problem(file=str(file), path="", message=f"can't be read: {error}"))
+            continue
+        sources.append(SourceText(name=file.name, text=text, at=file.stat().st_mtime))
+    if not files:
+        problems.append(Problem(file=str(paths[0]), path="", message="holds no files"))
+    if problems:
+        raise ConfigurationError(problems)
+    return sources
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(file for file in directory.iterdir() if file.is_file() and not file.name.startswith("."))
+
+
+def _write(files: dict[str, str], output: Path) -> None:
+    """All files or none: they are written and checked beside the directory, then moved there."""
+    from rankd.config.configuration import load_configuration
+
+    output.absolute().parent.mkdir(parents=True, exist_ok=True)
+    made = Path(mkdtemp(prefix=f".{output.name}-", dir=output.absolute().parent))
+    try:
+        for name, text in files.items():
+            (made / name).write_text(text, encoding="utf-8")
+        load_configuration(made)
+        output.mkdir(exist_ok=True)
+        for name in files:
+            (made / name).replace(output / name)
+    finally:
+        shutil.rmtree(made)
+
+
+def _summary(conversion: Conversion, output: Path) -> None:
+    from rankd.core.slurm.identify import NAMES
+
+    for name, kind in conversion.sources:
+        print(f"{name}: taken as the output of `{NAMES[kind]}`")
+    accounts = sum(entry.user is None for entry in conversion.associations)
+    users = len(conversion.associations) - accounts
+    print(
+        f"{output}: {accounts} accounts, {users} associations of users, {len(conversion.qos)} QoS,"
+        f" {len(conversion.weights)} weights, {len(conversion.queues)} queues, usage of {len(conversion.usage)};"
+        f" {len(conversion.remarks)} remarks"
+    )

@@ -1,0 +1,218 @@
+"""``rankd whatif``: what other weights, another configuration or one more job would change, on the live queue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankd.cli.common.document import print_answer, read_bytes
+from rankd.cli.common.option import add_asker, add_command, limit
+from rankd.cli.common.screen import print_line
+from rankd.cli.what_if.dump import add_source, live_state
+from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rankd.cli.common.option import Subparsers
+    from rankd.cli.common.place import Place
+    from rankd.config.configuration import Configuration
+    from rankd.core.evaluate.document import Document, JobEntry
+    from rankd.core.evaluate.result import Result
+    from rankd.core.evaluate.whatif import Landing, WhatIf
+
+SHOWN = 20
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the command."""
+    from rankd.cli.service.service import weight
+
+    text = "What other weights, another configuration or one more job would change: computed on the live queue."
+    parser = add_command(subparsers, "whatif", run, text)
+    parser.add_argument("--weights", nargs="+", type=weight, default=[], metavar="FACTOR=N", help="with these weights")
+    parser.add_argument("--config", type=Path, metavar="DIR", help="with this configuration instead of the live one")
+    parser.add_argument("--submit", metavar="JOB.json", help="with these jobs, as `job.submit` takes them; - is stdin")
+    parser.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="show N jobs (default 20)")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON on one line")
+    add_source(parser, config="--live-config")
+    add_asker(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Decide the live state with and without the change, and print what differs.
+
+    Raises:
+        ConfigurationError: a reload would refuse the other configuration, for these reasons.
+    """
+    from rankd.cli.common.report import over_bus
+    from rankd.config.checked import load_checked
+
+    if not (arguments.weights or arguments.config or arguments.submit):
+        raise Refused("usage", "say what: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
+    if (place := over_bus(arguments)) is not None:
+        return _print(_asked(place, arguments), arguments)
+    return report(arguments, load_checked(arguments.config) if arguments.config else None)
+
+
+def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
+    """The same, computed by the service."""
+    import msgspec
+
+    from rankd.cli.common.report import fetch_report
+    from rankd.config.configuration import read_files
+    from rankd.core.evaluate.whatif import WhatIf
+    from rankd.wire.report import ReportRequest
+
+    request = ReportRequest(
+        kind="whatif",
+        weights=dict(arguments.weights),
+        files=read_files(arguments.config)[0] if arguments.config else None,
+        submit=read_bytes(arguments.submit).decode(errors="replace") if arguments.submit else None,
+    )
+    return msgspec.json.decode(fetch_report(place, arguments, request), type=WhatIf)
+
+
+def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
+    """The same with the configuration of ``--config`` at hand."""
+    import msgspec
+
+    from rankd.cli.what_if.dump import dropped_inputs, with_live_inputs
+    from rankd.config.evaluation import Evaluator
+    from rankd.core.evaluate.diff import moves
+    from rankd.core.evaluate.document import decode
+    from rankd.core.evaluate.whatif import WhatIf, by_owner, landing, with_jobs, without_inputs
+
+    found, configuration = live_state(arguments)
+    live = decode(msgspec.json.encode(found.document))
+    present = live
+    if other is not None:
+        present = without_inputs(live, dropped_inputs(arguments, configuration, other))
+        configuration = with_live_inputs(arguments, other)
+    varied = _varied(present, configuration, arguments)
+    new = _new_jobs(arguments, configuration, live.now)
+    before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
+    landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]
+    changed = [move for move in moves(before, after) if move.job not in {entry.id for entry in new}]
+    answer = WhatIf(
+        generation=found.generation,
+        newer=found.newer,
+        pending=sum(job.state == "pending" for job in varied.jobs),
+        jobs=changed,
+        owners=by_owner(changed, varied),
+        submitted=landings,
+        refused=_refused(before, after),
+    )
+    return _print(answer, arguments)
+
+
+def _print(answer: WhatIf, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        print_answer(answer, compact=True)
+        return 0
+    for one in answer.submitted:
+        _print_landing(one)
+    if not answer.submitted or arguments.weights or arguments.config:
+        _print_moves(answer, arguments.limit)
+    for line in answer.refused:
+        print_line(f"refused then: {line}")
+    return 0
+
+
+def _varied(live: Document, configuration: Configuration, arguments: argparse.Namespace) -> Document:
+    from rankd.config.evaluation import queues_document
+    from rankd.config.plugin import is_provided
+    from rankd.config.whatif import with_configuration
+    from rankd.core.evaluate.whatif import with_weights
+
+    varied = live
+    if arguments.config:
+        varied = with_configuration(live, configuration, queues_document(arguments.config))
+    for name, _ in arguments.weights:
+        if not is_provided(name) and name not in (varied.priority.weights if varied.priority else {}):
+            known = ", ".join(sorted(varied.priority.weights)) if varied.priority else "none"
+            raise Refused("usage", f"there is no factor '{name}'; weighted now: {known}", "weights")
+    return with_weights(varied, dict(arguments.weights))
+
+
+def _new_jobs(arguments: argparse.Namespace, configuration: Configuration, at: float) -> list[JobEntry]:
+    import msgspec
+
+    from rankd.cli.common.session import asker
+    from rankd.config.whatif import job_entries
+
+    if arguments.submit is None:
+        return []
+    try:
+        who = asker(arguments)
+        return job_entries(read_bytes(arguments.submit), who.user, configuration, at, privileged=arguments.admin)
+    except msgspec.MsgspecError as error:
+        raise Refused("bad_request", f"{arguments.submit}: {error}", "submit") from None
+
+
+def _encoded(document: Document) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(document)
+
+
+def _refused(before: Result, after: Result) -> list[str]:
+    already = {row.job for row in before.rejected}
+    return [f"job {row.job}: {row.message}" for row in after.rejected if row.job not in already]
+
+
+def _print_landing(one: Landing) -> None:
+    from rankd.cli.common.duration import shown_time
+
+    if one.error is not None:
+        print_line(f"{one.job} would be refused: {one.error}")
+        return
+    if one.rank is None:
+        print_line(f"{one.job} would not be ranked yet: {one.reason}.")
+        return
+    print_line(f"{one.job} would have rank {one.rank} of {one.ranked}, with priority {one.priority}.")
+    for row in one.factors:
+        print_line(f"  {row.points:14.4f} {row.name} = {row.value:.7f} x {row.weight:g}")
+    if one.starts_at is not None:
+        print_line(f"It would wait for {', '.join(one.nodes)}, reserved from {shown_time(one.starts_at)} on.")
+    elif one.nodes:
+        print_line(f"It would start at once on {', '.join(one.nodes)}.")
+    else:
+        print_line(f"It would not start at once: {one.reason}.")
+    passed = ", ".join(f"{count} of {user or 'nobody'}" for user, count in one.passes.items())
+    print_line(f"It would pass {sum(one.passes.values())} jobs{f': {passed}' if passed else ''}.")
+    if one.ahead is not None:
+        print_line(f"Just above it would be job {one.ahead}.")
+    if one.behind is not None:
+        print_line(f"Just below it would be job {one.behind}.")
+
+
+def _print_moves(answer: WhatIf, most: int) -> None:
+    from rankd.cli.common.table import Column, print_table
+    from rankd.cli.what_if.evaluate import print_moves
+
+    changed = answer.jobs
+    against = f"against generation {answer.generation}"
+    if answer.newer:
+        against += f"; {answer.newer} that came since are not counted, ask again in some seconds"
+    print_line(f"{len(changed)} of {answer.pending} pending jobs would change their rank ({against}).")
+    if not changed:
+        return
+    numeric = [Column(name, numeric=True) for name in ("JOBS", "EARLIER", "LATER", "MEAN", "LARGEST")]
+    rows = [
+        [
+            row.user or "-",
+            row.account or "-",
+            str(row.jobs),
+            str(row.earlier),
+            str(row.later),
+            f"{row.mean_change:+.1f}",
+            f"{row.largest_change:+d}",
+        ]
+        for row in answer.owners
+    ]
+    print_table([Column("USER"), Column("ACCOUNT"), *numeric], rows)
+    print()
+    print_moves(changed[:most])
+    if len(changed) > most:
+        print_line(f"… and {len(changed) - most} more: --limit {len(changed)} shows all")

@@ -1,0 +1,200 @@
+"""A full generation and what deltas have made of it: changes go in, what is to be stored comes out.
+
+Everything of a delta is of the full generation's instant and keys. What that can't show (a queue or an association
+that the pass did not know, a factor that fails only now) makes the order stale: a full pass is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection
+
+from rankd.core.model.quantity import Resources
+from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.application_order import filter_policy, jobs_of
+from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray, JobColumns
+from rankd.core.ranking.delta import Delta
+from rankd.core.ranking.factor import Factor, FactorContext, Per
+from rankd.core.ranking.of_pass import of_pass
+from rankd.core.ranking.order import NO_LEAF, Applications
+from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities, with_values
+from rankd.core.ranking.ranking import Ranking, RankingState
+from rankd.core.ranking.tally import Tally
+from rankd.store.record.delta import DeltaRows
+from rankd.store.record.generation import HEAD, Stage, insert, queue_stage, together
+from rankd.store.schema.view import FactorColumn
+
+
+class Changes(NamedTuple):
+    """What happened to jobs: which are not pending any more; and those that are, as they are now.
+
+    ``revision``: all events up to it are in. ``is_shown``: whether a generation would show any of it.
+    """
+
+    gone: IntArray
+    jobs: JobColumns
+    revision: int
+    is_shown: bool
+    applications: Applications | None
+
+    def __len__(self) -> int:
+        """How many jobs."""
+        return len(self.gone) + len(self.jobs)
+
+
+class LiveOrder:
+    """The order that stands on the full generation ``number``.
+
+    ``factors`` are those that ``columns`` describe; ``shapes`` the list to which new shapes are added.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        ranking: Ranking,
+        state: RankingState,
+        settings: PrioritySettings,
+        factors: Sequence[Factor],
+        columns: Sequence[FactorColumn],
+        shapes: Sequence[Resources],
+    ) -> None:
+        assert ranking.base is not None  # noqa: S101 - it was made for deltas
+        ranking.base.prepare()
+        self.number = number
+        self.ranked_at = ranking.now
+        self.revision: int | None = None
+        """The last event that the delta knows; None while it is empty."""
+        self.is_stale = False
+        self.is_broken = False
+        """Deltas would not show what they rank by; nothing can be added."""
+        self.gained: dict[str, dict[int, float]] = {}
+        """Values that jobs have got since the pass, by factor: those that are stored."""
+        self._settings = settings
+        self._factors = of_pass(factors, ranking.priorities.factors)
+        self._stored = [column.name for column in columns if column.sql is None and column.per == "job"]
+        self._failed = {error.factor for error in ranking.priorities.failures}
+        self._formulas = {column.name for column in columns if column.sql is not None}
+        self._last_good: Mapping[str, FactorValues] = {row.name: row for row in ranking.priorities.factors}
+        self._groups = msgspec.structs.replace(ranking.groups, shapes=shapes)
+        self._delta = Delta(ranking.base)
+        self._held_back = ranking.held_back
+        self._filtering = np.array(_filtering(state), dtype=np.int64)
+        self._tally = Tally(ranking.base, ranking.queues, state.queues, shapes, _unranked(ranking, state))
+        self._applications = state.applications
+        self._rows = DeltaRows(number)
+
+    def __len__(self) -> int:
+        """How many entries the delta has."""
+        return len(self._delta)
+
+    @property
+    def n_ranked(self) -> int:
+        """How many jobs are ranked."""
+        return self._delta.n_ranked
+
+    def head(self) -> IntArray:
+        """The first jobs of the ranking."""
+        return self._delta.head(HEAD)
+
+    def take(self, changes: Changes, number: int) -> Stage | None:
+        """Take changes in; what generation ``number`` then writes. None where it can't show them."""
+        if self.is_broken:
+            return None
+        self._applications = changes.applications or self._applications
+        jobs = self._known(changes.jobs)
+        context = FactorContext(now=self.ranked_at, jobs=self._of_known_groups(jobs), groups=self._groups)
+        computed = compute_priorities(context, self._settings, self._factors, self._last_good)
+        failed = {error.factor for error in computed.failures}
+        if not self._formulas.isdisjoint(failed):
+            self.is_broken = self.is_stale = True
+            return None
+        self.is_stale |= any(not error.is_passing for error in computed.failures if error.factor not in self._failed)
+        eligible, may = jobs.eligible, self._may_be_ranked(jobs)
+        placed, counted = np.flatnonzero(eligible & may), np.flatnonzero(eligible)
+        unranked = jobs.ids[eligible & ~may]
+        self.is_stale |= len(unranked) > 0
+        gone = np.concatenate([changes.gone, jobs.ids[~(eligible & may)]])
+        edit = self._delta.change(gone, jobs.take(placed), computed.priorities[placed], self._applications)
+        gone = np.concatenate([changes.gone, jobs.ids[~eligible]])
+        queues = self._tally.change(gone, jobs.take(counted), computed.priorities[counted])
+        self.revision = changes.revision
+        return together(
+            [
+                self._rows.stage(number, edit, self._delta.entries(), unranked.tolist()),
+                queue_stage(self.number, queues),
+                self._value_stage(jobs, computed),
+            ]
+        )
+
+    def _known(self, jobs: JobColumns) -> JobColumns:
+        """Without associations that the pass did not know: their users' shares come with the next pass."""
+        new = jobs.associations >= len(self._groups.fairshares)
+        self.is_stale |= bool(new.any())
+        return msgspec.structs.replace(jobs, associations=np.where(new, NO_GROUP, jobs.associations))
+
+    def _of_known_groups(self, jobs: JobColumns) -> JobColumns:
+        """For factors: QoS and queues that the pass did not know give nothing, until the next one."""
+        qos, queues = jobs.qos >= len(self._groups.qos_priorities), jobs.queues >= len(self._groups.queue_factors)
+        self.is_stale |= bool(qos.any() or queues.any())
+        return msgspec.structs.replace(
+            jobs, qos=np.where(qos, NO_GROUP, jobs.qos), queues=np.where(queues, NO_GROUP, jobs.queues)
+        )
+
+    def _may_be_ranked(self, jobs: JobColumns) -> BoolArray:
+        """In leaves that the pass knew; not of applications that it held back, or would perhaps have."""
+        may: BoolArray = self._delta.base.leaves(jobs.queues) != NO_LEAF
+        if len(self._filtering):
+            passing = np.unique(self._delta.base.jobs.applications[self._delta.base.places])
+            filtered = np.isin(jobs.queues, self._filtering) & (jobs.applications != NO_GROUP)
+            may &= ~(filtered & ~np.isin(jobs.applications, passing))
+        return may
+
+    def _value_stage(self, jobs: JobColumns, computed: Priorities) -> Stage:
+        """Values of factors that have no formula in SQL."""
+        failed = {error.factor for error in computed.failures}
+        for factor in computed.factors:
+            if factor.name in self._stored and factor.name not in failed:
+                found = zip(jobs.ids.tolist(), factor.values.tolist(), strict=True)
+                self.gained.setdefault(factor.name, {}).update(found)
+        rows = [
+            (self.number, factor.name, key, value)
+            for factor in computed.factors
+            if factor.name in self._stored
+            for key, value in zip(jobs.ids.tolist(), factor.values.tolist(), strict=True)
+        ]
+
+        def write(connection: Connection) -> None:
+            insert(connection, "generation_values", rows)
+
+        return write
+
+
+def gained_values(last_good: Mapping[str, FactorValues], live: LiveOrder | None) -> dict[str, FactorValues]:
+    """Last good values with those that jobs have got since."""
+    gained = {} if live is None else {name: dict(found) for name, found in list(live.gained.items())}
+    return {
+        name: with_values(last_good[name], found)
+        for name, found in gained.items()
+        if name in last_good and last_good[name].per is Per.JOB
+    }
+
+
+def _filtering(state: RankingState) -> list[int]:
+    """The leaves that may hold applications back."""
+    return [view.id for views in state.queues for view in views if filter_policy(view) is not None]
+
+
+def _unranked(ranking: Ranking, state: RankingState) -> dict[int, int]:
+    """By leaf the highest priority of the jobs that are held back."""
+    if not ranking.held_back:
+        return {}
+    places = np.flatnonzero(state.jobs.eligible & jobs_of(ranking.held_back, state.jobs))
+    best: dict[int, int] = {}
+    columns = zip(state.jobs.queues[places].tolist(), ranking.priorities.priorities[places].tolist(), strict=True)
+    for queue, priority in columns:
+        best[queue] = max(priority, best.get(queue, priority))
+    return best

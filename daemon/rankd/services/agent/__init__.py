@@ -1,0 +1,1 @@
+"""The agent: takes the allocations of its nodes, has them run, and reports."""

@@ -1,0 +1,94 @@
+"""Which user of this machine a job runs as."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import Literal
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.services.keeper.proc import Identity
+
+AGENT: Literal["agent"] = "agent"
+SUBMITTER: Literal["submitter"] = "submitter"
+
+
+def usual_mode() -> Literal["agent", "submitter"]:
+    """Of an agent that is not told otherwise: everybody has their own rights where that can be."""
+    return SUBMITTER if os.geteuid() == 0 else AGENT
+
+
+class RunAs(msgspec.Struct, frozen=True, kw_only=True):
+    """The rule of an agent.
+
+    ``agent``: everybody's jobs run as the agent's own user. ``submitter``: as the user who submitted them, which
+    takes root; whoever does not exist here runs as ``otherwise``, or not at all without one. Nobody's jobs run as root.
+    """
+
+    mode: Literal["agent", "submitter"] = AGENT
+    otherwise: str | None = None
+
+    def check(self) -> None:
+        """Nothing where this agent can do that.
+
+        Raises:
+            Refused: ``usage``.
+        """
+        if self.mode == SUBMITTER and os.geteuid() != 0:
+            raise Refused("usage", "only root can run jobs as their submitters; start the agent as root", "run_as")
+        if self.otherwise is not None:
+            _identity(self.otherwise)
+
+    def statement(self) -> str:
+        """In words, for the log."""
+        if self.mode == AGENT:
+            return f"jobs run as user {_name_of(os.geteuid())}, whoever submitted them"
+        other = f"as {self.otherwise}" if self.otherwise else "not at all"
+        return f"jobs run as the users who submitted them; those of users unknown here {other}"
+
+    def identity(self, user: str) -> Identity | None:
+        """Whom a user's job runs as; None: as the agent.
+
+        Raises:
+            Refused: ``no_such_user``, ``root_refused``.
+        """
+        if self.mode == AGENT:
+            return None
+        try:
+            return _identity(user)
+        except Refused:
+            if self.otherwise is None:
+                raise
+        return _identity(self.otherwise)
+
+
+def _identity(user: str) -> Identity:
+    try:
+        entry = pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        message = f"there is no user '{user}' on this node; add one, or let the agent run with --otherwise-as USER"
+        raise Refused("no_such_user", message, "user") from None
+    if entry.pw_uid == 0:
+        raise Refused("root_refused", f"jobs of '{user}' do not run: it is root; submit as another user", "user")
+    groups = sorted(set(os.getgrouplist(user, entry.pw_gid)))
+    return Identity(name=user, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
+
+
+def account_variables(identity: Identity) -> dict[str, str]:
+    """What a login would set."""
+    entry = pwd.getpwuid(identity.uid)
+    return {"HOME": entry.pw_dir, "USER": identity.name, "LOGNAME": identity.name, "SHELL": entry.pw_shell}
+
+
+def home_of(identity: Identity) -> str:
+    """The home directory by the user database. Whether it is there, only the user's own process looks."""
+    return pwd.getpwuid(identity.uid).pw_dir
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,85 @@
+"""Ending what an agent that was killed has left running.
+
+A process counts as an allocation's if its pid and start time are the recorded ones, or if its environment carries
+this state directory's mark: that finds one that was spawned a moment before its pid could be written, and children
+that outlived their leader. Signals go through pidfds, so they never reach a process that has taken over a pid.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from rankd.services.keeper.proc import all_pids, start_time_of
+from rankd.services.keeper.state import ProcessRecord
+
+STATE_VARIABLE = "RANKD_AGENT_STATE"
+_ALLOCATION_VARIABLE = "RANKD_ALLOCATION_ID"
+_ROUNDS = 3  # a process may fork while it is being looked for
+
+
+def end_leftovers(state: str, allocations: Iterable[int], recorded: Iterable[ProcessRecord], grace_s: float) -> int:
+    """TERM, grace, KILL for everything that still runs under these allocations; returns how many processes."""
+    wanted = {str(allocation) for allocation in allocations}
+    records = list(recorded)
+    ended = 0
+    for round_ in range(_ROUNDS):
+        with ExitStack() as files:
+            found = _find(state, wanted, records, files)
+            if not found:
+                break
+            ended += len(found)
+            _end(found, grace_s if round_ == 0 else 0.0)
+    return ended
+
+
+def _find(state: str, wanted: set[str], records: list[ProcessRecord], files: ExitStack) -> list[int]:
+    """Their pidfds. Opened before the check: what is checked is what will be signalled."""
+    times = {record.pid: record.start_time for record in records}
+    found = []
+    for pid in all_pids():
+        with suppress(OSError):
+            descriptor = os.pidfd_open(pid)
+            files.callback(os.close, descriptor)
+            start = start_time_of(pid)
+            if start is not None and (times.get(pid) == start or _is_marked(pid, state, wanted)):
+                found.append(descriptor)
+    return found
+
+
+def _is_marked(pid: int, state: str, wanted: set[str]) -> bool:
+    variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    marks = dict(variable.partition("=")[::2] for variable in variables)
+    return marks.get(STATE_VARIABLE) == state and marks.get(_ALLOCATION_VARIABLE) in wanted
+
+
+def _end(descriptors: list[int], grace_s: float) -> None:
+    _send(descriptors, signal.SIGTERM)
+    if alive := _wait(descriptors, grace_s):
+        _send(alive, signal.SIGKILL)
+        _wait(alive, grace_s + 1)
+
+
+def _send(descriptors: list[int], number: int) -> None:
+    for descriptor in descriptors:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+
+
+def _wait(descriptors: list[int], timeout_s: float) -> list[int]:
+    """Until all have ended or the time is over; returns those that have not."""
+    alive = set(descriptors)
+    poll = select.poll()
+    for descriptor in alive:
+        poll.register(descriptor, select.POLLIN)
+    deadline = time.monotonic() + timeout_s
+    while alive and (left := deadline - time.monotonic()) > 0:
+        for descriptor, _ in poll.poll(left * 1000):
+            poll.unregister(descriptor)
+            alive.discard(descriptor)
+    return list(alive)

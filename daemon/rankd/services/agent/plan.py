@@ -1,0 +1,113 @@
+"""What it takes to run a job here: its user, environment, directories, files and limits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rankd.core.admission.amount import SMALL_SHARE
+from rankd.core.errors import Refused, usable
+from rankd.core.model.job_environment import DEFAULT_OUTPUT, JobPlace, job_environment, job_path
+from rankd.services.agent.identity import SUBMITTER, RunAs, account_variables, home_of
+from rankd.services.agent.leftover import STATE_VARIABLE
+from rankd.services.keeper.cgroup_layout import Limits
+from rankd.services.keeper.proc import Identity, Launch
+from rankd.wire.message import StartJob
+
+MAX_PROCESSES = 4096
+"""Until the intake has said what is configured."""
+
+ANYONE_MAY_PASS, OWN = 0o711, 0o700
+
+
+class Planner:
+    """The node's rules. ``output_dir`` takes the output of jobs that name no file.
+
+    ``limited``: jobs keep to the memory and cores that they asked for. ``max_processes`` holds for every job.
+    """
+
+    def __init__(self, state: Path, output_dir: Path, run_as: RunAs, *, limited: bool = True) -> None:
+        self.max_processes = MAX_PROCESSES
+        self._state = str(state)
+        self.output = output_dir.absolute()
+        self._cwd = Path.cwd()
+        self._run_as = run_as
+        self._limited = limited
+        self._own = _own_environment()
+        self._users_outputs: set[str] = set()
+        if run_as.mode == SUBMITTER:
+            with usable(output_dir, "output"):
+                output_dir.mkdir(parents=True, exist_ok=True)
+                output_dir.chmod(ANYONE_MAY_PASS)
+
+    def plan(self, start: StartJob) -> Launch:
+        """How to start a job.
+
+        Raises:
+            Refused: its user may not run here, or can have no directory for output.
+        """
+        request = start.request
+        place = JobPlace(
+            job=start.job,
+            allocation=start.allocation,
+            user=start.user,
+            name=start.name,
+            nodes=start.nodes,
+            rank=start.rank,
+        )
+        identity = self._run_as.identity(start.user)
+        cwd = str((Path(home_of(identity)) if identity else self._cwd) / (request.cwd or ""))
+        output = "" if request.stdout and request.stderr else self._default_output(identity)
+        return Launch(
+            command=request.command,
+            environment=self._environment(start, place, identity),
+            cwd=cwd,
+            may_lack_cwd=identity is not None and not request.cwd,
+            stdin=job_path(request.stdin, place, cwd) if request.stdin else None,
+            stdout=job_path(request.stdout or f"{output}.out", place, cwd),
+            stderr=job_path(request.stderr or f"{output}.err", place, cwd),
+            append=len(start.nodes) > 1,
+            identity=identity,
+            limits=self._limits(start),
+        )
+
+    def _default_output(self, identity: Identity | None) -> str:
+        """A pattern of files. Each user has a directory to himself: nobody else can lay a link there beforehand."""
+        if identity is None:
+            return _pattern(self.output)
+        directory = self.output / identity.name
+        if identity.name not in self._users_outputs:
+            try:
+                directory.mkdir(mode=OWN, exist_ok=True)
+                os.chown(directory, identity.uid, identity.gid, follow_symlinks=False)
+            except OSError as error:
+                message = f"can't make {directory} for output: {error.strerror}; name files by --output and --error"
+                raise Refused("no_output", message, "stdout") from error
+            self._users_outputs.add(identity.name)
+        return _pattern(directory)
+
+    def _environment(self, start: StartJob, place: JobPlace, identity: Identity | None) -> dict[str, str]:
+        base = {**self._own, **(account_variables(identity) if identity else {})}
+        return {**job_environment(base, start.request, place), STATE_VARIABLE: self._state}
+
+    def _limits(self, start: StartJob) -> Limits:
+        """What it asked for; a job that has the node for itself may use all of it, one without cores a small share."""
+        if not self._limited or start.request.exclusive:
+            return Limits(processes=self.max_processes)
+        return Limits(
+            memory_bytes=start.resources.get("memory"),
+            vcore=start.resources.get("vcore") or SMALL_SHARE,
+            processes=self.max_processes,
+        )
+
+
+def _pattern(directory: Path) -> str:
+    return f"{directory.as_posix().replace('%', '%%')}/{DEFAULT_OUTPUT}"
+
+
+def _own_environment() -> dict[str, str]:
+    """Without the agent's own way to the broker: a job must not speak for its node."""
+    own = dict(os.environ)
+    if "@" in own.get("RANKD_NATS", ""):
+        del own["RANKD_NATS"]
+    return own

@@ -1,0 +1,303 @@
+"""A real node: its keeper runs commands as process groups of their own; their starts and ends are reported here.
+
+What the keeper of an agent that was killed still holds is taken over; what it does not hold, and has left no end,
+is lost: whatever is left of it is ended, and it is reported with cause ``lost``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.services.agent.ledger import Entry, Ledger
+from rankd.services.agent.leftover import end_leftovers
+from rankd.services.agent.output import LOOP as OUTPUTS_LOOP
+from rankd.services.agent.output import OldOutputs
+from rankd.services.agent.plan import Planner
+from rankd.services.agent.report import Reporter
+from rankd.services.agent.runner import Order
+from rankd.services.keeper.link import LOG, KeeperLink
+from rankd.services.keeper.message import EndJob, KeepJob
+from rankd.services.keeper.proc import Launch
+from rankd.services.keeper.spawn import NOT_EXECUTABLE
+from rankd.services.keeper.state import AgentState, Claim, Leftover
+from rankd.services.runtime.life import end_tasks, is_set
+from rankd.services.runtime.log_file import keep_small
+from rankd.wire.message import Report, StartJob
+
+T = TypeVar("T")
+
+log = logging.getLogger("rankd.agent")
+
+THREADS = 4
+UP_S = 5.0
+PULSE_LOOP = "pulse of the keeper"
+KEEPER_BOUND_S = 120.0
+"""What a lost keeper held is ended within the grace time, and another keeper is started."""
+
+
+class RealNode:
+    """The jobs of one node. Used in one event loop; what blocks happens in a few threads."""
+
+    def __init__(self, name: str, state: AgentState, planner: Planner, reporter: Reporter) -> None:
+        self.grace_s = 5.0
+        self.instance = state.instance
+        self._name = name
+        self._state = state
+        self._planner = planner
+        self._reporter = reporter
+        self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
+        self._ledger: Ledger[int] = Ledger()
+        self._outputs = OldOutputs(planner.output, self._ledger.jobs)
+        self._tidying: list[asyncio.Task[None]] = []
+        self._link = KeeperLink(state.root, self._happened, self._lose_all)
+
+    @property
+    def max_processes(self) -> int:
+        """Of a job, at once."""
+        return self._planner.max_processes
+
+    @max_processes.setter
+    def max_processes(self, number: int) -> None:
+        self._planner.max_processes = number
+
+    @property
+    def unable(self) -> str | None:
+        """Why this node can run no jobs at present; None if it can."""
+        return self._link.unable
+
+    @property
+    def outputs_s(self) -> float | None:
+        """How long output files are kept; None: for ever."""
+        return self._outputs.keep_s
+
+    @outputs_s.setter
+    def outputs_s(self, seconds: float | None) -> None:
+        self._outputs.keep_s = seconds
+
+    async def recover(self, group: asyncio.TaskGroup) -> None:
+        """Take over what runs, and report everything that ended unreported."""
+        hello = await self._link.connect()
+        log.info("%s", hello.limits)
+        leftovers = await self._in_thread(self._state.scan)
+        running = frozenset(hello.running)
+        unwritten = {report.allocation: report for report in hello.unwritten}
+        lost = []
+        for leftover in leftovers:
+            entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job)
+            if entry.key in running:
+                self._watch(entry)
+            elif ended := leftover.ended or unwritten.get(entry.key):
+                self._ended(entry, ended)
+            else:
+                lost.append((entry, leftover))
+        for report in hello.started:
+            self._report(report)
+        log.info("%d jobs of an earlier agent run on, %d are lost", len(running), len(lost))
+        await self._lose(lost)
+        loops = self._reporter.loops
+        pulse = self._link.feel_pulse(loops.add(PULSE_LOOP))
+        tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops), pulse)
+        self._tidying = [group.create_task(task) for task in tidying]
+        loops.reasons.append(self._link.waits_for)
+        group.create_task(self._link.run(loops.add("keeper", KEEPER_BOUND_S)))
+
+    def _watch(self, entry: Entry[int]) -> None:
+        """It runs: from now on it can be ended."""
+        allocation = entry.key
+
+        def terminate(cause: str) -> None:
+            self._link.ask(EndJob(allocation=allocation, cause=cause, grace_s=self.grace_s))
+
+        entry.terminate = terminate
+
+    def _happened(self, report: Report) -> None:
+        """The keeper's word; an end is in the state directory already."""
+        entry = self._ledger.entries.get(report.allocation)
+        if report.kind == "started":
+            self._report(report)
+        elif entry and not entry.ended:
+            self._ended(entry, report)
+
+    def _ended(self, entry: Entry[int], report: Report) -> None:
+        self._ledger.end(entry)
+        self._report(report)
+
+    async def _lose_all(self) -> None:
+        """The keeper was killed."""
+        held = {key: self._ledger.entries[key] for key in self._ledger.running()}
+        leftovers = await self._in_thread(self._state.scan)
+        lost = []
+        for leftover in leftovers:
+            if entry := held.pop(leftover.claim.allocation, None):
+                if leftover.ended:
+                    self._ended(entry, leftover.ended)
+                else:
+                    lost.append((entry, leftover))
+        await self._lose(lost)
+
+    async def _lose(self, lost: Sequence[tuple[Entry[int], Leftover]]) -> None:
+        """End what is left of these, and report them."""
+        if not lost:
+            return
+        ended = await self._in_thread(lambda: self._end_leftovers(leftover for _, leftover in lost))
+        log.warning("%d jobs are lost; %d processes of theirs were ended", len(lost), ended)
+        for entry, leftover in lost:
+            await self._end(entry, _lost(entry, leftover))
+
+    def _end_leftovers(self, leftovers: Iterable[Leftover]) -> int:
+        listed = list(leftovers)
+        processes = [leftover.process for leftover in listed if leftover.process]
+        allocations = [leftover.claim.allocation for leftover in listed]
+        return end_leftovers(str(self._state.root), allocations, processes, self.grace_s)
+
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - the protocol's
+        """Claim all starts durably, then start and cancel; what was claimed before is not started again.
+
+        Raises:
+            OSError: the claims can't be written, or there is no keeper; nothing was started.
+        """
+        starts = [job for order in orders for job in order.message.starts]
+        cancels = [allocation for order in orders for allocation in order.message.cancels]
+        fresh = {start.allocation: start for start in starts if not self._ledger.has_seen(start.allocation)}
+        made = await self._claim(list(fresh.values()))
+        await self._start([fresh[allocation] for allocation in fresh if allocation in made])
+        self.cancel(self._name, cancels)
+
+    async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
+        claims = [Claim(allocation=start.allocation, job=start.job) for start in starts]
+        return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
+
+    async def _start(self, starts: Sequence[StartJob]) -> None:
+        """Hand them to the keeper. Between its being there and the last of them nothing is waited for."""
+        plans = await self._in_thread(lambda: [self._plan(start) for start in starts]) if starts else []
+        await self._until_up(starts)
+        failed = []
+        for start, plan in zip(starts, plans, strict=True):
+            entry = self._ledger.add(start.allocation, start.job)
+            if isinstance(plan, Refused):
+                failed.append((entry, _refused(entry, plan)))
+            else:
+                self._link.ask(self._order(start, plan))
+                self._watch(entry)
+        for entry, report in failed:
+            await self._end(entry, report)
+
+    async def _until_up(self, starts: Sequence[StartJob]) -> None:
+        """Wait for a keeper. If there is none for a while, give these claims back: they are taken once more later.
+
+        Raises:
+            OSError: there is none.
+        """
+        if not await is_set(self._link.up, UP_S):
+            await self._in_thread(lambda: self._state.remove([start.allocation for start in starts]))
+            raise OSError(errno.EAGAIN, self._link.waits_for() or "no process holds this node's jobs yet")
+
+    def _plan(self, start: StartJob) -> Launch | Refused:
+        try:
+            return self._planner.plan(start)
+        except Refused as refusal:
+            return refusal
+
+    def _order(self, start: StartJob, plan: Launch) -> KeepJob:
+        return KeepJob(
+            allocation=start.allocation,
+            job=start.job,
+            plan=plan,
+            time_limit_s=start.request.time_limit_s,
+            grace_s=self.grace_s,
+        )
+
+    def cancel(self, node: str, allocations: Sequence[int]) -> None:  # noqa: ARG002 - the protocol's
+        """End these."""
+        for allocation in allocations:
+            entry = self._ledger.entries.get(allocation)
+            if entry and entry.terminate:
+                entry.terminate("cancel")
+
+    def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:  # noqa: ARG002 - the protocol's
+        """Those of which nothing is known here."""
+        return [allocation for allocation in allocations if not self._ledger.has_seen(allocation)]
+
+    def known(self, node: str) -> list[int]:  # noqa: ARG002 - the protocol's
+        """What runs, or whose end is still to be recorded."""
+        return list(self._ledger.entries)
+
+    async def _end(self, entry: Entry[int], report: Report) -> None:
+        """Write it down, and report it. On a full disk it is reported only: the report waits until it is stored."""
+        try:
+            await self._in_thread(lambda: self._state.write_end(report))
+        except OSError as error:
+            log.warning("the end of allocation %d cannot be written down: %s", entry.key, error)
+        self._ended(entry, report)
+
+    def _report(self, report: Report) -> None:
+        self._reporter.add(self._name, report)
+
+    def end_all(self, *, at_once: bool) -> None:
+        """Tell all jobs to end; a second time ``at_once``: kill them."""
+        if at_once:
+            self.grace_s = 0.0
+        for entry in self._ledger.entries.values():
+            if entry.terminate:
+                entry.terminate("agent_stopped")
+
+    async def all_ended(self) -> None:
+        """Return once nothing runs."""
+        await self._ledger.all_ended()
+
+    async def leave(self) -> None:
+        """Leave the jobs to the keeper, which ends with the last of them."""
+        await end_tasks(*self._tidying)
+        for name in (OUTPUTS_LOOP, PULSE_LOOP):
+            self._reporter.loops.drop(name)
+        running = self._ledger.running()
+        if running:
+            log.info(
+                "%d jobs run on in their keeper; the next agent with %s finds them", len(running), self._state.root
+            )
+        await self._link.close(keeps_jobs=bool(running))
+
+    def close(self) -> None:
+        """Let go of the keeper, which stays with its jobs; wait for the threads: directories may have to be removed."""
+        self._link.drop()
+        self._threads.shutdown()
+
+    def running(self, node: str) -> list[int]:
+        """Allocations that have not ended."""
+        return self._ledger.running() if node == self._name else []
+
+    def acknowledged(self, node: str, reports: Sequence[Report]) -> None:  # noqa: ARG002 - the protocol's
+        """The intake has recorded these reports."""
+        self._forget(self._ledger.reported(report.allocation for report in reports if report.kind == "ended"))
+
+    def _forget(self, allocations: list[int]) -> None:
+        if allocations:
+            self._threads.submit(self._state.remove, allocations)
+
+    def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, action)
+
+
+def _lost(entry: Entry[int], leftover: Leftover) -> Report:
+    """The end of what an earlier agent or keeper has started, and nobody saw end."""
+    started_at = leftover.process.started_at if leftover.process else None
+    return msgspec.structs.replace(_never_attended(entry, "lost"), started_at=started_at)
+
+
+def _refused(entry: Entry[int], refusal: Refused) -> Report:
+    report = _never_attended(entry, "start_failed")
+    return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
+
+
+def _never_attended(entry: Entry[int], cause: str) -> Report:
+    """The end of an allocation whose process this agent did not see end."""
+    return Report(allocation=entry.key, job=entry.job, kind="ended", at=time.time(), cause=cause)

@@ -1,0 +1,156 @@
+"""Reports on their way to the intake: in order per node, several to a message, sent until they are recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from rankd.bus.connection import Bus
+from rankd.bus.liveness import IDLE_S, Failure, Loops
+from rankd.core.errors import RankdError
+from rankd.core.model.node_holder import NODE_TAKEN
+from rankd.services.runtime.life import is_set
+from rankd.wire.codec import encode
+from rankd.wire.message import Report, ReportMessage, ReportsTaken
+from rankd.wire.subject import node_subject
+
+log = logging.getLogger("rankd.agent")
+
+GATHER_S = 0.003
+GATHER_PER_REPORT_S = 0.002
+LONGEST_GATHER_S = 0.03
+RECENT_S = 0.1
+"""What comes soon after many others waits for more: under load, the intake has less to do for each."""
+
+ASK_TIMEOUT_S = 10.0
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 2.0
+UNREADABLE = "bad_request"
+MAX_PER_MESSAGE = 100  # of at most 9 kB each (two paths): below the broker's limit of a message, 1 MiB
+IN_FLIGHT = 64
+
+Acknowledged = Callable[[str, Sequence[Report]], None]
+
+
+class RecentReports:
+    """How many were published of late: each counts for less the longer ago it was."""
+
+    def __init__(self) -> None:
+        self._count = 0.0
+        self._at = 0.0
+
+    def add(self, published: int, now_s: float) -> None:
+        """So many more, now."""
+        self._count = self._count * math.exp((self._at - now_s) / RECENT_S) + published
+        self._at = now_s
+
+    def gather_s(self) -> float:
+        """How long to wait for more.
+
+        >>> recent = RecentReports()
+        >>> recent.add(1, 100.0)
+        >>> recent.gather_s()
+        0.005
+        >>> recent.add(200, 100.0)
+        >>> recent.gather_s()
+        0.03
+        """
+        return min(GATHER_S + GATHER_PER_REPORT_S * self._count, LONGEST_GATHER_S)
+
+
+class Reporter:
+    """Gathers reports and sends them; tells ``on_acknowledged`` which are durable."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.on_acknowledged: Acknowledged = lambda _node, _reports: None
+        self._bus = bus
+        self._failure = Failure()
+        bus.loops.reasons.append(self._failure.reason)
+        self._waiting: dict[str, list[Report]] = {}
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._recent = RecentReports()
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self.unacknowledged = 0
+        self.instance = ""
+        """The id of the agent's state directory."""
+
+    @property
+    def loops(self) -> Loops:
+        """Those of the agent's connection."""
+        return self._bus.loops
+
+    def add(self, node: str, report: Report) -> None:
+        """Report this soon."""
+        self._waiting.setdefault(node, []).append(report)
+        self.unacknowledged += 1
+        self._idle.clear()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """For ever: a round, then a moment in which more may gather."""
+        loop = self._bus.loops.add("reports")
+        while True:
+            loop.beat()
+            if not await is_set(self._wake, IDLE_S):
+                continue
+            self._recent.add(await self.run_once(), time.monotonic())
+            await asyncio.sleep(self._recent.gather_s())
+
+    async def run_once(self) -> int:
+        """Send what has gathered; nodes side by side, the messages of one node one after the other; how many."""
+        self._wake.clear()
+        waiting, self._waiting = self._waiting, {}
+        async with asyncio.TaskGroup() as group:
+            for node, reports in waiting.items():
+                group.create_task(self._publish_node(node, reports))
+        if not self.unacknowledged:
+            self._idle.set()
+        return sum(map(len, waiting.values()))
+
+    async def flushed(self) -> None:
+        """Wait until everything is acknowledged."""
+        await self._idle.wait()
+
+    async def _publish_node(self, node: str, reports: list[Report]) -> None:
+        async with self._slots:
+            for first in range(0, len(reports), MAX_PER_MESSAGE):
+                part = reports[first : first + MAX_PER_MESSAGE]
+                await self._publish(node, ReportMessage(reports=part, instance=self.instance))
+                self.unacknowledged -= len(part)
+                self.on_acknowledged(node, part)
+
+    async def _publish(self, node: str, message: ReportMessage) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                await self._bus.request(
+                    node_subject(node, "report"), encode(message), ReportsTaken, timeout_s=ASK_TIMEOUT_S
+                )
+            except RankdError as error:
+                if error.code == UNREADABLE:
+                    log.error("the intake can't read reports of %s, which are dropped: %s", node, error.message)  # noqa: TRY400
+                    return
+                is_taken = error.code == NODE_TAKEN  # the registration says so, and what to do
+                if not is_taken:
+                    self._failure.note(f"the intake does not take reports: {error.message}")
+                log.log(
+                    logging.DEBUG if is_taken else self._bus.wait_level,
+                    "%d reports of %s wait: %s",
+                    len(message.reports),
+                    node,
+                    error.message,
+                )
+            except msgspec.ValidationError:  # the stream of an older version has answered
+                log.info("%d reports of %s wait for the new intake", len(message.reports), node)
+            else:
+                self._failure.over()
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

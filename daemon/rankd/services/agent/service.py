@@ -1,0 +1,248 @@
+"""The agent: makes its nodes known, takes their allocations, runs them, and reports.
+
+What to start comes in the intake's answer to the agent's own request, never on a subject: whoever may publish there
+could start anything. Each start has its directory before anything is spawned, and the directory lives until the
+intake has recorded the end, so nothing starts twice under one allocation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from rankd.bus.connection import Bus
+from rankd.bus.health import answer_health
+from rankd.core.admission.node_check import check_node_name
+from rankd.core.errors import Unavailable
+from rankd.core.model.node_holder import NODE_TAKEN
+from rankd.core.model.quantity import Amount
+from rankd.services.agent.identity import RunAs
+from rankd.services.agent.plan import Planner
+from rankd.services.agent.real import RealNode
+from rankd.services.agent.registration import Registration
+from rankd.services.agent.report import Reporter
+from rankd.services.agent.runner import Runner
+from rankd.services.agent.simulated import SimulatedNodes
+from rankd.services.agent.take import TAKING, Taking
+from rankd.services.keeper.cgroup_layout import own_allowances
+from rankd.services.keeper.end import END_S
+from rankd.services.keeper.socket import SILENT
+from rankd.services.keeper.state import AgentState
+from rankd.services.runtime.life import end_tasks, unless
+from rankd.wire.message import NodeRegistered, NodeRegistration
+from rankd.wire.subject import encode_name
+
+log = logging.getLogger("rankd.agent")
+
+FILES = 65_536
+FLUSH_S = 10.0
+
+
+class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the broker is, and which nodes the agent stands for.
+
+    ``name`` defaults to the host's; a real node is called the same. ``simulate`` 0 means a real node, N the nodes
+    ``<simulate_prefix>1`` … N. ``resources`` are a node's; they default to what this machine lets us use, or to
+    ``simulate_resources``. ``limited``: jobs keep to the memory and cores that they asked for, where the host can.
+    ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops; otherwise it waits for them for so
+    many seconds, then ends them.
+    """
+
+    nats: str
+    state_dir: Path
+    name: str = msgspec.field(default_factory=platform.node)
+    output_dir: Path | None = None
+    partition: str = "default"
+    resources: dict[str, Amount] | None = None
+    run_as: RunAs = RunAs()
+    limited: bool = True
+    drain_on_stop_s: float | None = None
+    labels: dict[str, str] = {}
+    simulate: int = 0
+    simulate_prefix: str = "sim-"
+    simulate_resources: dict[str, Amount] = msgspec.field(default_factory=lambda: {"vcore": 8, "memory": "32Gi"})
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes' names."""
+        if not self.simulate:
+            return [self.name]
+        return [f"{self.simulate_prefix}{number}" for number in range(1, self.simulate + 1)]
+
+
+async def run(options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event | None = None) -> None:
+    """Serve until ``stop``; leave what runs to the keeper, or end it and report it (``drain_on_stop_s``); return.
+
+    ``hurry``: jobs that are waited for, or that are told to end, are killed at once.
+
+    Raises:
+        Refused: the node's name or a directory can't be used.
+    """
+    for node in options.nodes:
+        check_node_name(node)
+    async with AsyncExitStack() as stack:
+        bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None)
+        if await unless(stop, stack.enter_async_context(bus)) is None:
+            return
+        reporter = Reporter(bus)
+        runner = stack.enter_context(_runner(options, reporter))
+        reporter.on_acknowledged = runner.acknowledged
+        reporter.instance = runner.instance
+        async with asyncio.TaskGroup() as group:
+            await Agent(options, bus, runner, reporter, group).serve(stop, hurry or asyncio.Event())
+
+
+@contextmanager
+def _runner(options: AgentOptions, reporter: Reporter) -> Iterator[Runner]:
+    if options.simulate:
+        yield SimulatedNodes(reporter)
+        return
+    options.run_as.check()
+    _raise_file_limit()
+    with AgentState(options.state_dir) as state:
+        output = options.output_dir or state.root / "output"
+        planner = Planner(state.root, output, options.run_as, limited=options.limited)
+        node = RealNode(options.name, state, planner, reporter)
+        log.info("%s", options.run_as.statement())
+        try:
+            yield node
+        finally:
+            node.close()
+
+
+def _raise_file_limit() -> None:
+    """A running job costs a descriptor, and the usual soft limit is 1024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class Agent:
+    """The service's loops, around a runner."""
+
+    def __init__(
+        self, options: AgentOptions, bus: Bus, runner: Runner, reporter: Reporter, group: asyncio.TaskGroup
+    ) -> None:
+        self._options = options
+        self._bus = bus
+        self._runner = runner
+        self._reporter = reporter
+        self._group = group
+        self._registration = Registration(
+            bus,
+            options.nodes,
+            runner.instance,
+            self._describe,
+            self._on_answer,
+            self._on_registered,
+            lambda: runner.unable,
+        )
+        self._taking = Taking(bus, options.name, options.nodes, runner, self._registration.again)
+
+    async def serve(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
+        """Run the loops until ``stop``. Then take no more orders, leave or end the jobs, and flush the reports."""
+        await self._runner.recover(self._group)
+        await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
+        supervising = self._group.create_task(self._bus.supervise())
+        reporting = self._group.create_task(self._reporter.run())
+        registering = self._group.create_task(self._registration.run())
+        taking = self._group.create_task(self._take())
+        await stop.wait()
+        async with self._taking.busy:
+            await end_tasks(taking)
+        self._bus.loops.drop(TAKING)
+        await end_tasks(registering)
+        away = self._group.create_task(self._registration.stay_away())
+        if self._options.drain_on_stop_s is not None:
+            await self._drain(self._options.drain_on_stop_s, hurry)
+        await self._runner.leave()
+        await self._flush()
+        await end_tasks(reporting, away, supervising)
+        await self._registration.leave()
+
+    async def _drain(self, patience_s: float, hurry: asyncio.Event) -> None:
+        """Wait for the jobs, then end them. ``hurry`` ends the wait, and then also the grace time.
+
+        Jobs that a stopped keeper does not end are left to it; it ends them once it goes on.
+        """
+        ended, hurried = (self._group.create_task(wait) for wait in (self._runner.all_ended(), hurry.wait()))
+        if patience_s:
+            log.info("waiting for running jobs, for up to %g s", patience_s)
+            await asyncio.wait((ended, hurried), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        self._runner.end_all(at_once=hurried.done())
+        timeout_s = self._runner.grace_s + END_S
+        await asyncio.wait((ended, hurried), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            self._runner.end_all(at_once=True)
+            await asyncio.wait((ended,), timeout=END_S)
+        if not ended.done():
+            message = "the keeper has not ended %d jobs: it is stopped or hangs; it is left alone with them"
+            log.error(message, sum(len(self._runner.running(node)) for node in self._options.nodes))
+        await end_tasks(ended, hurried)
+
+    async def _flush(self) -> None:
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                await self._reporter.flushed()
+        except TimeoutError:
+            log.warning("%d reports are left for the next start of this agent", self._reporter.unacknowledged)
+
+    async def _take(self) -> None:
+        """Take allocations once the intake knows us."""
+        await self._taking.listen()
+        await self._registration.done.wait()
+        await self._taking.run(self._group)
+
+    def _describe(self, node: str) -> NodeRegistration:
+        default = self._options.simulate_resources if self._options.simulate else own_resources()
+        return NodeRegistration(
+            partition=self._options.partition,
+            resources=self._options.resources or default,
+            labels=self._options.labels,
+            agent=self._options.name,
+            running=self._runner.running(node),
+        )
+
+    def _on_answer(self, answer: NodeRegistered) -> None:
+        self._runner.grace_s = answer.grace_s
+        self._runner.max_processes = answer.max_processes
+        self._runner.outputs_s = answer.outputs_s
+        self._taking.wake(answer.waiting)
+
+    def _on_registered(self, node: str, to_end: Sequence[int]) -> None:
+        self._runner.cancel(node, to_end)
+        self._taking.compare([node])
+
+    async def _probe(self) -> str:
+        if not self._bus.client.is_connected:
+            raise Unavailable("bus_unavailable", f"the broker at {self._bus.url} does not answer")
+        if self._registration.refusal is not None:
+            raise Unavailable(NODE_TAKEN, self._registration.refusal)
+        if not self._registration.done.is_set():
+            raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
+        if unable := self._runner.unable:
+            raise Unavailable(SILENT, f"{unable}; continue it (kill -CONT), or kill it: then its jobs are queued again")
+        return f"{len(self._options.nodes)} nodes, {self._reporter.unacknowledged} reports waiting"
+
+
+def own_resources() -> dict[str, Amount]:
+    """What this machine lets us use: the cores that we may run on, and the memory, as far as our control groups allow.
+
+    Less than a core is offered as one, so that a job that asks for one can run; its quota is what there is.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    vcore = 1000 * len(os.sched_getaffinity(0))
+    allowed_vcore, allowed_memory = own_allowances()
+    vcore = max(1000, min(vcore, allowed_vcore or vcore))
+    return {
+        "vcore": vcore // 1000 if vcore % 1000 == 0 else f"{vcore}m",
+        "memory": min(memory, allowed_memory or memory),
+    }

@@ -1,0 +1,115 @@
+"""Simulated nodes: jobs take their time and nothing else; messages and reports are real ones.
+
+One agent stands for many nodes. Everything is in memory: what ran is lost with the agent, which the next one finds
+out when it first asks for allocations: the intake counts on some that it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from rankd.core.model.job_environment import simulated_run
+from rankd.services.agent.ledger import Entry, Ledger
+from rankd.services.agent.report import Reporter
+from rankd.services.agent.runner import Order
+from rankd.wire.message import Report, StartJob
+
+Place = tuple[str, int]
+"""A node's part in an allocation."""
+
+
+class SimulatedNodes:
+    """Jobs as timers: no task, no thread, no file per job."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.grace_s = 0.0
+        self.max_processes = 0
+        self.outputs_s: float | None = None
+        self.instance = ""
+        self._reporter = reporter
+        self._ledger: Ledger[Place] = Ledger()
+
+    @property
+    def unable(self) -> None:
+        """Nothing keeps simulated nodes from running jobs."""
+
+    async def recover(self, group: asyncio.TaskGroup) -> None:
+        """There is nothing left of an earlier agent."""
+
+    async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - no tasks here
+        """Start and cancel; what was started before is not started again."""
+        for order in orders:
+            for start in order.message.starts:
+                place = (order.node, start.allocation)
+                if not self._ledger.has_seen(place):
+                    self._start(self._ledger.add(place, start.job), start)
+        for order in orders:
+            self.cancel(order.node, order.message.cancels)
+
+    def _start(self, entry: Entry[Place], start: StartJob) -> None:
+        entry.started_at = time.time()
+        self._report(entry, kind="started")
+        duration_s, exit_status = simulated_run(start.request)
+        limit_s = start.request.time_limit_s
+        loop = asyncio.get_running_loop()
+        if limit_s is not None and limit_s < duration_s:
+            timer = loop.call_later(limit_s, lambda: self._end(entry, cause="timeout", signal=signal.SIGTERM.value))
+        else:
+            timer = loop.call_later(duration_s, lambda: self._end(entry, exit_status=exit_status))
+
+        def terminate(cause: str) -> None:
+            timer.cancel()
+            self._end(entry, cause=cause, signal=signal.SIGTERM.value)
+
+        entry.terminate = terminate
+
+    def cancel(self, node: str, allocations: Sequence[int]) -> None:
+        """End these."""
+        for allocation in allocations:
+            entry = self._ledger.entries.get((node, allocation))
+            if entry and entry.terminate:
+                entry.terminate("cancel")
+
+    def _end(self, entry: Entry[Place], **fields: int | str) -> None:
+        self._ledger.end(entry)
+        self._report(entry, **fields)
+
+    def _report(self, entry: Entry[Place], **fields: int | str) -> None:
+        node, allocation = entry.key
+        base = Report(allocation=allocation, job=entry.job, kind="ended", at=time.time(), started_at=entry.started_at)
+        self._reporter.add(node, msgspec.structs.replace(base, **fields))
+
+    async def all_ended(self) -> None:
+        """Return once nothing runs."""
+        await self._ledger.all_ended()
+
+    async def leave(self) -> None:
+        """End all jobs: they exist in this process only."""
+        self.end_all(at_once=True)
+
+    def end_all(self, *, at_once: bool) -> None:  # noqa: ARG002 - they end at once
+        """End all jobs."""
+        for entry in list(self._ledger.entries.values()):
+            if entry.terminate:
+                entry.terminate("agent_stopped")
+
+    def running(self, node: str) -> list[int]:
+        """Allocations of this node that have not ended. Looks through all."""
+        return [allocation for where, allocation in self._ledger.running() if where == node]
+
+    def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
+        """Those of which nothing is known here."""
+        return [allocation for allocation in allocations if not self._ledger.has_seen((node, allocation))]
+
+    def known(self, node: str) -> list[int]:
+        """What runs, or whose end is still to be recorded. Looks through all."""
+        return [allocation for where, allocation in self._ledger.entries if where == node]
+
+    def acknowledged(self, node: str, reports: Sequence[Report]) -> None:
+        """The intake has recorded these reports."""
+        self._ledger.reported((node, report.allocation) for report in reports if report.kind == "ended")

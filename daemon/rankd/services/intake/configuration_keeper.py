@@ -1,0 +1,218 @@
+"""The intake's part of a reload: it alone reads the directory, checks it whole, and records what comes into force.
+
+One transaction records the texts and brings the names that they have into the catalog. Before it, nothing has
+changed; after it, the new configuration is in force: the intake takes it up at once, the others between two rounds,
+and whoever is killed meanwhile finds it in the records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pwd
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from rankd.bus.endpoint import Reply, Verb
+from rankd.bus.liveness import IDLE_S, Loops
+from rankd.config.change import Change
+from rankd.config.checked import read_checked
+from rankd.config.configuration import Configuration, read_files
+from rankd.config.difference import differences
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import ConfigurationError, RankdError, Refused
+from rankd.services.runtime.life import is_set
+from rankd.services.runtime.stated import last_recorded, parsed
+from rankd.store.engine.database import Database
+from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.record.catalog import Catalog, sync_catalog
+from rankd.store.record.configuration import Recorded, newest_recorded, record
+from rankd.wire.codec import decode_strict
+from rankd.wire.configuration import Reload, Reloaded
+from rankd.wire.diag import ConfigurationDiag
+
+log = logging.getLogger("rankd.configuration")
+
+STARTED, RELOADED = "started", "reloaded"
+RELOAD_BOUND_S = 300.0
+"""Factors of other packages start and compute once while a configuration is checked."""
+MOST_LINES = 500
+"""So many changes are in an answer, and so many problems in a refusal; all are in the records, and in the check."""
+
+Use = Callable[[Configuration, Catalog], Awaitable[None]]
+
+
+class Found(NamedTuple):
+    """The texts of a directory's files, and what they say; and why they are not what stands there now."""
+
+    files: dict[str, str]
+    configuration: Configuration
+    refused: ConfigurationError | None = None
+
+
+class Taken(NamedTuple):
+    """What has come into force: its number, and the names' ids."""
+
+    number: int
+    catalog: Catalog
+
+
+def read_directory(directory: Path, *, workers: bool = True) -> Found:
+    """Read and check everything; other services read what is recorded, hence the absolute path.
+
+    ``workers``: as :func:`.read_checked` has it. A factor that hangs keeps no intake from starting.
+
+    Raises:
+        ConfigurationError: with every problem.
+    """
+    texts, unreadable = read_files(directory)
+    return Found(texts, read_checked(_name(directory), texts, unreadable, workers=workers))
+
+
+def _name(directory: Path) -> str:
+    return str(directory.absolute())
+
+
+async def find(database: Database, directory: Path) -> Found:
+    """What to start with: the files; where these can't be used just now, what was recorded of them last.
+
+    Raises:
+        ConfigurationError: with every problem, where nothing was recorded of this directory.
+    """
+    try:
+        return await asyncio.to_thread(read_directory, directory, workers=False)
+    except ConfigurationError as error:
+        before = await last_recorded(database)
+        if before is None or before.directory != _name(directory):
+            raise
+        message = "configuration %d stays in force, since the files can't be used: %s"
+        log.error(message, before.number, error)  # noqa: TRY400 - it says what to do
+        return Found(before.files, await asyncio.to_thread(parsed, before), error)
+
+
+async def start_with(database: Database, role: str, found: Found) -> Taken:
+    """Bring in what the intake found when it started, and record it unless that is what was recorded last."""
+    before = await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
+    new = await asyncio.to_thread(_compared, before, found, own_name(), STARTED)
+    return await database.write(lambda c: _bring_in(c, before, new, found.configuration), role=role)
+
+
+def _compared(before: Recorded | None, found: Found, actor: str, event: str) -> Recorded | None:
+    """What is to be recorded; None where it is what was recorded last."""
+    directory = found.configuration.directory
+    if before is not None and (before.files, before.directory) == (found.files, directory):
+        return None
+    changes: list[Change] = [] if before is None else differences(before.files, found.files)
+    return Recorded(
+        number=0, at=time.time(), actor=actor, event=event, directory=directory, changes=changes, files=found.files
+    )
+
+
+def _bring_in(
+    connection: Connection, before: Recorded | None, new: Recorded | None, configuration: Configuration
+) -> Taken:
+    number = record(connection, new) if new is not None else 0 if before is None else before.number
+    return Taken(number, sync_catalog(connection, configuration, time.time()))
+
+
+class ConfigurationKeeper:
+    """Reads ``directory`` again when asked to; ``use`` takes what has come into force."""
+
+    def __init__(self, directory: Path, database: Database, group: GroupCommit, use: Use) -> None:
+        self.number: int | None = None
+        self._directory = directory
+        self._database = database
+        self._group = group
+        self._use = use
+        self._one_by_one = asyncio.Lock()
+        self._refused = 0
+        self._message: str | None = None
+
+    def verb(self) -> Verb:
+        """``config.reload``."""
+
+        async def reload(asker: Submitter, payload: bytes) -> Reply:
+            decode_strict(payload, Reload)
+            try:
+                return await self.reload(asker.user)
+            except ConfigurationError as error:
+                raise Refused(error.code, _cut(error), "config") from None
+
+        return Verb("config.reload", reload, admin_only=True)
+
+    async def on_hangup(self, hangup: asyncio.Event, loops: Loops) -> None:
+        """SIGHUP asks for a reload in the name of who runs this process."""
+        loop = loops.add("reloads", RELOAD_BOUND_S)
+        while True:
+            loop.beat()
+            if not await is_set(hangup, IDLE_S):
+                continue
+            hangup.clear()
+            try:
+                await self.reload(own_name())
+            except RankdError as error:
+                log.error("SIGHUP: nothing was changed: %s", error)  # noqa: TRY400 - it says what to do
+
+    async def reload(self, actor: str) -> Reloaded:
+        """Read, check, record, use.
+
+        Raises:
+            ConfigurationError: with every problem; what was in force stays so.
+        """
+        async with self._one_by_one:
+            try:
+                found = await asyncio.to_thread(read_directory, self._directory)
+            except ConfigurationError as error:
+                self.note(error)
+                log.warning("a reload by %s was refused, problems: %d", actor, len(error.problems))
+                raise
+            return await self._take(found, actor)
+
+    async def _take(self, found: Found, actor: str) -> Reloaded:
+        before = await self._database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
+        new = await asyncio.to_thread(_compared, before, found, actor, RELOADED)
+        warnings = [str(problem) for problem in found.configuration.warnings[:MOST_LINES]]
+        self._message = None
+        if new is None and before is not None:
+            log.info("a reload by %s: the files say what is in force", actor)
+            return Reloaded(number=before.number, is_new=False, warnings=warnings)
+        bring_in = partial(_bring_in, before=before, new=new, configuration=found.configuration)
+        taken = await self._group.do(bring_in)
+        self.number = taken.number
+        await self._use(found.configuration, taken.catalog)
+        lines = [str(change) for change in new.changes] if new is not None else []
+        log.info("configuration %d by %s: %d changes", taken.number, actor, len(lines))
+        return Reloaded(
+            number=taken.number, is_new=True, n_changes=len(lines), changes=lines[:MOST_LINES], warnings=warnings
+        )
+
+    def note(self, error: ConfigurationError) -> None:
+        """The files were refused."""
+        self._refused += 1
+        self._message = _cut(error)
+
+    def diag(self) -> ConfigurationDiag:
+        """What is in force, and what was refused."""
+        return ConfigurationDiag(number=self.number, failed=self._refused, message=self._message)
+
+
+def own_name() -> str:
+    """The user who runs this process."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # containers run with ids that no one has named
+        return str(os.getuid())
+
+
+def _cut(error: ConfigurationError) -> str:
+    """All problems, a line each; of very many the first."""
+    lines = [str(problem) for problem in error.problems]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more: `rankd config check` shows all"]
+    return "\n".join(lines)

@@ -1,0 +1,120 @@
+"""Requests about dead letters: try again as the user who sent them, or drop them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.bus.endpoint import Reply, Verb
+from rankd.core.admission.admit import Submitter
+from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
+from rankd.services.intake.enqueued import Submit
+from rankd.services.intake.looking import Looking
+from rankd.services.intake.submission import rejected_of
+from rankd.store.engine.database import Database
+from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.look.page import letters as letter_page
+from rankd.store.record.dead_letter import LetterHead, StoredLetter, drop_letters, heads, settle, still_dead, stored
+from rankd.wire.codec import decode_strict
+from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter
+
+Letter = TypeVar("Letter", bound=LetterHead)
+
+
+class DeadLetterVerbs:
+    """``deadletter.list``, ``deadletter.retry``, ``deadletter.drop``: own ones; an administrator any."""
+
+    def __init__(self, database: Database, group: GroupCommit, submit: Submit, looking: Looking) -> None:
+        self._looking = looking
+        self._database = database
+        self._group = group
+        self._submit = submit
+
+    def verbs(self) -> list[Verb]:
+        """The endpoints."""
+        return [
+            Verb("deadletter.list", self.listed),
+            Verb("deadletter.retry", self.retry),
+            Verb("deadletter.drop", self.drop),
+        ]
+
+    async def listed(self, asker: Submitter, payload: bytes) -> Reply:
+        """Letters, oldest first."""
+        wanted = decode_strict(payload, DeadLetterFilter)
+        others = [user for user in wanted.users or () if user != asker.user]
+        if others and not asker.privileged:
+            raise admins_only(f"looking at dead letters of '{others[0]}'", asker.user, "users")
+        users = wanted.users if asker.privileged else [asker.user]
+        wanted = msgspec.structs.replace(wanted, users=users)
+        return await self._looking.page(asker, lambda reader: letter_page(reader, wanted))
+
+    async def retry(self, asker: Submitter, payload: bytes) -> Reply:
+        """Submit again under the same key: what became a job meanwhile stays that job."""
+        done, failed = list[SettledLetter](), list[Failed]()
+        for id_ in dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids):
+            try:
+                letter = _usable(await self._database.read(lambda c, id_=id_: stored(c, [id_])), id_, asker)  # type: ignore[misc]
+                done.append(SettledLetter(id=id_, jobs=await self._retried(letter, asker)))
+            except Unavailable:
+                raise
+            except RankdError as error:
+                failed.append(Failed(id=id_, code=error.code, message=error.message))
+        return LettersReply(done=done, failed=failed)
+
+    async def _retried(self, letter: StoredLetter, asker: Submitter) -> list[int]:
+        if letter.is_cut:
+            message = f"only the beginning of its {letter.n_bytes} bytes was kept; submit it again from where it came"
+            raise Refused("cut_dead_letter", f"dead letter {letter.id} can't be retried: {message}", "ids", status=409)
+        try:
+            submission, ids, error = await self._submit(Submitter(letter.user, False), letter.payload, letter.key)
+            if rejected := rejected_of(submission, ids, error):
+                raise Refused(rejected[0].code, rejected[0].message, rejected[0].field)
+        except Unavailable:
+            raise
+        except RankdError as error:
+            reason = error
+            await self._group.do(lambda connection: still_dead(connection, letter.id, reason), quiet=True)
+            raise
+        now = time.time()
+        await self._group.do(lambda connection: settle(connection, letter.id, "retried", asker.user, now, ids))
+        return ids
+
+    async def drop(self, asker: Submitter, payload: bytes) -> Reply:
+        """They stay in the records, and are listed no more. Many are done part by part: others write in between."""
+        ids = list(dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids))
+        done, failed = list[SettledLetter](), list[Failed]()
+        for start in range(0, len(ids), MAX_GROUP):
+            part = ids[start : start + MAX_GROUP]
+            work = partial(_dropped, ids=part, asker=asker)
+            reply = await self._group.do(work, client=asker.user, weight=len(part))
+            done += reply.done
+            failed += reply.failed
+        return LettersReply(done=done, failed=failed)
+
+
+def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter) -> LettersReply:
+    """Two statements, however many letters there are."""
+    known, done, failed = heads(connection, ids), list[int](), list[Failed]()
+    for id_ in ids:
+        try:
+            done.append(_usable(known, id_, asker).id)
+        except Refused as error:
+            failed.append(Failed(id=id_, code=error.code, message=error.message))
+    drop_letters(connection, done, asker.user, time.time())
+    return LettersReply(done=[SettledLetter(id=id_) for id_ in done], failed=failed)
+
+
+def _usable(known: Mapping[int, Letter], id_: int, asker: Submitter) -> Letter:
+    letter = known.get(id_)
+    if letter is None or (letter.user != asker.user and not asker.privileged):
+        raise Refused(
+            "unknown_dead_letter", f"there is no dead letter {id_} of yours; see `rankd deadletter list`", "ids"
+        )
+    if letter.state != "waiting":
+        raise Refused("already_settled", f"dead letter {id_} was {letter.state} before", "ids")
+    return letter

@@ -1,0 +1,90 @@
+"""Who may look, and when: requests that only look wait for each other, and for nobody else.
+
+They have threads and connections of their own in the database, so that health and changes never wait behind them.
+Of one user only some are answered at a time; the others wait for their turn, and users take turns. What comes beyond
+is refused at once, and asks for patience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from rankd.core.errors import Unavailable
+from rankd.store.engine.database import Database
+
+T = TypeVar("T")
+
+
+class Lookers:
+    """``slots`` looks at a time, of one user at most ``per_user``, and at most ``waiting`` that wait for that."""
+
+    def __init__(self, database: Database, *, slots: int, per_user: int, waiting: int) -> None:
+        self._database = database
+        self._free = slots
+        self._per_user = per_user
+        self._most_waiting = waiting
+        self._running = Counter[str]()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self.refused = 0
+        """How many were told to wait."""
+
+    async def look(self, user: str, query: Callable[[Connection], T]) -> T:
+        """Run a query in a read transaction, on a thread of those that look.
+
+        Raises:
+            Unavailable: ``too_many_requests``: so many of this user wait already.
+        """
+        await self._begin(user)
+        try:
+            return await self._database.look(query)
+        finally:
+            self._end(user)
+
+    async def _begin(self, user: str) -> None:
+        if self._free and self._running[user] < self._per_user and not self._waiting:
+            self._take(user)
+            return
+        own = self._waiting.setdefault(user, deque())
+        if len(own) >= self._most_waiting:
+            self.refused += 1
+            message = f"{len(own)} looking requests of {user} wait already; wait for their answers before asking more"
+            raise Unavailable("too_many_requests", message, status=429)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        own.append(turn)
+        self._next()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._end(user)
+            raise
+
+    def _take(self, user: str) -> None:
+        self._free -= 1
+        self._running[user] += 1
+
+    def _end(self, user: str) -> None:
+        self._free += 1
+        self._running[user] -= 1
+        if not self._running[user]:
+            del self._running[user]
+        self._next()
+
+    def _next(self) -> None:
+        """Hand out what is free: one to each user in turn."""
+        while self._free:
+            user = next((user for user in self._waiting if self._running[user] < self._per_user), None)
+            if user is None:
+                return
+            own = self._waiting.pop(user)
+            turn = own.popleft()
+            if own:
+                self._waiting[user] = own  # behind all others
+            if not turn.cancelled():
+                self._take(user)
+                turn.set_result(None)

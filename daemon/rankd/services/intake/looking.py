@@ -1,0 +1,96 @@
+"""Requests that only look: the same queries as the command line's, answered over the bus, lists in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from rankd.bus.endpoint import Reply, UserHandler, Verb
+from rankd.core.admission.admit import Submitter
+from rankd.services.intake.lookers import Lookers
+from rankd.store.engine.database import Database
+from rankd.store.engine.reading import Reader, Row
+from rankd.store.engine.site import site_of
+from rankd.store.look import explain, page
+from rankd.store.look import query as look
+from rankd.store.look.filter_check import check_filter
+from rankd.wire.codec import decode_strict
+from rankd.wire.message import AccountingFilter, HistoryRequest, JobFilter, JobList, JobShow, PriorityList, TableFilter
+
+Wanted = TypeVar("Wanted", bound=msgspec.Struct)
+
+PAYLOAD_SHARE = 0.9
+"""How much of the broker's largest payload a page may fill."""
+
+
+class Looking:
+    """The verbs that look. Lists and requests about one job have turns of their own.
+
+    ``max_payload`` gives the broker's limit at present, in bytes.
+    """
+
+    def __init__(self, database: Database, max_payload: Callable[[], int]) -> None:
+        self.lists = Lookers(database, slots=2, per_user=1, waiting=20)
+        self.single = Lookers(database, slots=2, per_user=1, waiting=1_000)
+        self._max_payload = max_payload
+        self._path = database.path
+
+    def verbs(self) -> list[Verb]:
+        """``job.show|why|list|history|acct``; ``list`` of priorities, nodes, services, queues and shares."""
+        tables = [
+            Verb(name, self._paged(TableFilter, listing.page, self.lists)) for name, listing in page.LISTINGS.items()
+        ]
+
+        async def site(_asker: Submitter, _payload: bytes) -> Reply:
+            return site_of(self._path)
+
+        async def services(asker: Submitter, _payload: bytes) -> Reply:
+            return await self.single.look(asker.user, lambda c: look.services(_reader(c)))
+
+        return [
+            Verb("site.show", site),
+            Verb("service.list", services),
+            Verb("job.show", self._of_job(_shown)),
+            Verb("job.why", self._of_job(lambda reader, job, _asker: explain.why(reader, job))),
+            Verb("job.history", self._paged(HistoryRequest, page.history, self.single)),
+            Verb("job.list", self._paged(JobList, page.jobs, self.lists)),
+            Verb("job.acct", self._paged(AccountingFilter, page.accounting, self.lists)),
+            Verb("priority.list", self._paged(PriorityList, page.priorities, self.lists)),
+            *tables,
+        ]
+
+    def _of_job(self, query: Callable[[Reader, int, Submitter], Row]) -> UserHandler:
+        async def handle(asker: Submitter, payload: bytes) -> Reply:
+            wanted = decode_strict(payload, JobShow)
+            return await self.single.look(asker.user, lambda c: query(_reader(c), wanted.id, asker))
+
+        return handle
+
+    def _paged(self, kind: type[Wanted], query: Callable[[Reader, Wanted], page.Page], lookers: Lookers) -> UserHandler:
+        async def handle(asker: Submitter, payload: bytes) -> Reply:
+            wanted = decode_strict(payload, kind)
+
+            def checked(reader: Reader) -> page.Page:
+                if isinstance(wanted, JobFilter):
+                    check_filter(reader, wanted, asker.user)
+                return query(reader, wanted)
+
+            return await self.page(asker, checked, lookers)
+
+        return handle
+
+    async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], lookers: Lookers | None = None) -> Row:
+        """A page as large as a message may be; by default of a list."""
+        room = int(self._max_payload() * PAYLOAD_SHARE)
+        return await (lookers or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
+
+
+def _shown(reader: Reader, job: int, asker: Submitter) -> Row:
+    return look.job(reader, job, None if asker.privileged else asker.user)
+
+
+def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open
+    reader: Reader = connection.connection
+    return reader

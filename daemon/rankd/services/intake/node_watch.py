@@ -1,0 +1,230 @@
+"""What nodes ask of the intake, and the watch over those that fall silent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from sqlalchemy import Connection
+
+from rankd.bus.connection import Bus
+from rankd.bus.endpoint import NodeHandler, Reply
+from rankd.core.admission.node_check import check_labels, check_name, check_node_name, check_running, node_capacity
+from rankd.core.errors import Refused, Unavailable
+from rankd.core.model.node import NodeState
+from rankd.core.model.node_holder import Agent, is_taken, refusal
+from rankd.core.model.quantity import Resources
+from rankd.core.model.setting import Settings
+from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
+from rankd.store.engine.database import Database
+from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.record.delivery import waiting_nodes
+from rankd.store.record.node import (
+    holder_of,
+    note_heartbeat,
+    of_instance,
+    open_allocations_of,
+    register_node,
+    set_state,
+    silent_nodes,
+    strays,
+    take_down,
+)
+from rankd.store.record.node_action import drain_undrained, undrained
+from rankd.store.record.report import take_reports
+from rankd.wire.codec import decode_of_node
+from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration, Report
+from rankd.wire.subject import node_pattern
+
+log = logging.getLogger("rankd.intake")
+
+ACTOR = "intake"
+LOOK_EVERY_S = 1.0
+ABSENT_S = 3.0
+"""More than this between two looks: we were not there."""
+
+
+class NodeWatch:
+    """Registrations, signs of life, and their absence. ``on_types`` hears which resource types a node offers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        bus: Bus,
+        group: GroupCommit,
+        on_types: Callable[[Iterable[str]], None] = lambda _types: None,
+    ) -> None:
+        self._settings = settings.node
+        self._outputs_s = settings.retention.outputs_s
+        self._on_types = on_types
+        self._owned = OwnedNodes()
+        self._complaints = Complaints()
+        self._database = database
+        self._bus = bus
+        self._group = group
+        self._since = time.time()
+        """Silence counts from here on."""
+
+    def use(self, settings: Settings) -> None:
+        """Other settings. Agents hear of them with their next sign of life, which may take as long as it did before."""
+        self._outputs_s = settings.retention.outputs_s
+        if settings.node != self._settings:
+            self._since = max(self._since, time.time() + self._settings.heartbeat_s)
+            self._settings = settings.node
+
+    def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
+        """Where nodes ask, and who answers."""
+        return {
+            "node_register": (node_pattern("register"), self.register),
+            "node_heartbeat": (node_pattern("heartbeat"), self.heartbeat),
+            "node_leave": (node_pattern("leave"), self.leave),
+        }
+
+    async def register(self, node: str, payload: bytes) -> Reply:
+        """A node says what it has; it hears what it is to end."""
+        registration = decode_of_node(payload, NodeRegistration)
+        try:
+            capacity = _checked(node, registration)
+            answer = await self._registered_now(node, registration)
+        except Refused as error:
+            self._complaints.note(node, registration.instance, error)
+            raise
+        self._complaints.forget(node, registration.instance)
+        self._owned.take(node, registration.key)
+        self._on_types(capacity)
+        return answer
+
+    async def _registered_now(self, node: str, registration: NodeRegistration) -> NodeRegistered:
+        def work(connection: Connection) -> list[int] | Refused:
+            if (refused := self._taken(connection, node, registration)) is not None:
+                return refused
+            register_node(connection, node, registration, time.time())
+            return strays(connection, node, registration.running)
+
+        # asked before, too: a refused agent asks again and again, and every commit is announced
+        refused = await self._database.read(lambda connection: self._taken(connection, node, registration))
+        if refused is not None:
+            raise refused
+        answer = await self._group.do(work)
+        if isinstance(answer, Refused):
+            raise answer
+        return self._registered(end=answer)
+
+    def _taken(self, connection: Connection, node: str, registration: NodeRegistration) -> Refused | None:
+        """Why the agent may not represent the node; None if it may."""
+        now, limit_s, holder = time.time(), self._settings.lost_after_s, holder_of(connection, node)
+        claimant = Agent(name=registration.agent, instance=registration.instance)
+        if holder is None or not is_taken(holder, claimant, now, limit_s, listened=self.has_listened(now)):
+            return None
+        return refusal(node, holder, limit_s)
+
+    async def heartbeat(self, node: str, payload: bytes) -> Reply:
+        """An agent's sign of life for its nodes; unknown ones are told to register."""
+        beat = decode_of_node(payload, Heartbeat)
+        own, others = self._owned.split(node, beat)
+        work = partial(_beat, nodes=own, instance=beat.instance, now=time.time())
+        not_known, waiting = await self._group.do(work, quiet=True)
+        if beat.unable:
+            gone = frozenset(not_known)  # also nodes that another instance of the agent represents
+            await self._drain([name for name in own if name not in gone], beat.unable)
+        unknown = [*others, *not_known]
+        if unknown:
+            text = f"not registered: {', '.join(unknown[:10])}; register again"
+            raise Refused("unknown_node", text, "nodes", status=404)
+        return self._registered(waiting=waiting)
+
+    async def _drain(self, nodes: Sequence[str], unable: str) -> None:
+        """Nodes whose agent can run no jobs get none until an administrator resumes them."""
+        if not await self._database.read_at_once(lambda connection: undrained(connection, nodes)):
+            return
+        reason = f"its agent can run no jobs: {unable}; mend that, then resume the node"
+        if drained := await self._group.do(lambda c: drain_undrained(c, nodes, ACTOR, reason, time.time())):
+            log.error("drained %s: %s", ", ".join(drained[:10]), reason)
+
+    async def leave(self, node: str, payload: bytes) -> Reply:
+        """An agent stops: its nodes take nothing more."""
+        message = decode_of_node(payload, Heartbeat)
+        own, _ = self._owned.split(node, message)
+
+        def work(connection: Connection) -> None:
+            take_down(connection, of_instance(connection, own, message.instance), time.time())
+
+        await self._group.do(work)
+        return self._registered()
+
+    def _registered(self, end: Sequence[int] = (), waiting: Sequence[str] = ()) -> NodeRegistered:
+        return NodeRegistered(
+            heartbeat_s=self._settings.heartbeat_s,
+            grace_s=self._settings.grace_s,
+            max_processes=self._settings.max_processes,
+            outputs_s=self._outputs_s,
+            end=list(end),
+            waiting=list(waiting),
+        )
+
+    async def run(self) -> None:
+        """Give up nodes that have been silent for too long.
+
+        Silence counts only while the broker could be heard and we were listening: not after this process was
+        suspended, nor after the clock was set.
+        """
+        looked = time.time()
+        loop = self._bus.loops.add("watch over nodes")
+        while True:
+            loop.beat()
+            await asyncio.sleep(LOOK_EVERY_S)
+            now = time.time()
+            if not 0 <= now - looked < ABSENT_S:
+                self._since = now
+            looked = now
+            if self.has_listened(now):
+                await self._give_up(now)
+
+    def has_listened(self, now: float) -> bool:
+        """Whether it is for so long that silence would count."""
+        return min(self._bus.connected_for_s(), now - self._since) >= self._settings.lost_after_s
+
+    async def _give_up(self, now: float) -> None:
+        limit_s, requeues = self._settings.lost_after_s, self._settings.max_requeues
+        try:
+            if await self._database.read(lambda connection: silent_nodes(connection, now, limit_s)):
+                await self._group.do(lambda connection: lose_nodes(connection, now, limit_s, requeues))
+        except Unavailable as error:
+            log.warning("silent nodes are not given up yet: %s", error.message)
+
+
+def _checked(node: str, registration: NodeRegistration) -> Resources:
+    """The amounts of a node whose registration is within the bounds.
+
+    Raises:
+        Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_label``.
+    """
+    check_node_name(node)
+    for field, name in (("partition", registration.partition), ("agent", registration.agent)):
+        check_name(name, field)
+    check_labels(registration.labels)
+    check_running(len(registration.running))
+    return node_capacity(registration.resources)
+
+
+def _beat(connection: Connection, nodes: Sequence[str], instance: str, now: float) -> tuple[list[str], list[str]]:
+    """Record a sign of life; nodes that are not known to be this agent's, and those for which something waits."""
+    waiting, own = waiting_nodes(connection), of_instance(connection, nodes, instance)
+    foreign = [] if len(own) == len(nodes) else sorted(set(nodes).difference(own))
+    return [*foreign, *note_heartbeat(connection, own, now)], [node for node in own if node in waiting]
+
+
+def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
+    """What runs on silent nodes is lost with them, and requeued where it may be."""
+    for node in silent_nodes(connection, now, limit_s):
+        log.warning("node %s has been silent for %.0f s: lost", node, limit_s)
+        set_state(connection, node, NodeState.LOST, now, ACTOR)
+        reports = [
+            (node, Report(allocation=allocation, job=job, kind="ended", at=now, cause="node_lost"))
+            for allocation, job in open_allocations_of(connection, node)
+        ]
+        take_reports(connection, reports, max_requeues, now)

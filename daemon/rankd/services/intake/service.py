@@ -1,0 +1,320 @@
+"""Intake: takes requests of users and nodes, and agents' reports; everything is durable before it is answered.
+
+Also here, since they serve what intake writes: the relay (publishes events from the records) and the janitor
+(checkpoints of the write-ahead log).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+from sqlalchemy import Connection
+
+import rankd
+from rankd.bus.connection import STREAM_BYTES, Bus
+from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
+from rankd.bus.health import answer_health, own_health
+from rankd.bus.stream import ensure_streams, until_done
+from rankd.config.configuration import Configuration
+from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.alike import Admission
+from rankd.core.admission.priority_class import ClassTable
+from rankd.core.errors import RankdError, RoleLost, Unavailable
+from rankd.core.model.node import Node, NodeState
+from rankd.services.intake.class_verbs import class_verbs
+from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, start_with
+from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
+from rankd.services.intake.delivery import Deliveries
+from rankd.services.intake.diag_verb import diag_verb
+from rankd.services.intake.enqueued import EnqueuedSubmissions
+from rankd.services.intake.job_verbs import JobVerbs
+from rankd.services.intake.looking import Looking
+from rankd.services.intake.node_verbs import node_verbs
+from rankd.services.intake.node_watch import NodeWatch
+from rankd.services.intake.old_stream import take_over
+from rankd.services.intake.relay import Relay
+from rankd.services.intake.reports import Reports
+from rankd.services.intake.retention_sweep import run_sweeps
+from rankd.services.intake.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
+from rankd.services.runtime.input_follower import InputFollower
+from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
+from rankd.store.engine.database import CHECKPOINT_PAGES, Database, sqlite_path
+from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.record.adapter import InForce
+from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
+from rankd.store.record.dependency import known_jobs
+from rankd.store.record.job import NewJob, insert_jobs, last_id
+from rankd.store.record.node import read_nodes, resource_types
+from rankd.store.record.report import take_reports
+from rankd.wire.message import Report
+
+log = logging.getLogger("rankd.intake")
+
+ROLE = "intake"
+LONG_ROUND_S = 60.0
+CHECKPOINT_EVERY_S = 0.01
+"""A full pass writes a hundred megabytes within a second or two; nobody can write while they are copied together."""
+CHECKPOINT_IDLE_S = 0.1
+"""Until the next look at a log to which nobody has written."""
+CHECKPOINT_AGAIN_S = 0.5
+"""A reader that holds its transaction keeps the log long: no need to try so often."""
+
+
+class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the broker, the database and the configuration are."""
+
+    nats: str
+    db: str
+    config: Path
+    stream_bytes: int = STREAM_BYTES
+
+
+async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None) -> None:
+    """Serve until ``stop``; read the configuration again at every ``hangup``."""
+    async with AsyncExitStack() as stack:
+        intake = await unless(stop, _start(options, stack))
+        if intake is not None:
+            await intake.serve(stop, hangup or asyncio.Event())
+
+
+async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
+    database = await stack.enter_async_context(Database(sqlite_path(options.db)))
+    found = await find(database, options.config)
+    bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus.stream_bytes = options.stream_bytes
+    bus.loops.reasons.append(database.trouble)
+    await database.take_role(ROLE, time.time())
+    await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
+    taken = await start_with(database, ROLE, found)
+    await ensure_streams(bus)
+    await until_done(bus, partial(take_over, bus, partial(_record, database, found.configuration)))
+    intake = Intake(found.configuration, taken.catalog, database, bus)
+    intake.keeper.number = taken.number
+    if found.refused is not None:
+        intake.keeper.note(found.refused)
+    await intake.inputs.run_once()
+    intake.learn_types(await database.read(resource_types))
+    return intake
+
+
+async def _record(database: Database, configuration: Configuration, reports: Sequence[tuple[str, Report]]) -> None:
+    """Take reports of an older version's stream; what can't be taken holds up nobody."""
+    limit = configuration.settings.node.max_requeues
+    try:
+        await database.write(lambda c: take_reports(c, reports, limit, time.time()), role=ROLE)
+    except (RoleLost, Unavailable):
+        raise
+    except Exception:
+        log.exception("reports can't be taken and are dropped: %s", reports)
+
+
+class Intake:
+    """One instance's state: names and ids, and the group commit."""
+
+    def __init__(self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus) -> None:
+        self.configuration = configuration
+        self.catalog, self._known = catalog, _size(catalog)
+        self._nodes: tuple[Node, ...] | None = None
+        self._node_event = -1
+        self._node_types: frozenset[str] = frozenset()
+        self._admission = Admission(admission_tables(configuration, catalog))
+        self.database = database
+        self.bus = bus
+        self.relay = Relay(database, bus, ROLE)
+        self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
+        self.reports = Reports(database.path)
+        self.jobs = JobVerbs(database, self.group, self)
+        self.nodes = NodeWatch(configuration.settings, database, bus, self.group, self.learn_types)
+        self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group)
+        self.inputs = InputFollower(configuration, database, self._use_inputs)
+        self.keeper = ConfigurationKeeper(Path(configuration.directory), database, self.group, self._use_configuration)
+
+    @property
+    def tables(self) -> AdmissionTables:
+        """What submissions are held against at present."""
+        return self._admission.tables
+
+    async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
+        """Answer requests and take reports until ``stop``; reload at every ``hangup``."""
+        requests = asyncio.TaskGroup()
+        endpoints = Endpoints(self.bus, requests, rankd.__version__)
+
+        async def drain() -> None:
+            self.jobs.stop()
+            self.reports.close()
+            await endpoints.drain()
+
+        try:
+            async with requests:
+                await endpoints.serve(self._verbs(), {**self.nodes.verbs(), **self.deliveries.verbs()})
+                await answer_health(self.bus, ROLE, self._probe)
+                log.info("ready")
+                await run_until(
+                    stop,
+                    self.bus.supervise(),
+                    stay_alive(self.database, ROLE, self.bus.loops),
+                    self._commit_for_ever(),
+                    self.deliveries.run(),
+                    EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
+                    self.relay.run(),
+                    self._checkpoints(),
+                    self._sweeps(),
+                    self.nodes.run(),
+                    self.inputs.run(self.bus.loops),
+                    self.keeper.on_hangup(hangup, self.bus.loops),
+                    drain=drain,
+                )
+        finally:
+            await endpoints.turn_away()
+
+    async def _probe(self) -> str:
+        return await probe(self.database, self.bus)
+
+    def _verbs(self) -> list[Verb | IdempotentVerb]:
+        classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
+        looking = Looking(self.database, lambda: self.bus.client.max_payload)
+        letters = DeadLetterVerbs(self.database, self.group, self.take, looking).verbs()
+        return [
+            IdempotentVerb("job.submit", self.submit),
+            *self.jobs.verbs(),
+            *looking.verbs(),
+            *self.reports.verbs(),
+            diag_verb(looking.single, self.bus, lambda: own_health(self.bus, ROLE, self._probe), self.keeper.diag),
+            self.keeper.verb(),
+            *classes,
+            *letters,
+            *node_verbs(self.group),
+        ]
+
+    async def _after_commit(self) -> None:
+        self.relay.wake.set()
+        await announce(self.bus, ROLE)
+
+    async def _after_rollback(self) -> None:
+        """Ids that the failed transaction gave to new associations do not exist."""
+        patience, fresh = Patience("commits", log), None
+        while fresh is None:
+            try:
+                fresh = await self.database.read(read_catalog)
+            except Unavailable as error:
+                await patience.wait(error)
+        self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
+
+    async def _use_inputs(self, found: InForce) -> None:
+        """Adapters have given something else: accounts, QoS or groups."""
+        fresh = await self.database.read(read_catalog)
+        self.configuration = found.configuration
+        self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
+
+    async def _use_configuration(self, stated: Configuration, catalog: Catalog) -> None:
+        """The files say something else: from the next request on."""
+        self.nodes.use(stated.settings)
+        self._nodes, self._node_event = None, -1
+        self.catalog = catalog
+        await self.inputs.restate(stated)
+
+    async def _use_classes(self, classes: ClassTable) -> None:
+        self.catalog = msgspec.structs.replace(self.catalog, classes=classes.listed())
+        self._use(self.catalog)
+
+    def learn(self) -> None:
+        """Take in what first use has added to the catalog."""
+        if _size(self.catalog) != self._known:
+            self._use(self.catalog)
+
+    def learn_types(self, types: Iterable[str]) -> None:
+        """Let jobs ask for the resource types that a node offers."""
+        if new := frozenset(types) - self._node_types:
+            self._node_types |= new
+            self._use(self.catalog)
+
+    def _use(self, catalog: Catalog) -> None:
+        self.catalog, self._known = catalog, _size(catalog)
+        tables = admission_tables(self.configuration, catalog, self._node_types)
+        self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
+
+    async def see_nodes(self) -> None:
+        """Where jobs that no node could hold are refused: the nodes as they are now."""
+        if not self.configuration.settings.admission.refuse_unfit:
+            return
+        newest = await self.database.read_at_once(lambda c: last_id(c, "node_events"))
+        if newest != self._node_event:
+            nodes, _ = await self.database.read(read_nodes)
+            self._node_event = newest
+            self._nodes = tuple(node for node in nodes if node.state in (NodeState.UP, NodeState.DRAINING))
+            self._use(self.catalog)
+
+    async def submit(self, submitter: Submitter, payload: bytes, message_id: str | None = None) -> Reply:
+        """``job.submit``: answers once the jobs are durable."""
+        return reply_of(*await self.take(submitter, payload, message_id))
+
+    async def take(
+        self, submitter: Submitter, payload: bytes, message_id: str | None
+    ) -> tuple[Submission, list[int], RankdError | None]:
+        """Read, admit and store; what was read, the ids, and why there are fewer of them."""
+        await self.see_nodes()
+        submission = await read_beside_others(payload, submitter, self._admission, message_id)
+        if wanted := dependencies_of(submission):
+            known = await self.database.read(lambda c: known_jobs(c, wanted))
+            submission = without_unknown(submission, known)
+        if not submission.accepted:
+            return submission, [], None
+        now = time.time()
+        new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
+        ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
+        self.learn()
+        return submission, ids, error
+
+    async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
+        """Store many part by part, so that others can write in between; ids, and why there are no more of them."""
+        ids: list[int] = []
+        for start in range(0, len(new), at_once):
+            part = new[start : start + at_once]
+            try:
+                ids += await self.group.do_together(self._insertion, part, client=new[0].actor, weight=len(part))
+            except RankdError as error:
+                if not ids:
+                    raise
+                return ids, error
+        return ids, None
+
+    def _insertion(self, connection: Connection, parts: Sequence[Sequence[NewJob]]) -> list[list[int]]:
+        """The ids of each; with the catalog of the moment in which it is done: a failed transaction replaces it."""
+        ids = iter(insert_jobs(connection, [job for part in parts for job in part], self.catalog))
+        return [list(islice(ids, len(part))) for part in parts]
+
+    async def _commit_for_ever(self) -> None:
+        await self.group.run(self.bus.loops.add("commits", LONG_ROUND_S).beat)
+
+    async def _sweeps(self) -> None:
+        beat = self.bus.loops.add("old records", LONG_ROUND_S).beat
+        await run_sweeps(self.database, lambda: self.configuration.settings.retention, ROLE, beat)
+
+    async def _checkpoints(self) -> None:
+        loop = self.bus.loops.add("checkpoints", LONG_ROUND_S)
+        pages, patience = 0, Patience("checkpoints", log)
+        while True:
+            loop.beat()
+            try:
+                before, pages = pages, await self.database.checkpoint()
+            except Unavailable as error:
+                await patience.wait(error)
+                continue
+            patience.over()
+            if pages >= CHECKPOINT_PAGES:
+                await asyncio.sleep(CHECKPOINT_AGAIN_S)
+            else:
+                await asyncio.sleep(CHECKPOINT_IDLE_S if pages == before else CHECKPOINT_EVERY_S)
+
+
+def _size(catalog: Catalog) -> tuple[int, int]:
+    """Of what first use adds to."""
+    return len(catalog.associations), len(catalog.made)

@@ -1,0 +1,80 @@
+"""How far a subject of the stream of events has come: its last message that can be read.
+
+Anybody who may publish there can put something unreadable behind rankd's own messages, so this looks further back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from nats.js.api import RawStreamMsg
+from nats.js.errors import NotFoundError
+
+from rankd.bus.connection import LOST, Bus
+from rankd.core.errors import Unavailable
+from rankd.services.intake.unreadable import unreadable
+from rankd.store.record.unreadable import UnreadableMessage
+from rankd.wire.codec import UNREADABLE
+from rankd.wire.subject import STREAM_EVENTS
+
+T = TypeVar("T")
+
+MOST_LOOKED_BACK = 100
+"""So many unreadable messages of a subject are passed; each takes the broker about 20 look-ups."""
+
+
+class End(NamedTuple):
+    """What was found: the last event that can be read (None: there is none), and what was passed on the way."""
+
+    event: object | None
+    passed: Sequence[UnreadableMessage]
+
+
+async def last_event(bus: Bus, subject: str, kind: type[msgspec.Struct]) -> End:
+    """The last event in the last readable message, of ``kind``, on this subject.
+
+    Raises:
+        Unavailable: ``bus_unavailable``: the stream can't be read.
+    """
+    passed: list[UnreadableMessage] = []
+    try:
+        stored: RawStreamMsg | None = await bus.jetstream.get_last_msg(STREAM_EVENTS, subject)
+        while stored is not None and len(passed) < MOST_LOOKED_BACK:
+            data = stored.data or b""
+            try:
+                return End(_last_of(data, kind), passed)
+            except UNREADABLE as error:
+                passed.append(unreadable(STREAM_EVENTS, subject, stored.seq or 0, data, error))
+            stored = await _before(bus, subject, stored.seq or 0)
+    except NotFoundError:
+        return End(None, passed)
+    except LOST as error:
+        raise Unavailable("bus_unavailable", f"the last message on {subject} can't be read: {error!r}") from error
+    return End(None, passed)
+
+
+def _last_of(data: bytes, kind: type[msgspec.Struct]) -> object | None:
+    """The last event; None where the message tells of refused submissions only: these go out behind all events."""
+    message = msgspec.json.decode(data, type=kind)
+    events: list[object] = getattr(message, "events", [])
+    if not events and not getattr(message, "refused", None):
+        raise ValueError("the message holds no event")
+    return events[-1] if events else None
+
+
+async def _before(bus: Bus, subject: str, sequence: int) -> RawStreamMsg | None:
+    """The message on the subject before this one, by bisection: the broker only finds the next one at or after."""
+    found = await bus.jetstream.get_msg(STREAM_EVENTS, 1, subject, next=True)
+    if (found.seq or 0) >= sequence:
+        return None
+    low, high = found.seq or 0, sequence
+    while low + 1 < high:
+        middle = (low + high) // 2
+        candidate = await bus.jetstream.get_msg(STREAM_EVENTS, middle, subject, next=True)
+        if (candidate.seq or 0) < sequence:
+            found, low = candidate, candidate.seq or 0
+        else:
+            high = middle
+    return found

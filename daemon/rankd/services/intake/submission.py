@@ -1,0 +1,169 @@
+"""From a submission's bytes to accepted jobs and per-job errors. Decides by ``core.admission``; writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Generator
+from typing import cast
+
+import msgspec
+
+from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.alike import Admission
+from rankd.core.admission.dependency import check_known, named_jobs
+from rankd.core.admission.queue_entry import entries_with
+from rankd.core.errors import RankdError, Refused
+from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.core.model.secret import is_secret, without_secrets
+from rankd.store.record.job import check_size
+from rankd.wire.codec import decode_job, decode_submission
+from rankd.wire.message import Accepted, BatchReply, Rejected
+
+AT_ONCE = 500
+"""So many jobs of a batch are read at once; with the largest environments that takes some tens of milliseconds."""
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a message may become jobs. ``places`` are the accepted jobs' places in the batch.
+
+    ``raw`` are a batch's jobs as they came.
+    """
+
+    is_batch: bool
+    atomic: bool
+    accepted: list[AcceptedJob]
+    places: list[int]
+    rejected: list[Rejected]
+    raw: list[msgspec.Raw] = []
+
+
+def read_submission(
+    payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
+) -> Submission:
+    """Decode and admit. ``message_id`` is the key of jobs without one of their own.
+
+    Raises:
+        Refused: a single job that is not accepted, or a message that can't be read at all.
+    """
+    parts = read_in_parts(payload, submitter, admission, message_id)
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            return cast(Submission, end.value)
+
+
+async def read_beside_others(
+    payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
+) -> Submission:
+    """The same; after each part, other requests have their turn.
+
+    Raises:
+        Refused: as :func:`read_submission`.
+    """
+    parts = read_in_parts(payload, submitter, admission, message_id)
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            return cast(Submission, end.value)
+        await asyncio.sleep(0)
+
+
+def read_in_parts(
+    payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
+) -> Generator[None, None, Submission]:
+    """The same, with a pause after every :data:`AT_ONCE` jobs."""
+    message = decode_submission(payload)
+    if isinstance(message, JobRequest):
+        check_size(len(payload))
+        job = admission.admit(_taken(message, message_id), submitter)
+        return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
+    submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
+    same: dict[bytes, AcceptedJob] = {}
+    for place, raw in enumerate(message.jobs):
+        if place and place % AT_ONCE == 0:
+            yield
+        accepted = same.get(text := bytes(raw))
+        if accepted is None:
+            try:
+                check_size(len(text))
+                key = None if message_id is None else f"{message_id}/{place}"
+                accepted = admission.admit(_taken(decode_job(raw), key), submitter)
+            except Refused as error:
+                submission.rejected.append(_rejected(place, error))
+                continue
+            if accepted.made:
+                admission = Admission(_after(accepted, admission.tables))
+                same.clear()
+            elif key is None:
+                same[text] = accepted
+        submission.accepted.append(accepted)
+        submission.places.append(place)
+    if message.atomic and submission.rejected:
+        return msgspec.structs.replace(submission, accepted=[], places=[])
+    return submission
+
+
+def dependencies_of(submission: Submission) -> set[int]:
+    """The jobs that the accepted ones are to wait for."""
+    return {id_ for job in submission.accepted if job.request.depends_on for id_ in named_jobs(job.request.depends_on)}
+
+
+def without_unknown(submission: Submission, known: Collection[int]) -> Submission:
+    """The submission without jobs that are to wait for others than the ``known`` ones.
+
+    Raises:
+        Refused: a single job.
+    """
+    kept: list[tuple[AcceptedJob, int]] = []
+    rejected = list(submission.rejected)
+    for job, place in zip(submission.accepted, submission.places, strict=True):
+        try:
+            check_known(job.request.depends_on, known)
+        except Refused as error:
+            if not submission.is_batch:
+                raise
+            rejected.append(_rejected(place, error))
+        else:
+            kept.append((job, place))
+    if submission.atomic and rejected:
+        kept = []
+    rejected.sort(key=lambda one: one.index)
+    accepted, places = [job for job, _ in kept], [place for _, place in kept]
+    return msgspec.structs.replace(submission, accepted=accepted, places=places, rejected=rejected)
+
+
+def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
+    """What the next job of the message is held against: this one may make queues."""
+    if (job.partition, job.queue.lower()) in tables.queues:
+        return tables
+    queues = entries_with(job.made, job.partition, tables.queues)
+    return msgspec.structs.replace(tables, queues=queues)
+
+
+def _taken(job: JobRequest, key: str | None) -> JobRequest:
+    """With a key, and without the variables that are never stored."""
+    if any(is_secret(name, value) for name, value in job.env.items()):
+        job = msgspec.structs.replace(job, env=without_secrets(job.env))
+    return job if key is None or job.key is not None else msgspec.structs.replace(job, key=key)
+
+
+def _rejected(place: int, error: RankdError) -> Rejected:
+    return Rejected(index=place, code=error.code, message=error.message, field=error.field)
+
+
+def reply_of(
+    submission: Submission, ids: list[int], error: RankdError | None = None
+) -> msgspec.Struct | dict[str, object]:
+    """The answer, once the ids are durable. ``error``: why jobs behind those of the ids could not be stored."""
+    if not submission.is_batch:
+        return {"id": ids[0]}
+    accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=False)]
+    return BatchReply(accepted=accepted, rejected=rejected_of(submission, ids, error))
+
+
+def rejected_of(submission: Submission, ids: list[int], error: RankdError | None) -> list[Rejected]:
+    """What of a batch became no job: not accepted, or not stored."""
+    missing = [_rejected(place, error) for place in submission.places[len(ids) :] if error is not None]
+    return submission.rejected + missing

@@ -1,0 +1,111 @@
+"""Control groups for jobs, of version 1 or 2, as far as the host lets us make them.
+
+Every job has one: it limits memory, cores and processes, counts what is used, and holds what has left the job's
+session. With version 2, groups are siblings of the keeper's own: a delegated unit needs a subgroup for the agent
+(systemd: ``Delegate=yes`` and ``DelegateSubgroup=agent``).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from rankd.services.keeper.cgroup_job import JobGroup, kill_all, members, removed, write
+from rankd.services.keeper.cgroup_layout import CPU, CPUACCT, MEMORY, PIDS, PROC, Limits, Place, own_places
+
+LIMITED = (MEMORY, CPU, PIDS)
+
+
+class ControlGroups:
+    """The host's groups, as far as we may use them; :attr:`statement` says in words what is limited, or why not."""
+
+    def __init__(self, tag: str, proc: Path = PROC) -> None:
+        self._prefix = f"rankd-{tag}-"
+        self._places: dict[str, Place] = {}
+        self._problems: list[str] = []
+        self._left: list[Path] = []
+        with suppress(OSError):
+            for controller in (*LIMITED, CPUACCT):
+                self._find(controller, proc)
+        self._remove_stale()
+
+    def _find(self, controller: str, proc: Path) -> None:
+        """The first place where a group with this controller can be made; version 1 before version 2."""
+        for place in sorted(own_places(controller, proc), key=lambda place: place.version):
+            if controller not in self._places and (wanted := _with_controller(controller, place)):
+                self._try(controller, wanted)
+
+    def _try(self, controller: str, place: Place) -> None:
+        """Take a place if a group can be made in it."""
+        probe = place.base / f"{self._prefix}probe-{os.getpid()}"
+        try:
+            if place.version != 1 and controller != CPUACCT:
+                write(place.base / "cgroup.subtree_control", f"+{controller}")
+            probe.mkdir()
+            probe.rmdir()
+        except OSError as error:
+            self._problems.append(f"{controller}: {place.base}: {error.strerror}")
+        else:
+            self._places[controller] = place
+
+    @property
+    def limited(self) -> frozenset[str]:
+        """The controllers by which jobs can be limited here."""
+        return frozenset(self._places) & frozenset(LIMITED)
+
+    @property
+    def statement(self) -> str:
+        """What is limited."""
+        limited = [f"{name} (cgroup v{self._places[name].version})" for name in LIMITED if name in self._places]
+        missing = [name for name in LIMITED if name not in self._places]
+        why = f" ({'; '.join(self._problems) or 'no such control group is mounted here'})" if missing else ""
+        said = [f"{_and(limited)} of jobs limited"] if limited else []
+        said += [f"{_and(missing)} of jobs NOT limited{why}"] if missing else []
+        return "; ".join(said)
+
+    def group(self, name: str, limits: Limits | None) -> JobGroup:
+        """A job's group. It has no directory where no group can be made."""
+        return JobGroup(f"{self._prefix}{name}", limits or Limits(), self._places)
+
+    def remove(self, group: JobGroup) -> None:
+        """Remove a group's directories, and those that could not be removed before: they go with their last process."""
+        self._left += removed(group.directories)
+        self.is_clean()
+
+    def is_clean(self) -> bool:
+        """Try once more to remove what is left; whether nothing is."""
+        if self._left:
+            self._left = removed(self._left)
+        return not self._left
+
+    def _remove_stale(self) -> None:
+        """End what a keeper that was killed has left in its groups."""
+        for base in {place.base for place in self._places.values()}:
+            for path in base.glob(f"{self._prefix}*"):
+                if any(members(path)):
+                    kill_all(path)
+                self._left += removed([path])
+
+
+def _with_controller(controller: str, place: Place) -> Place | None:
+    """Where a sibling of our own group, or a child of the root group, would have this controller.
+
+    Version 2 counts processor time in every group, whatever controllers it has.
+    """
+    if place.version == 1:
+        return place
+    base = place.base if place.base == place.top else place.base.parent
+    with suppress(OSError):
+        if controller == CPUACCT or controller in (base / "cgroup.controllers").read_text().split():
+            return place._replace(base=base)
+    return None
+
+
+def _and(names: list[str]) -> str:
+    """As in a sentence.
+
+    >>> _and(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

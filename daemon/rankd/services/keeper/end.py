@@ -1,0 +1,64 @@
+"""Ending what a keeper holds whose agent has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from rankd.core.errors import Unavailable
+from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, line, read_tell
+from rankd.services.keeper.socket import PATIENCE_S, first_line, hello_of, pid_of, reach, silent
+
+log = logging.getLogger("rankd.agent")
+
+END_S = 75.0
+"""A keeper reports the end of a process that it can't kill after 60 s. One that takes longer is stopped, or hangs."""
+
+
+async def end_kept(state: Path, grace_s: float, patience_s: float = PATIENCE_S, end_s: float = END_S) -> None:
+    """End what a keeper holds whose agent has gone; the next agent reports it as stopped. Returns without a keeper.
+
+    A keeper that does not answer within ``patience_s``, or does not end the jobs within the grace time and ``end_s``,
+    is left alone. It ends the jobs once it goes on.
+    """
+    try:
+        connection = reach(state)
+    except Unavailable as error:
+        log.error("%s; its jobs are not ended", error.message)  # noqa: TRY400
+        return
+    if connection is None:
+        return
+    pid = pid_of(connection)
+    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LONGEST_LINE)
+    said = await first_line(reader, patience_s)
+    left = _allocations(state) if said is None else set(hello_of(said).running) if said else set()
+    for allocation in left:
+        writer.write(line(EndJob(allocation=allocation, cause="agent_stopped", grace_s=grace_s)))
+    if said is None:
+        log.error("%s; it is left alone, and ends its jobs when it goes on", silent(state, pid).message)
+    else:
+        await _until_ended(reader, left, grace_s + end_s)
+    if said is not None and left:
+        message = "keeper %s has not ended the jobs of allocations %s within %.0f s; it is left alone with them"
+        log.error(message, pid, ", ".join(map(str, sorted(left)[:10])), grace_s + end_s)
+    writer.close()
+
+
+async def _until_ended(reader: asyncio.StreamReader, left: set[int], timeout_s: float) -> None:
+    """Take out of ``left`` what ends, until that is everything, the keeper has ended, or the time is over."""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while left and (said := await reader.readline()):
+                told = read_tell(said)
+                if isinstance(told, Happened) and told.report.kind == "ended":
+                    left.discard(told.report.allocation)
+            left.clear()
+
+
+def _allocations(state: Path) -> set[int]:
+    """What may run: a keeper passes over what it does not hold."""
+    names: Iterable[Path] = (state / "allocations").iterdir()
+    return {int(path.name) for path in names if path.name.isdigit()}

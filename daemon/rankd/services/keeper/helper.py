@@ -1,0 +1,216 @@
+"""The keeper's helper: forks the process of each job, and waits for it when the keeper asks.
+
+A script, started isolated (``python -I -S keeper_helper.py DESCRIPTOR``) with an empty environment. It imports
+little, so a fork of it costs a fifth of a fork of the keeper. The helper itself never changes its identity, opens no
+user's file and reads no user's text: each child does so for its own job, after it has dropped its rights.
+
+On DESCRIPTOR (SOCK_SEQPACKET): ``fork`` with one end of a stream socket, the job's channel; or a decimal pid, to which
+the helper answers with what :func:`os.wait4` gave, marshalled. On the channel: the helper writes the child's pid as
+an int64, or minus an errno. The child reads its :class:`~rankd.services.keeper.spawn.Plan` (an int64 of its length,
+then marshalled), and answers with nothing but the end of the stream once the command has replaced it, or with
+marshalled (stage, errno, path, text). Should the keeper go away first, the child ends without having done anything.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import signal
+import socket
+import struct
+import sys
+from typing import Any
+
+FORK = b"fork"
+NUMBER = struct.Struct("<q")
+GROUP, RIGHTS, DIRECTORY, FILE, COMMAND = "group", "rights", "directory", "file", "command"
+"""Stages, in the order in which a child goes through them."""
+
+LATER = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
+"""The helper itself ignores these, as Python does: a write that fails raises an error. A job gets the default back."""
+UNCHANGEABLE = {signal.SIGKILL, signal.SIGSTOP}
+NEW_DIRECTORY, NEW_FILE, USERS_UMASK = 0o700, 0o666, 0o022
+MYSELF = b"0"
+
+
+def serve(keeper: socket.socket) -> None:
+    """Do what the keeper asks, until it has gone."""
+    null = os.open(os.devnull, os.O_RDWR)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(keeper, 64, 1)
+        if message == FORK:
+            os.set_inheritable(descriptors[0], False)
+            _fork(descriptors[0], null)
+        elif message:
+            keeper.send(marshal.dumps(_wait(int(message))))
+        else:
+            return
+
+
+def _fork(channel: int, null: int) -> None:
+    try:
+        pid = os.fork()
+    except OSError as error:
+        pid = -(error.errno or 1)
+    if pid == 0:
+        try:
+            _become_job(channel, null)
+        finally:
+            os._exit(127)
+    try:
+        os.write(channel, NUMBER.pack(pid))
+    except OSError:  # the keeper does not want it any more, and will not ask for its end
+        if pid > 0:
+            _wait(pid)
+    os.close(channel)
+
+
+def _wait(pid: int) -> tuple[int, int, float]:
+    """The status, the largest memory in bytes, and the processor time of a child, which has ended or is about to."""
+    _, status, usage = os.wait4(pid, 0)
+    return status, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime
+
+
+def _become_job(channel: int, null: int) -> None:
+    """In the child: become the job, or say at which stage that failed."""
+    os.setsid()
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    at = [GROUP]
+    try:
+        _carry_out(_read_plan(channel), at)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the keeper is to hear it
+        number, path = (error.errno or 0, error.filename) if isinstance(error, OSError) else (0, None)
+        text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        os.write(channel, marshal.dumps((at[0], number, str(path or ""), text[:1000])))
+
+
+def _read_plan(channel: int) -> dict[str, Any]:
+    length = NUMBER.unpack(_read(channel, NUMBER.size))[0]
+    plan: dict[str, Any] = marshal.loads(_read(channel, length))  # noqa: S302 - the keeper's own words
+    return plan
+
+
+def _read(channel: int, length: int) -> bytes:
+    parts = []
+    while length:
+        part = os.read(channel, min(length, 2**20))
+        if not part:
+            os._exit(1)
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _carry_out(plan: dict[str, Any], at: list[str]) -> None:
+    for file in plan["joins"]:
+        _join(file)
+    at[0] = RIGHTS
+    _drop_rights(plan["identity"])
+    at[0] = DIRECTORY
+    try:
+        os.chdir(plan["cwd"])
+    except FileNotFoundError:
+        if not plan["may_lack_cwd"]:
+            raise
+        os.chdir("/")
+    at[0] = FILE
+    _redirect(plan)
+    at[0] = COMMAND
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_DFL)
+    if not plan["command"]:
+        raise FileNotFoundError
+    os.execvpe(plan["command"][0], plan["command"], plan["environment"])  # noqa: S606 - what an agent is for
+
+
+def _join(file: str) -> None:
+    """Step into a control group."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+        os.write(descriptor, MYSELF)
+        os.close(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, file) from None
+
+
+def _drop_rights(identity: tuple[int, int, list[int]] | None) -> None:
+    if identity is None:
+        return
+    uid, gid, groups = identity
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    os.umask(USERS_UMASK)
+
+
+def _redirect(plan: dict[str, Any]) -> None:
+    """Open the job's files, by its own rights, as its descriptors 0 to 2."""
+    write = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if plan["append"] else os.O_TRUNC)
+    stdin = _open(plan["stdin"] or os.devnull, os.O_RDONLY)
+    stdout = _open_output(plan["stdout"], write)
+    stderr = stdout if plan["stderr"] == plan["stdout"] else _open_output(plan["stderr"], write)
+    for number, descriptor in enumerate((stdin, stdout, stderr)):
+        os.dup2(descriptor, number)
+
+
+def _open_output(path: str, flags: int) -> int:
+    try:
+        return _open(path, flags)
+    except FileNotFoundError:
+        _make_directories(os.path.dirname(path))  # noqa: PTH120 - pathlib is not imported here
+        return _open(path, flags)
+
+
+def _open(path: str, flags: int) -> int:
+    """Never waits for the other end of a pipe, and takes no terminal as the session's own."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, NEW_FILE)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _make_directories(path: str) -> None:
+    """The directory and those above it that are missing, however many; only their owner may enter them."""
+    missing = []
+    while path:
+        try:
+            os.mkdir(path, NEW_DIRECTORY)  # noqa: PTH102 - pathlib is not imported here
+            break
+        except FileExistsError:
+            break
+        except FileNotFoundError:
+            missing.append(path)
+            path = os.path.dirname(path)  # noqa: PTH120
+    for directory in reversed(missing):
+        try:
+            os.mkdir(directory, NEW_DIRECTORY)  # noqa: PTH102
+        except FileExistsError:  # another job of the same user was faster
+            continue
+
+
+def _default_signals() -> None:
+    """Give every signal its default action, whatever the process that started the agent ignored.
+
+    A forked child inherits these, and a command inherits what its process ignores. A shell starts a command with ``&``
+    so that it ignores SIGINT and SIGQUIT. An ignored SIGCHLD would also keep :func:`os.wait4` from finding a child.
+    """
+    for number in signal.valid_signals() - UNCHANGEABLE - IGNORED:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except OSError:  # the C library lets nobody change its own signals
+            continue
+
+
+def main(descriptor: int) -> None:
+    """Signals reach the keeper's children, not the helper: it ends when the keeper does."""
+    _default_signals()
+    signal.pthread_sigmask(signal.SIG_SETMASK, LATER)
+    keeper = socket.socket(fileno=descriptor)
+    keeper.set_inheritable(False)
+    serve(keeper)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

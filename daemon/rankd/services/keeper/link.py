@@ -1,0 +1,229 @@
+"""The agent's side of its keeper: finds the one that is there or starts one, asks, and hears what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from rankd.bus.liveness import IDLE_S, Loop
+from rankd.core.errors import Unavailable
+from rankd.plugin.interpreter import python_command, python_environment
+from rankd.services.keeper.message import LONGEST_LINE, Ask, Happened, Hello, Ping, line, read_tell
+from rankd.services.keeper.pulse import LOOK_EVERY_S, SILENT_S, Pulse, heard, look, unable
+from rankd.services.keeper.socket import (
+    PATIENCE_S,
+    SILENT,
+    first_line,
+    hello_of,
+    pid_of,
+    reach,
+    silent,
+    socket_path,
+)
+from rankd.services.runtime.log_file import open_log
+from rankd.wire.message import Report
+
+log = logging.getLogger("rankd.agent")
+
+LOG = "keeper.log"
+END_S = 5.0
+AGAIN_S = 1.0
+ATTEMPTS = 3
+"""A keeper that is just about to end may still take a connection."""
+
+
+class KeeperLink:
+    """One connection at a time. ``up`` is set while it can be asked; ``on_lost`` ends what a lost keeper held."""
+
+    def __init__(
+        self,
+        state: Path,
+        on_report: Callable[[Report], None],
+        on_lost: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.up = asyncio.Event()
+        self._state = state
+        self._on_report = on_report
+        self._on_lost = on_lost
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._pulse: Pulse | None = None
+        self._lack: str | None = None
+        self._closing = False
+
+    @property
+    def unable(self) -> str | None:
+        """Why no jobs can be started: the keeper does not answer. None if it does."""
+        return unable(self._pulse, SILENT_S) if self._pulse else None
+
+    async def connect(self) -> Hello:
+        """Reach the keeper, or start one; its first words.
+
+        Raises:
+            Unavailable: ``keeper_silent``: it does not answer. ``no_keeper``: none can be started.
+        """
+        pid = None
+        for _ in range(ATTEMPTS):
+            connection = reach(self._state)
+            if connection is None:
+                connection = await self._start()
+            pid = pid_of(connection)
+            self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=LONGEST_LINE)
+            said = await first_line(self._reader, PATIENCE_S)
+            if said is None:
+                break
+            if said:
+                hello = hello_of(said)
+                self._pulse = Pulse(pid=hello.pid, looked_at=time.monotonic()) if hello.pongs else None
+                self.up.set()
+                return hello
+            self.drop()
+        self.drop()
+        raise silent(self._state, pid)
+
+    async def _start(self) -> socket.socket:
+        try:
+            return await asyncio.to_thread(self._spawn)
+        except OSError as error:
+            message = f"can't start a process in {self._state} that holds this node's jobs: {error.strerror}"
+            raise Unavailable("no_keeper", message) from error
+
+    def waits_for(self) -> str | None:
+        """Why there is no keeper at present; None if there is one."""
+        return self._lack
+
+    async def run(self, loop: Loop) -> None:
+        """Pass on what happens until :meth:`close`; a keeper that was killed is replaced."""
+        while True:
+            await self._listen(loop)
+            self.up.clear()
+            self._pulse = None
+            if self._closing:
+                return
+            log.error("the process that held this node's jobs has ended; its jobs are lost")
+            self.drop()
+            await self._on_lost()
+            await self._replace(loop)
+
+    async def _replace(self, loop: Loop) -> None:
+        """Start another keeper, however long it takes until that is possible: the disk may be full."""
+        while not self._closing:
+            loop.beat()
+            try:
+                await self.connect()
+            except Unavailable as error:
+                if self._lack != error.message:
+                    log.error("%s; trying again", error.message)  # noqa: TRY400
+                self._lack = error.message
+                await asyncio.sleep(AGAIN_S)
+            else:
+                self._lack = None
+                return
+
+    async def _listen(self, loop: Loop) -> None:
+        if self._reader is None:
+            return
+        with suppress(OSError):
+            while said := await _next_line(self._reader, loop):
+                told = read_tell(said)
+                self._heard()
+                if isinstance(told, Happened):
+                    self._on_report(told.report)
+
+    def _heard(self) -> None:
+        if self.unable:
+            log.info("the keeper answers again: this node takes jobs again")
+        if self._pulse:
+            self._pulse = heard(self._pulse)
+
+    async def feel_pulse(self, loop: Loop) -> None:
+        """Ping the keeper for ever, and say when it falls silent."""
+        while True:
+            loop.beat()
+            if self._pulse:
+                self._look(self._pulse)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def _look(self, pulse: Pulse) -> None:
+        was_unable = self.unable
+        self._pulse, pings = look(pulse, time.monotonic(), LOOK_EVERY_S)
+        if pings:
+            self.ask(Ping())
+        if self.unable and not was_unable:
+            log.error("%s: this node takes no jobs until it answers", self.unable)
+
+    def ask(self, message: Ask) -> None:
+        """Ask for something; lost if the keeper is, which :meth:`run` then notices."""
+        if self._writer is not None:
+            self._writer.write(line(message))
+
+    async def close(self, *, keeps_jobs: bool) -> None:
+        """Write what is still to be asked, and let go. Waits for the end of a keeper that keeps nothing any more."""
+        self._closing = True
+        if self._writer is not None:
+            await self._close(self._writer)
+        if self._keeper is not None and not keeps_jobs:
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._keeper.wait, END_S)
+
+    async def _close(self, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        try:
+            async with asyncio.timeout(END_S):
+                await writer.wait_closed()
+        except TimeoutError:
+            log.error("%s; it was not told everything", silent(self._state).message)  # noqa: TRY400
+            writer.transport.abort()
+        except OSError:  # it has ended
+            return
+
+    def drop(self) -> None:
+        """Let go of it, whatever it keeps."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._keeper is not None and self._keeper.poll() is None:
+            self._keeper.returncode = 0  # it outlives us, and that is no leak
+
+    def _spawn(self) -> socket.socket:
+        """Start a keeper on a socket that listens already; a connection to it."""
+        with socket_path(self._state) as path, open_log(self._state / LOG) as output:
+            Path(path).unlink(missing_ok=True)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+                os.fchmod(listening.fileno(), 0o600)
+                listening.bind(path)
+                listening.listen()
+                self._keeper = subprocess.Popen(  # noqa: S603 - our own command
+                    _command(self._state, listening.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd="/",
+                    env=python_environment(os.environ),
+                    pass_fds=[listening.fileno()],
+                    start_new_session=True,
+                )
+        connection = reach(self._state)
+        if connection is None:
+            raise Unavailable(SILENT, f"no keeper listens in {self._state}; see keeper.log there")
+        return connection
+
+
+def _command(state: Path, descriptor: int) -> list[str]:
+    return python_command("rankd.services.keeper.service", str(state), str(descriptor))
+
+
+async def _next_line(reader: asyncio.StreamReader, loop: Loop) -> bytes:
+    """The next line; empty at the end."""
+    while True:
+        loop.beat()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_S):
+                return await reader.readline()

@@ -1,0 +1,67 @@
+"""What it takes to start a job's process, and what /proc says of processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from rankd.services.keeper.cgroup_layout import Limits
+
+_START_TIME_FIELD = 19  # field 22 of proc(5)'s stat, counted after the name, which may hold anything
+_GROUP_FIELD = 2
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """A user to run as, with all groups that he is in."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: list[int]
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is needed to start a command. Paths are absolute; ``stdin`` None is /dev/null.
+
+    ``identity`` None: as the agent's own user. ``may_lack_cwd``: in ``/`` where the working directory is not there,
+    as at a login without a home.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    cwd: str
+    stdin: str | None
+    stdout: str
+    stderr: str
+    append: bool
+    identity: Identity | None = None
+    limits: Limits | None = None
+    may_lack_cwd: bool = False
+
+
+def all_pids() -> list[int]:
+    """Every process that this one can see."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names are wanted
+
+
+def start_time_of(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot; None if it does not live (a zombie does not)."""
+    fields = _stat(pid)
+    return int(fields[_START_TIME_FIELD]) if fields and fields[0] not in "ZX" else None
+
+
+def is_of_group(pid: int, group: int) -> bool:
+    """Whether a process lives, and is in this process group."""
+    fields = _stat(pid)
+    return bool(fields) and int(fields[_GROUP_FIELD]) == group and fields[0] not in "ZX"
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; empty if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return text.rpartition(")")[2].split()

@@ -1,0 +1,221 @@
+"""The keeper: holds a node's jobs while its agent comes and goes.
+
+A process of its own, started by the first agent of a state directory. It spawns what the agent asks for, enforces
+time limits, and writes every end into the state directory before it tells it; so an agent that was killed finds its
+jobs running, or their ends. It ends with its last job once no agent is connected. Should it be killed, its jobs are
+lost: the agent ends them and reports that.
+
+Run as ``python -m rankd.services.keeper.service STATE LISTENING_DESCRIPTOR``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from rankd.services.keeper.cgroup import ControlGroups
+from rankd.services.keeper.job import JobRun, Surroundings
+from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
+from rankd.services.keeper.spawn import Helper, HelperLost
+from rankd.services.keeper.state import AgentState
+from rankd.wire.message import Report
+
+log = logging.getLogger("rankd.keeper")
+
+THREADS = 4
+CLEAN_S = 1.0
+WRITE_AGAIN_S = 1.0
+FIRST_AGENT_S = 60.0
+"""So long it waits for the agent that has started it."""
+
+
+class Keeper:
+    """The jobs, and the one connection at a time to an agent."""
+
+    def __init__(self, state: AgentState, groups: ControlGroups, helper: Helper, threads: Executor) -> None:
+        self.idle = asyncio.Event()
+        self._groups = groups
+        self._around = Surroundings(state=state, groups=groups, helper=helper, threads=threads, tell=self._tell_report)
+        self._runs: dict[int, JobRun] = {}
+        self._unwritten: dict[int, Report] = {}
+        self._retry: asyncio.TimerHandle | None = None
+        self._agent: asyncio.StreamWriter | None = None
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Until no agent is connected and nothing runs."""
+        async with asyncio.TaskGroup() as group:
+
+            async def on_agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await self._attend_agent(reader, writer, group)
+
+            server = await asyncio.start_unix_server(on_agent, sock=listening, limit=LONGEST_LINE)
+            waiting = asyncio.get_running_loop().call_later(FIRST_AGENT_S, self._rest)
+            await self.idle.wait()
+            waiting.cancel()
+            server.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLEAN_S):
+                while not self._groups.is_clean():  # noqa: ASYNC110 - nothing tells when a killed process has gone
+                    await asyncio.sleep(CLEAN_S / 20)
+
+    def _rest(self) -> None:
+        if self._agent is None and not self._runs and not self._unwritten:
+            self.idle.set()
+
+    async def _attend_agent(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup
+    ) -> None:
+        """Say what there is, then do as it says until it goes. A newer agent takes the place of an older one."""
+        if _has_gone(writer):
+            await self._end_as_asked(reader)
+            writer.close()
+            return
+        if self._agent is not None:
+            self._agent.close()
+        self._agent = writer
+        hello = Hello(
+            pid=os.getpid(),
+            running=list(self._runs),
+            started=[report for run in self._runs.values() if (report := run.started())],
+            unwritten=list(self._unwritten.values()),
+            limits=self._groups.statement,
+            pongs=True,
+        )
+        writer.write(line(hello))
+        with suppress(OSError):
+            # what an agent before the present one asked, and was not read in time, the present one reports as lost
+            while (asked := await reader.readline()) and self._agent is writer:
+                self._do(asked, group)
+                await asyncio.sleep(0)  # what has ended meanwhile has its turn
+        if self._agent is writer:
+            self._agent = None
+        writer.close()
+        self._rest()
+
+    async def _end_as_asked(self, reader: asyncio.StreamReader) -> None:
+        """Somebody asked while this process stood still, and has gone: jobs are ended, but none is started."""
+        with suppress(OSError):
+            while asked := await reader.readline():
+                with suppress(msgspec.MsgspecError):
+                    if isinstance(ask := read_ask(asked), EndJob) and (run := self._runs.get(ask.allocation)):
+                        run.end(ask.cause, ask.grace_s)
+
+    def _do(self, asked: bytes, group: asyncio.TaskGroup) -> None:
+        try:
+            ask = read_ask(asked)
+        except msgspec.MsgspecError as error:  # torn: its agent was killed as it wrote
+            log.warning("can't read what the agent asks: %s", error)
+            return
+        if isinstance(ask, EndJob):
+            if run := self._runs.get(ask.allocation):
+                run.end(ask.cause, ask.grace_s)
+        elif isinstance(ask, Ping):
+            self._tell(Pong())
+        elif ask.allocation not in self._runs:
+            self._runs[ask.allocation] = JobRun(ask, self._around)
+            group.create_task(self._keep(self._runs[ask.allocation]))
+
+    async def _keep(self, run: JobRun) -> None:
+        """Whatever goes wrong with one job ends that job alone."""
+        try:
+            self._write_end(await run.run())
+        except (FileExistsError, FileNotFoundError) as error:
+            log.warning("allocation %d is not started (again): %s", run.allocation, error)
+        except HelperLost as error:
+            _end_with_helper(error)
+        except Exception as error:
+            log.exception("allocation %d fails", run.allocation)
+            self._write_end(await run.give_up(error))
+        del self._runs[run.allocation]
+        self._rest()
+
+    def _write_end(self, report: Report) -> None:
+        """On disk first. On a full disk it is told all the same, kept in memory, and written once there is room."""
+        try:
+            self._around.state.write_end(report)
+        except FileNotFoundError:  # the agent has removed its directory: nobody waits for this end
+            log.warning("the end of allocation %d cannot be written: its directory is gone", report.allocation)
+        except OSError as error:
+            log.warning("the end of allocation %d cannot be written yet: %s", report.allocation, error)
+            self._unwritten[report.allocation] = report
+            self._try_again_later()
+        self._tell_report(report)
+
+    def _try_again_later(self) -> None:
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(WRITE_AGAIN_S, self._write_left)
+
+    def _write_left(self) -> None:
+        """Write the ends that could not be written before."""
+        self._retry = None
+        for allocation, report in list(self._unwritten.items()):
+            # without its directory, the end is recorded already: the agent was told of it, and so was the intake
+            with suppress(OSError):
+                with suppress(FileNotFoundError):
+                    self._around.state.write_end(report)
+                del self._unwritten[allocation]
+        if self._unwritten:
+            self._try_again_later()
+        self._rest()
+
+    def _tell_report(self, report: Report) -> None:
+        self._tell(Happened(report=report))
+
+    def _tell(self, message: Tell) -> None:
+        if self._agent is not None:
+            self._agent.write(line(message))
+
+
+def _has_gone(writer: asyncio.StreamWriter) -> bool:
+    """Whether the other end is closed. What it wrote before can be read as long as nothing is written to it."""
+    poll = select.poll()
+    poll.register(writer.get_extra_info("socket"), 0)
+    return bool(poll.poll(0))
+
+
+def _end_with_helper(error: HelperLost) -> None:
+    """Nothing can be started or waited for any more; the agent ends what is left, and reports it as lost."""
+    log.error("the helper that starts jobs has ended: %s; this keeper ends, its jobs are lost", error)
+    os._exit(1)
+
+
+def tag_of(state: Path) -> str:
+    """What tells this state directory's control groups from others'."""
+    return blake2b(os.fsencode(state), digest_size=4).hexdigest()
+
+
+def main(arguments: list[str]) -> int:
+    """Keep jobs until there are none and nobody asks for more."""
+    logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # the agent is told to stop, and tells us what that means for jobs; SIG_IGN would be handed down to them
+        signal.signal(number, lambda *_: None)
+    state = AgentState(Path(arguments[0]))
+    keeper_socket = socket.socket(fileno=int(arguments[1]))
+    groups = ControlGroups(tag_of(state.root))
+    helper = Helper()
+
+    async def run() -> None:
+        asyncio.get_running_loop().add_reader(helper.ended, _end_with_helper, HelperLost("it was killed"))
+        with ThreadPoolExecutor(THREADS) as threads:
+            await Keeper(state, groups, helper, threads).serve(keeper_socket)
+        asyncio.get_running_loop().remove_reader(helper.ended)
+        helper.close()
+
+    asyncio.run(run())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

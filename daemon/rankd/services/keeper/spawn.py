@@ -1,0 +1,168 @@
+"""The keeper's side of its helper, which forks jobs and waits for them (:mod:`rankd.services.keeper.helper`).
+
+The helper and the keeper live and die together: without its helper a keeper can neither start a job nor learn how one
+ended, so it ends (:class:`HelperLost`), and the agent reports what it held as lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import marshal
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from rankd.services.keeper import helper as keeper_helper
+from rankd.services.keeper.helper import COMMAND, DIRECTORY, FILE, FORK, GROUP, NUMBER
+from rankd.services.keeper.proc import Launch
+
+ANSWER_S = 30.0
+END_S = 5.0
+LONGEST_ANSWER = 65_536
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+NAME_SHOWN = 200
+
+
+class HelperLost(Exception):
+    """The helper has ended, or does not answer."""
+
+
+class StartFailure(NamedTuple):
+    """A command that could not be started; the status is the one that a shell would give."""
+
+    exit_status: int
+    message: str
+
+
+class Waited(NamedTuple):
+    """How a child ended, as its parent heard: status as :func:`os.wait4` gives it, memory in bytes, processor time."""
+
+    status: int
+    max_rss_bytes: int
+    cpu_s: float
+
+
+class Helper:
+    """The helper process. Used by several threads."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(ANSWER_S)
+        self._asking = threading.Lock()
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-I", "-S", keeper_helper.__file__, str(theirs.fileno())],
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        self.ended = os.pidfd_open(self.process.pid)
+
+    def fork(self) -> tuple[int, socket.socket]:
+        """A child that waits for its plan on a channel: its pid, and our end of the channel.
+
+        Raises:
+            OSError: no more processes can be made.
+            HelperLost: the helper has gone.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with theirs:
+                self._send(FORK, theirs)
+            ours.settimeout(ANSWER_S)
+            pid = _pid(ours)
+        except BaseException:
+            ours.close()
+            raise
+        return pid, ours
+
+    def _send(self, message: bytes, *descriptors: socket.socket) -> None:
+        try:
+            socket.send_fds(self._socket, [message], [each.fileno() for each in descriptors])
+        except OSError as error:
+            raise HelperLost(str(error)) from error
+
+    def reap(self, pid: int) -> Waited:
+        """Wait for a child that has ended.
+
+        Raises:
+            HelperLost: the helper has gone.
+        """
+        with self._asking:
+            self._send(b"%d" % pid)
+            try:
+                return Waited(*marshal.loads(self._socket.recv(LONGEST_ANSWER)))  # noqa: S302 - our own helper
+            except (OSError, EOFError) as error:
+                raise HelperLost(str(error)) from error
+
+    def close(self) -> None:
+        """Let it go, once nothing is kept any more."""
+        self._socket.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_S)
+
+
+def _pid(channel: socket.socket) -> int:
+    try:
+        answer = channel.recv(NUMBER.size)
+    except OSError as error:
+        raise HelperLost(str(error)) from error
+    if len(answer) < NUMBER.size:
+        raise HelperLost("the helper has ended")
+    pid = int(NUMBER.unpack(answer)[0])
+    if pid < 0:
+        raise OSError(-pid, f"can't fork: {os.strerror(-pid)}")
+    return pid
+
+
+def plan_of(launch: Launch, joins: Sequence[Path]) -> bytes:
+    """What a child is to do, as it reads it. ``joins``: the control files by which it steps into its groups."""
+    user = launch.identity
+    plan = {
+        "command": list(launch.command),
+        "environment": dict(launch.environment),
+        "cwd": launch.cwd,
+        "may_lack_cwd": launch.may_lack_cwd,
+        "stdin": launch.stdin,
+        "stdout": launch.stdout,
+        "stderr": launch.stderr,
+        "append": launch.append,
+        "identity": (user.uid, user.gid, list(user.groups)) if user else None,
+        "joins": [str(path) for path in joins],
+    }
+    content = marshal.dumps(plan)
+    return NUMBER.pack(len(content)) + content
+
+
+def failure_of(answer: bytes, launch: Launch) -> StartFailure:
+    """A child's words on why it could not become the job, as users read them: what, which path, which errno."""
+    stage, number, path, text = marshal.loads(answer)  # noqa: S302 - our own helper
+    reason = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})" if number else text
+    if stage == COMMAND:
+        return _not_run(launch.command[0][:NAME_SHOWN] if launch.command else "", number, reason)
+    if stage == DIRECTORY:
+        does_not = "does not exist on this node" if number == errno.ENOENT else f"can't be entered: {reason}"
+        message = f"the working directory {launch.cwd} {does_not}; create it, or give another cwd"
+    elif stage == FILE:
+        message = f"can't open {path}: {reason}; check the path" if path else f"can't open the job's files: {reason}"
+    elif stage == GROUP:
+        message = f"can't enter the job's control group: {path}: {reason}"
+    else:
+        message = f"can't take on the rights of user '{launch.identity.name if launch.identity else ''}': {reason}"
+    return StartFailure(NOT_EXECUTABLE, message)
+
+
+def _not_run(name: str, number: int, reason: str) -> StartFailure:
+    if number in (errno.ENOENT, errno.ENOTDIR) or not name:
+        message = f"command '{name}' not found; give its full path, install it on this node, or check its first line"
+        return StartFailure(NOT_FOUND, message)
+    message = f"command '{name}' can't be executed: {reason}; is it a program with execute permission?"
+    return StartFailure(NOT_EXECUTABLE, message)

@@ -1,0 +1,285 @@
+"""The agent's memory on disk: one directory per allocation, made before anything is spawned under it.
+
+::
+
+    <state>/lock                              held by the one agent that works with this state
+    <state>/instance                          a random id, made once: it tells two agents of one name apart
+    <state>/keeper.socket, keeper.log         of the process that holds the jobs
+    <state>/allocations/<allocation>/record   which job
+                                    /started  made by whoever is about to spawn, and by nobody a second time;
+                                              then the pid and start time
+                                    /ended    the end report, until the intake has recorded it: the last line.
+                                              Where something was spawned, another name of ``started``
+    <state>/spare                             directories to be used again
+
+A directory without a record was never started: spawning waits for :meth:`AgentState.claim` to return, which has
+synced it. So one fsync serves many starts, and ``started`` needs none: a crash of the machine ends the process too.
+Everything here blocks, so the agent calls it in threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import msgspec
+
+from rankd.core.errors import Refused, usable
+from rankd.services.keeper.spare import BLANK, SpareDirectories
+from rankd.wire.codec import encode
+from rankd.wire.message import Report
+
+T = TypeVar("T")
+
+log = logging.getLogger("rankd.agent")
+
+_INSTANCE = re.compile(r"[0-9a-f]{32}")
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FIRST, LAST = 0, -1
+CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to start an allocation once."""
+
+    allocation: int
+    job: int
+
+
+class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A process, beyond doubt: pids are used again, a pid with its start time (in clock ticks) is not.
+
+    ``started_at`` is the same in UTC seconds, for reports.
+    """
+
+    pid: int
+    start_time: int
+    started_at: float
+
+
+class Leftover(msgspec.Struct, frozen=True, kw_only=True):
+    """What an earlier agent left of an allocation."""
+
+    claim: Claim
+    process: ProcessRecord | None
+    ended: Report | None
+
+
+class AgentState(AbstractContextManager["AgentState"]):
+    """The directory; as a context manager it holds the lock."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._allocations = self.root / "allocations"
+        self._spare = SpareDirectories(self.root / "spare")
+        self._lock = -1
+        self.instance = ""
+        """The random id of this directory; empty if there was no room to write it down."""
+
+    def __enter__(self) -> Self:
+        """Make and lock the directory.
+
+        Raises:
+            Refused: ``state_in_use``: another agent works with it; ``bad_path``: it can't be used.
+        """
+        with usable(self.root, "state"):
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._allocations.mkdir(mode=0o700, exist_ok=True)
+            self._allocations.chmod(0o700)
+            self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            message = f"another agent works with {self.root}; end it, or give each a --state directory of its own"
+            raise Refused("state_in_use", message, "state_dir", status=409) from None
+        self.instance = _own_instance(self.root / "instance")
+        self._spare.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the lock."""
+        os.close(self._lock)
+
+    def claim(self, claims: Sequence[Claim]) -> set[int]:
+        """Make the directories, durably; returns the allocations that had none, which only the caller may start.
+
+        One file holds the record of many and is linked into each directory: two fsyncs, however many starts.
+
+        Raises:
+            OSError: nothing is claimed; all may be claimed again.
+        """
+        made: list[int] = []
+        try:
+            for first in range(0, len(claims), CLAIMS_PER_RECORD):
+                self._claim(claims[first : first + CLAIMS_PER_RECORD], made)
+        except OSError:
+            self.remove(made)
+            raise
+        return set(made)
+
+    def _claim(self, claims: Sequence[Claim], made: list[int]) -> None:
+        record = self._allocations / ".record"
+        # one that a killed agent has left is linked into directories: never write into it
+        record.unlink(missing_ok=True)
+        _write_synced(record, encode(list(claims)))
+        for claim in claims:
+            directory = self._allocations / str(claim.allocation)
+            with suppress(FileExistsError):
+                self._spare.make(directory)
+                made.append(claim.allocation)
+                (directory / "record").hardlink_to(record)
+        record.unlink()
+        # later in the file system's journal than the links above, so these are on disk as well
+        _sync_directory(self._allocations)
+
+    @contextmanager
+    def marker(self, allocation: int) -> Iterator[Callable[[ProcessRecord], None]]:
+        """The right to spawn, given once; what is yielded writes down what was spawned.
+
+        A full disk takes nothing away: the claim alone keeps a second start off, and the process is found by its
+        environment.
+
+        Raises:
+            FileExistsError: it was given before.
+            FileNotFoundError: nobody has claimed the allocation.
+        """
+        try:
+            descriptor = _create_marker(f"{self._allocations}/{allocation}")
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            yield lambda _: None
+            return
+        try:
+            yield lambda process: _write_if_room(descriptor, encode(process))
+        finally:
+            os.close(descriptor)
+
+    def write_end(self, report: Report) -> None:
+        """Remember the end until it is reported. After a crash of the machine it may read as unknown.
+
+        It is there whole, or not at all: it gets its name once it is written.
+        """
+        directory = self._allocations / str(report.allocation)
+        with suppress(FileNotFoundError, FileExistsError):  # nothing was spawned, or this is not the first end
+            _append(f"{directory}/started", b"\n" + encode(report))
+            os.link(f"{directory}/started", f"{directory}/ended")  # a tenth of what a new file costs
+            return
+        partial = directory / ".ended"
+        partial.write_bytes(encode(report))
+        partial.replace(directory / "ended")
+
+    def remove(self, allocations: Sequence[int]) -> None:
+        """Forget these. The record goes first: what is half removed must not look interrupted."""
+        for allocation in allocations:
+            directory = self._allocations / str(allocation)
+            if not self._spare.keep(directory):
+                (directory / "record").unlink(missing_ok=True)
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def scan(self) -> list[Leftover]:
+        """What an earlier agent left, in ascending order; what was never started is removed here."""
+        names = sorted(int(path.name) for path in self._allocations.iterdir() if path.name.isdigit())
+        found = [(name, self._read(name)) for name in names]
+        self.remove([name for name, leftover in found if leftover is None])
+        return [leftover for _, leftover in found if leftover is not None]
+
+    def _read(self, allocation: int) -> Leftover | None:
+        directory = self._allocations / str(allocation)
+        claims = _read_json(directory / "record", list[Claim]) or []
+        claim = next((claim for claim in claims if claim.allocation == allocation), None)
+        if claim is None:
+            return None
+        return Leftover(
+            claim=claim,
+            process=_read_json(directory / "started", ProcessRecord, FIRST),
+            ended=_read_json(directory / "ended", Report, LAST),
+        )
+
+
+def _own_instance(path: Path) -> str:
+    """The id in the file, or a new one, synced; a torn one is replaced."""
+    with suppress(FileNotFoundError, UnicodeDecodeError):
+        if _INSTANCE.fullmatch(found := path.read_text("ascii").strip()):
+            return found
+    made, partial = secrets.token_hex(16), path.with_name(".instance")
+    try:
+        _write_synced(partial, f"{made}\n".encode())
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        log.warning("no room for %s: another agent of this name can't be told apart from this one", path)
+        return ""
+    partial.replace(path)
+    _sync_directory(path.parent)
+    return made
+
+
+def _create_marker(directory: str) -> int:
+    """A descriptor of ``started``, which there is not yet: of the blank that is there, or a new file."""
+    path = f"{directory}/started"
+    try:
+        os.link(f"{directory}/{BLANK}", path)
+    except FileNotFoundError:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+
+
+def _write_if_room(descriptor: int, content: bytes) -> None:
+    try:
+        os.write(descriptor, content)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+
+
+def _read_json(path: Path, kind: type[T], line: int = FIRST) -> T | None:
+    """A line of a record; one that is missing or torn (a crash of the machine) is none."""
+    with suppress(FileNotFoundError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes().split(b"\n")[line], type=kind)
+    return None
+
+
+def _append(path: str, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        _write_all(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        _write_all(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """A disk that fills up takes a part, and refuses the rest."""
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""The prioritizer: ranks the pending jobs, all the time, and waits for nobody."""

@@ -1,0 +1,75 @@
+"""Starts the process that reads an adapter, and ends it with all that it started when its time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+import msgspec
+
+from rankd.plugin.interpreter import python_command, python_environment
+from rankd.services.prioritizer.adapter_worker import Answer, Task
+
+START_S = 30.0
+"""Granted beside the adapter's own time, which its own alarm ends: for an interpreter to start on a busy machine."""
+_ENVELOPE = 4096
+_PER_BYTE = 8
+"""An answer may have so many bytes for each of the input: the columns' names are in every row."""
+
+
+async def read_adapter(task: Task) -> Answer:
+    """What the adapter gives now; an error in words where it gives nothing. Blocks nobody; takes time."""
+    process = await asyncio.create_subprocess_exec(
+        *python_command("rankd.services.prioritizer.adapter_worker"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=python_environment(os.environ),
+        start_new_session=True,
+    )
+    time_limit_s = task.settings.time_limit_s
+    try:
+        async with asyncio.timeout(time_limit_s + START_S):
+            content = await _talk(process, msgspec.json.encode(task), _most(task))
+            status = await process.wait()
+    except TimeoutError:
+        return Answer(error=f"the process that reads it did not end within {time_limit_s + START_S:g} s; ended")
+    finally:
+        await _end(process)
+    if status == -signal.SIGALRM:
+        return Answer(error=f"took longer than {time_limit_s:g} s; ended")
+    if content is None:
+        return Answer(error=f"gave more than {_most(task)} bytes; ended")
+    try:
+        return msgspec.json.decode(content, type=Answer)
+    except msgspec.DecodeError:
+        return Answer(error=f"the process that read it ended with {status} and no answer")
+
+
+def _most(task: Task) -> int:
+    return task.settings.largest_bytes * _PER_BYTE + _ENVELOPE
+
+
+async def _talk(process: asyncio.subprocess.Process, task: bytes, most: int) -> bytes | None:
+    """Its answer; None where that is too long."""
+    assert process.stdin is not None  # noqa: S101 - as it was started
+    assert process.stdout is not None  # noqa: S101
+    with suppress(ConnectionError):
+        process.stdin.write(task)
+        await process.stdin.drain()
+        process.stdin.close()
+    parts, size = [], 0
+    while part := await process.stdout.read(65536):
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            return None
+    return b"".join(parts)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """The process and everything in its group; also what it left behind when it ended by itself."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -1,0 +1,216 @@
+"""Reads the configured adapters, each in its own rhythm, beside the passes of the prioritizer.
+
+What is read is checked whole, stored, and handed over between two passes. A reading that fails changes nothing but
+the adapter's row (view ``adapter``), which says why; it is logged when it begins, when its reason changes and when
+it is over, and published then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.bus.connection import LOST, Bus
+from rankd.config.configuration import Configuration
+from rankd.config.plugin import factor_range
+from rankd.core.adapter.input import Input, Range
+from rankd.core.errors import ConfigurationError, Unavailable
+from rankd.core.model.setting import AdapterSettings
+from rankd.services.prioritizer.adapter_process import START_S, read_adapter
+from rankd.services.prioritizer.adapter_worker import Answer, Task
+from rankd.services.runtime.life import Patience, announce, end_tasks
+from rankd.store.engine.database import Database
+from rankd.store.record.adapter import (
+    InForce,
+    StoredInput,
+    in_force,
+    laid_over,
+    names_came,
+    register_adapters,
+    save_failure,
+    save_input,
+    save_reading,
+    stored_inputs,
+)
+from rankd.store.record.catalog import Catalog, read_catalog, sync_names
+from rankd.store.record.configuration import newest_configuration
+from rankd.wire.message import AdapterEvent
+from rankd.wire.subject import adapter_event
+
+log = logging.getLogger("rankd.adapter")
+
+STORE_BOUND_S = 60.0
+"""For checking and storing what was read."""
+
+Use = Callable[[InForce, Catalog], Awaitable[None]]
+
+
+class AdapterReader:
+    """The adapters of a configuration as its files state it; ``use`` is told of every change."""
+
+    def __init__(self, stated: Configuration, database: Database, bus: Bus, role: str, use: Use) -> None:
+        self._stated = stated
+        self._database = database
+        self._bus = bus
+        self._role = role
+        self._use = use
+        self._one_by_one = asyncio.Lock()
+        """What one adapter gives is laid over what the others have given last."""
+        self.number: int | None = None
+        """Of the configuration, where it is a recorded one."""
+        self._group: asyncio.TaskGroup | None = None
+        self._reading: list[asyncio.Task[None]] = []
+        self._catalog: Catalog | None = None
+        self._digests: dict[str, str] = {}
+        self._failing: dict[str, str] = {}
+        """By adapter: why, as it was last said."""
+
+    async def start(self) -> None:
+        """Take up what is in force from before."""
+        adapters = self._stated.settings.adapters
+        await self._database.write(lambda c: register_adapters(c, adapters), role=self._role)
+        found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
+        self._digests = {stored.name: stored.digest for stored in found.inputs}
+        self._catalog = await self._database.write(
+            lambda c: self._take_up(c, found.configuration, time.time()), role=self._role
+        )
+        await self._use(found, self._catalog)
+
+    async def run(self) -> None:
+        """All of them, for ever."""
+        async with asyncio.TaskGroup() as self._group:
+            self._begin(self._group)
+            await asyncio.Event().wait()
+
+    def _begin(self, group: asyncio.TaskGroup) -> None:
+        adapters = self._stated.settings.adapters
+        self._reading = [group.create_task(self._read_for_ever(adapter)) for adapter in adapters]
+
+    async def exchange(self, stated: Configuration, number: int | None) -> None:
+        """Another configuration: readings under way are dropped, and its adapters are read from here on."""
+        await end_tasks(*self._reading)
+        for adapter in self._stated.settings.adapters:
+            self._bus.loops.drop(_loop_name(adapter))
+        kept = {adapter.name for adapter in stated.settings.adapters}
+        self._failing = {name: message for name, message in self._failing.items() if name in kept}
+        self._stated, self.number = stated, number
+        await self.start()
+        if self._group is not None:
+            self._begin(self._group)
+
+    def _take_up(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
+        """The names of the inputs that are there. One that came while another configuration was newest had none."""
+        catalog = self._names(connection, effective, now)
+        names_came(connection)
+        return catalog
+
+    def _names(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
+        """The names that it has, brought in; but for one that has been followed by another: that one's are there."""
+        if newest_configuration(connection.exec_driver_sql) != self.number:
+            return read_catalog(connection)
+        return sync_names(connection, effective, now)
+
+    async def _read_for_ever(self, adapter: AdapterSettings) -> None:
+        loop = self._bus.loops.add(_loop_name(adapter), adapter.time_limit_s + START_S + STORE_BOUND_S)
+        patience = Patience(f"readings of adapter '{adapter.name}'", log)
+        while True:
+            begun = time.monotonic()
+            try:
+                await self.read_once(adapter)
+            except Unavailable as error:
+                loop.beat()
+                await patience.wait(error)
+                continue
+            patience.over()
+            rest_s = max(adapter.period_s - (time.monotonic() - begun), adapter.period_s / 10)
+            loop.beat(rest_s)
+            await asyncio.sleep(rest_s)
+
+    async def read_once(self, adapter: AdapterSettings) -> None:
+        """One reading, and everything that follows from it."""
+        allowed = Range()
+        if adapter.factor is not None:
+            lowest, highest = factor_range(adapter.factor)
+            allowed = Range(lowest=lowest, highest=highest)
+        digest = self._digests.get(adapter.name, "")
+        task = Task(settings=adapter, directory=self._stated.directory, allowed=allowed, digest=digest)
+        answer = await read_adapter(task)
+        at = time.time()
+        if answer.error:
+            await self._fail(adapter, answer.error, at)
+        elif answer.digest == digest:
+            await self._seen(adapter, answer, at)
+        else:
+            await self._changed(adapter, answer, at)
+
+    async def _fail(self, adapter: AdapterSettings, message: str, at: float) -> None:
+        await self._database.write(lambda c: save_failure(c, adapter.name, message, at), role=self._role)
+        if self._failing.get(adapter.name) == message:
+            return
+        self._failing[adapter.name] = message
+        kept = "its last good input stays in force" if adapter.name in self._digests else "it has given nothing yet"
+        log.warning("adapter '%s' fails, %s: %s", adapter.name, kept, message)
+        await self._say(AdapterEvent(adapter=adapter.name, event="failed", at=at, message=message))
+
+    async def _seen(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+        """It gives what it gave before. Usage without times of its own is true as of now, then."""
+        await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=self._role)
+        await self._recover(adapter, answer, at)
+        if adapter.input == "usage" and self._catalog is not None:
+            async with self._one_by_one:
+                found = await self._database.read_in_thread(lambda c: in_force(c.exec_driver_sql, self._stated))
+                await self._use(found, self._catalog)
+
+    async def _changed(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+        given = await asyncio.to_thread(msgspec.json.decode, answer.input, type=Input)
+        stored = StoredInput(name=adapter.name, input=given, read_at=at, digest=answer.digest)
+        try:
+            async with self._one_by_one:
+                found = await self._database.read_in_thread(lambda c: self._with(c, stored))
+                catalog = await self._database.write(
+                    lambda c: self._store(c, stored, found.configuration), role=self._role
+                )
+                self._digests[adapter.name], self._catalog = answer.digest, catalog
+                await self._use(found, catalog)
+        except ConfigurationError as error:
+            await self._fail(adapter, error.message, at)
+            return
+        await self._recover(adapter, answer, at)
+        log.info("adapter '%s' gives something new: %d rows", adapter.name, answer.rows)
+        await self._say(AdapterEvent(adapter=adapter.name, event="changed", at=at, rows=answer.rows))
+        await announce(self._bus, self._role)
+
+    def _with(self, connection: Connection, new: StoredInput) -> InForce:
+        """What is in force with it.
+
+        Raises:
+            ConfigurationError: with the others it makes no account tree.
+        """
+        adapters = self._stated.settings.adapters
+        known = {one.name: one for one in stored_inputs(connection.exec_driver_sql, adapters)} | {new.name: new}
+        return laid_over(self._stated, [known[a.name] for a in adapters if a.name in known], new.name)
+
+    async def _recover(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+        if self._failing.pop(adapter.name, None) is not None:
+            log.info("adapter '%s' works again", adapter.name)
+            await self._say(AdapterEvent(adapter=adapter.name, event="recovered", at=at, rows=answer.rows))
+
+    async def _say(self, event: AdapterEvent) -> None:
+        try:
+            await self._bus.publish(adapter_event(event.adapter), event)
+        except LOST as error:  # it stands in the view
+            log.info("the event of adapter '%s' was not sent: %s", event.adapter, error)
+
+    def _store(self, connection: Connection, stored: StoredInput, effective: Configuration) -> Catalog:
+        """In one transaction with all that follows from it."""
+        save_input(connection, stored)
+        return self._names(connection, effective, stored.read_at)
+
+
+def _loop_name(adapter: AdapterSettings) -> str:
+    return f"adapter {adapter.name}"

@@ -1,0 +1,87 @@
+"""Sees to the workers of factors between two passes, and says which factors fail.
+
+Said is once that it begins and once that it is over, not at every pass: a generation's ``failures`` say that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from sqlalchemy import Connection
+
+from rankd.bus.connection import LOST, Bus
+from rankd.core.errors import FactorError
+from rankd.core.ranking.factor import Factor
+from rankd.core.ranking.priority import FactorValues
+from rankd.plugin.worker_factor import late_values, start_workers, workers_among
+from rankd.store.engine.reading import Reader
+from rankd.store.record.given_value import stored_values
+from rankd.wire.diag import PluginDiag
+from rankd.wire.message import FactorEvent
+from rankd.wire.subject import factor_event
+
+log = logging.getLogger("rankd.factor")
+
+START_PATIENCE_S = 5.0
+"""So long the first pass with new factors waits for their workers."""
+
+
+class FactorWatch:
+    """Of the factors that the last pass used."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._factors: Sequence[Factor] = ()
+        self._failing: dict[str, str] = {}
+        """By factor: why, as it was last said."""
+
+    def prepare(self, factors: Sequence[Factor]) -> dict[str, FactorValues]:
+        """For a pass with these, in its thread; by factor the values that came after an earlier pass's deadline."""
+        if factors is not self._factors:
+            self._factors = factors
+            start_workers(factors, START_PATIENCE_S)
+        return late_values(factors)
+
+    async def note(self, failures: Iterable[FactorError], at: float) -> None:
+        """What failed in a pass."""
+        failing = {error.factor: error.message for error in failures}
+        before, self._failing = self._failing, failing
+        for factor in failing.keys() - before.keys():
+            log.error("%s; its last good values stay in force", failing[factor])
+            await self._say(FactorEvent(factor=factor, event="failed", at=at, message=failing[factor]))
+        for factor in before.keys() - failing.keys():
+            log.info("factor '%s' gives values again", factor)
+            await self._say(FactorEvent(factor=factor, event="recovered", at=at))
+
+    async def _say(self, event: FactorEvent) -> None:
+        try:
+            await self._bus.publish(factor_event(event.factor), event)
+        except LOST as error:  # it stands in the generation
+            log.info("the event of factor '%s' was not sent: %s", event.factor, error)
+
+    def diag(self) -> dict[str, PluginDiag]:
+        """Those that have a worker."""
+        return {
+            worker.name: PluginDiag(
+                pid=worker.pid,
+                state=worker.tally.state,
+                asked=worker.tally.asked,
+                failed=worker.tally.failed,
+                late=worker.tally.late,
+                ended=worker.tally.ended,
+                last_s=worker.tally.last_s,
+                message=worker.tally.message or None,
+            )
+            for worker in workers_among(self._factors)
+        }
+
+
+def last_stored(connection: Connection, factors: Iterable[Factor]) -> dict[str, FactorValues]:
+    """After a start, the last good values of those that have a worker: what the newest generation has of them."""
+    workers = {worker.name: worker for worker in workers_among(factors)}
+    found = stored_values(cast("Reader", connection.connection), workers)
+    for name, values in found.items():
+        workers[name].expect(values.per)
+    return found

@@ -1,0 +1,1 @@
+"""What all services share: start and stop, following configurations and inputs, statistics."""

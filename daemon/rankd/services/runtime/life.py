@@ -1,0 +1,179 @@
+"""What every service's life has in common."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+from nats.aio.msg import Msg
+
+from rankd.bus.connection import LOST, Bus
+from rankd.bus.liveness import BOUND_S, Loops
+from rankd.bus.outage import Spell
+from rankd.core.errors import Unavailable
+from rankd.store.engine.database import ALIVE_EVERY_S, Database
+from rankd.wire.codec import UNREADABLE
+from rankd.wire.message import Committed
+from rankd.wire.subject import WAKE
+
+log = logging.getLogger("rankd")
+
+T = TypeVar("T")
+T_Error = TypeVar("T_Error", bound=BaseException)
+
+CANCEL_AGAIN_S = 0.5
+RETRY_S = 1.0
+PROBE_S = 2
+"""The broker has so long to answer when health is asked."""
+
+
+async def unless(stop: asyncio.Event, starting: Coroutine[Any, Any, T]) -> T | None:
+    """What ``starting`` gives; None if ``stop`` came first: then it is cancelled where it waits."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            task, stopping = group.create_task(starting), group.create_task(stop.wait())
+            await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+            await end_tasks(task, stopping)
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return None if task.cancelled() else task.result()
+
+
+async def run_until(
+    stop: asyncio.Event, *loops: Coroutine[Any, Any, None], drain: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Run endless loops together until ``stop``; an error in one ends all. ``drain`` still has them running."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop) for loop in loops]
+        try:
+            await stop.wait()
+            if drain is not None:
+                await drain()
+        finally:  # the group itself cancels only once
+            await end_tasks(*tasks)
+
+
+async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel until it works: Python 3.11's ``wait_for``, inside nats-py, loses a cancellation that meets an answer."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+
+
+async def is_set(event: asyncio.Event, timeout_s: float) -> bool:
+    """Wait until it is set, for so many seconds at most; whether it is."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def first_of(errors: BaseExceptionGroup[T_Error]) -> T_Error:
+    """The first of the errors in a group, however deep."""
+    first = errors.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+class Patience:
+    """Waits out what passes by itself, such as a full disk. ``what`` waits: it is named in the log."""
+
+    def __init__(self, what: str, logger: logging.Logger) -> None:
+        self._what = what
+        self._spell = Spell(logger)
+
+    async def wait(self, error: Unavailable) -> None:
+        """A round failed; return when it is time for another one."""
+        self._spell.note(f"{self._what} wait: {error.message}", f"{self._what} still wait: {error.message}")
+        await asyncio.sleep(RETRY_S)
+
+    def over(self) -> None:
+        """A round succeeded."""
+        self._spell.over(f"{self._what} go on")
+
+
+async def stay_alive(database: Database, role: str, loops: Loops) -> None:
+    """Leave signs of life of a role's holder in the records, for ever."""
+    loop, patience = loops.add("signs of life", 2 * BOUND_S), Patience("signs of life", log)
+    while True:
+        loop.beat()
+        try:
+            await database.stay_alive(role)
+        except Unavailable as error:
+            await patience.wait(error)
+        else:
+            patience.over()
+            await asyncio.sleep(ALIVE_EVERY_S)
+
+
+class Wake:
+    """Set by commits of other services (a hint on the bus); :meth:`wait` also returns after a while without one."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Something happened."""
+        self._event.set()
+
+    def take(self) -> bool:
+        """Whether it is set; clears it."""
+        was_set = self._event.is_set()
+        self._event.clear()
+        return was_set
+
+    async def listen(self, bus: Bus, *subjects: str, besides: str | None = None) -> None:
+        """Set it at every message on these subjects, but for commits of ``besides``: a service knows of its own."""
+
+        async def on_message(message: Msg) -> None:
+            if besides is None or message.subject != WAKE or _service_of(bus, message) != besides:
+                self._event.set()
+
+        for subject in subjects:
+            await bus.listen(subject, on_message)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until it is set, or the time is over; clears it."""
+        if await is_set(self._event, timeout_s):
+            self._event.clear()
+
+
+def _service_of(bus: Bus, message: Msg) -> str | None:
+    """Who has committed something; None if that can't be read, which is counted."""
+    try:
+        return msgspec.json.decode(message.data, type=Committed).service
+    except UNREADABLE:
+        bus.unreadable["wake-up"] += 1
+        return None
+
+
+async def announce(bus: Bus, service: str) -> None:
+    """Tell the others that there is something new in the database; who misses it looks by itself soon."""
+    try:
+        await bus.publish(WAKE, Committed(service=service))
+    except LOST:
+        return
+
+
+async def probe(database: Database, bus: Bus) -> str:
+    """Ask the database and the bus; the answer says how long each took.
+
+    Raises:
+        Unavailable: one of them does not answer.
+    """
+    begun = time.perf_counter()
+    await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").all())
+    read = time.perf_counter()
+    try:
+        if not bus.client.is_connected:  # nats-py's flush succeeds then
+            raise Unavailable("bus_unavailable", f"there is no connection to the broker at {bus.url}")
+        await bus.client.flush(PROBE_S)
+    except LOST as error:
+        raise Unavailable("bus_unavailable", f"the broker at {bus.url} does not answer: {error}") from error
+    return f"database {(read - begun) * 1000:.1f} ms, bus {(time.perf_counter() - read) * 1000:.1f} ms"

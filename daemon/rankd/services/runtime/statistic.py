@@ -1,0 +1,139 @@
+"""Counts and durations that a service keeps of itself, in memory: a few hundred nanoseconds each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+
+from rankd.services.runtime.staleness import Staleness
+from rankd.store.record.generation import Header
+from rankd.wire.diag import ConfigurationDiag, PrioritizerDiag, SchedulerDiag, Spread
+
+KEPT = 1_000
+"""So many durations of each phase are remembered."""
+
+
+class Durations:
+    """The latest ones, by phase."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, deque[float]] = {}
+
+    def add(self, phase: str, seconds: float) -> None:
+        """One more."""
+        self._of.setdefault(phase, deque(maxlen=KEPT)).append(seconds)
+
+    def spreads(self) -> dict[str, Spread]:
+        """How long each phase takes."""
+        return {phase: spread(seconds) for phase, seconds in self._of.items()}
+
+
+def spread(seconds: Iterable[float]) -> Spread:
+    """Percentiles: the smallest of at least one duration that so many per cent do not exceed.
+
+    >>> spread([0.2, 0.1, 0.4, 0.3])
+    Spread(n=4, median=0.2, p90=0.4, p99=0.4, worst=0.4)
+    """
+    ordered = sorted(seconds)
+
+    def at(percent: int) -> float:
+        return ordered[-(-len(ordered) * percent // 100) - 1]
+
+    return Spread(n=len(ordered), median=at(50), p90=at(90), p99=at(99), worst=ordered[-1])
+
+
+class SchedulerStatistic:
+    """What ``rankd diag`` says of the scheduler."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Count anew from now on."""
+        self.durations = Durations()
+        self.stale = 0
+        self._started_at = time.time()
+        self._triggers: Counter[str] = Counter()
+        self._sums: Counter[str] = Counter()
+        self._last: Mapping[str, int] = {}
+        self._deepest = 0
+        self._cycle_at: float | None = None
+
+    def cycle(self, triggers: Iterable[str], now: float) -> None:
+        """One begins, for these reasons."""
+        self._triggers.update(triggers)
+        self._sums["cycles"] += 1
+        self._cycle_at = now
+
+    def started(self, jobs: int) -> None:
+        """So many were allocated."""
+        self._sums["started"] += jobs
+
+    def decided(self, *, looked_at: int, backfilled: int, reserved: int) -> None:
+        """What it came to."""
+        self._sums["backfilled"] += backfilled
+        self._last = {"reserved": reserved, "looked_at": looked_at}
+        self._deepest = max(self._deepest, looked_at)
+
+    def shown(self, generation: int, staleness: Staleness, now: float) -> SchedulerDiag:
+        """All of it."""
+        return SchedulerDiag(
+            pid=os.getpid(),
+            started_at=self._started_at,
+            cycles=self._sums["cycles"],
+            triggers=dict(self._triggers),
+            durations=self.durations.spreads(),
+            started=self._sums["started"],
+            backfilled=self._sums["backfilled"],
+            reserved=self._last.get("reserved", 0),
+            looked_at=self._last.get("looked_at", 0),
+            deepest=self._deepest,
+            last_cycle_at=self._cycle_at,
+            generation=generation,
+            generation_age_s=staleness.age_s(now),
+            is_stale=staleness.is_stale,
+            stale=self.stale,
+        )
+
+
+class PrioritizerStatistic:
+    """What ``rankd diag`` says of the prioritizer."""
+
+    def __init__(self) -> None:
+        self._newest: Header | None = None
+        self._pass_at: float | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Count anew from now on."""
+        self._durations = Durations()
+        self._started_at = time.time()
+        self._made: Counter[str] = Counter()
+
+    def made(self, header: Header) -> None:
+        """A generation is visible."""
+        self._made[header.kind] += 1
+        self._newest = header
+        if header.kind == "full":
+            self._pass_at = header.ranked_at
+            self._durations.add("full.visible", max(header.made_at - header.ranked_at, 0.0))
+        for phase, seconds in header.durations.items():
+            self._durations.add(f"{header.kind}.{phase}", seconds)
+
+    def shown(self, configuration: ConfigurationDiag) -> PrioritizerDiag:
+        """All of it."""
+        newest = self._newest
+        return PrioritizerDiag(
+            pid=os.getpid(),
+            started_at=self._started_at,
+            passes=self._made["full"],
+            deltas=self._made["delta"],
+            durations=self._durations.spreads(),
+            generation=0 if newest is None else newest.number,
+            jobs=0 if newest is None else newest.jobs,
+            last_pass_at=self._pass_at,
+            failing={} if newest is None else newest.failures,
+            configuration=configuration,
+        )

@@ -1,0 +1,1 @@
+"""The scheduler: a cycle per trigger, on the newest generation."""

@@ -1,0 +1,1 @@
+"""``rankd up``: broker, database and all services on one machine."""

@@ -1,0 +1,156 @@
+"""A child process of ``rankd up``: started in a group of its own, ended when ``up`` dies, restarted by it."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from rankd.core.errors import Unavailable
+from rankd.core.printable import printable
+from rankd.plugin.interpreter import python_environment
+from rankd.services.runtime.log_file import last_line, open_log
+
+log = logging.getLogger("rankd.up")
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+STEADY_S = 10.0
+"""A process that ran this long gets the first pause again."""
+
+HOPELESS = 5
+"""So many ends in a row without ever having been ready: stop trying."""
+
+STOP_PATIENCE_S = 20.0
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Manner(NamedTuple):
+    """How a child lives. ``orphaned`` is the signal that it gets when ``up`` dies, whatever killed that.
+
+    ``variables`` are added to its environment.
+    """
+
+    orphaned: signal.Signals = signal.SIGTERM
+    umask: int = 0o077
+    stop_patience_s: float = STOP_PATIENCE_S
+    variables: Mapping[str, str] = {}
+
+
+def _die_with_parent(parent: int, number: signal.Signals) -> None:
+    """In the child, before exec."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:  # it died before that
+        os._exit(1)
+
+
+class Child:
+    """One process that is kept running until :meth:`stop`."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log_file: Path,
+        on_start: Callable[[], None],
+        manner: Manner = Manner(),  # noqa: B008 - it never changes
+    ) -> None:
+        self.name = name
+        self.was_ready = False
+        self._manner = manner
+        self._command = list(command)
+        self._log_file = log_file
+        self._on_start = on_start
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ending = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """The process now running."""
+        running = self._process is not None and self._process.returncode is None
+        return self._process.pid if running and self._process else None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    async def keep(self) -> None:
+        """Start it, and again whenever it ends, with growing pauses.
+
+        Raises:
+            Unavailable: ``service_failed``: it never became ready.
+        """
+        pause, failures = FIRST_PAUSE_S, 0
+        while not self._ending.is_set():
+            begun = time.monotonic()
+            try:
+                status = _described(await self._run())
+            except OSError as error:
+                status = f"not started: {error}"
+            if self._ending.is_set():
+                return
+            steady = time.monotonic() - begun > STEADY_S
+            failures = 0 if self.was_ready else failures + 1
+            if failures >= HOPELESS:
+                raise Unavailable("service_failed", self._hopeless(status))
+            pause = FIRST_PAUSE_S if steady else pause
+            log.warning("%s ended (%s); starting it again in %.1f s", self.name, status, pause)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    def _hopeless(self, status: str) -> str:
+        said = last_line(self._log_file)
+        its_last = f"the last line of its log {self._log_file}: {said}" if said else f"its log is {self._log_file}"
+        return printable(f"{self.name} does not start ({status}); {its_last}")
+
+    async def _run(self) -> int:
+        """Start it and wait for its end."""
+        with open_log(self._log_file) as output:
+            self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command; a few at start-up
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=python_environment({**os.environ, **self._manner.variables}),
+                process_group=0,
+                umask=self._manner.umask,
+                preexec_fn=partial(_die_with_parent, os.getpid(), self._manner.orphaned),  # noqa: PLW1509 - as before exec
+            )
+        self._on_start()
+        return await asyncio.to_thread(self._process.wait)
+
+    async def kill(self) -> None:
+        """KILL; returns when it is gone."""
+        self._ending.set()
+        if self._process is not None:
+            self.signal(signal.SIGKILL)
+            await asyncio.to_thread(self._process.wait)
+
+    async def stop(self) -> None:
+        """TERM, patience, KILL; returns when it is gone."""
+        self._ending.set()
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+        try:
+            await asyncio.to_thread(process.wait, self._manner.stop_patience_s)
+        except subprocess.TimeoutExpired:
+            log.warning("%s did not stop within %.0f s; killing it", self.name, self._manner.stop_patience_s)
+            os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.to_thread(process.wait)
+
+
+def _described(status: int) -> str:
+    return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"

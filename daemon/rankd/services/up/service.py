@@ -1,0 +1,373 @@
+"""``rankd up``: broker, database and all services on one machine, each a process that is kept running.
+
+It stops the scheduler first, so that nothing new starts, then the agents, so that the ends of jobs are reported, then
+prioritizer, intake and broker. Jobs are ended only if somebody asks ``up`` to stop, and never with ``keep_jobs``. When
+it is killed, or fails, they run on, and the next ``rankd up`` finds them. ``up.json`` exists exactly while all answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from rankd.bus.address import user_in, without_secret
+from rankd.bus.connection import STORES_NOTHING, Bus
+from rankd.bus.health import ask_health
+from rankd.bus.outage import Spell
+from rankd.config.configuration import load_configuration
+from rankd.core.admission.node_check import check_node_name
+from rankd.core.errors import Refused, Unavailable, usable
+from rankd.services.keeper.end import end_kept
+from rankd.services.runtime.life import end_tasks
+from rankd.services.runtime.log_file import keep_small
+from rankd.services.up.broker import find_server, free_port, url_of, write_configuration
+from rankd.services.up.child import STOP_PATIENCE_S, Child, Manner
+from rankd.services.up.command import UpOptions, service_commands
+from rankd.services.up.private_directory import make_private
+from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
+from rankd.store.engine.database import Database
+from rankd.store.engine.lock import acquire_or_fail
+from rankd.store.engine.reading import open_for_reading
+from rankd.store.look.query import count_running
+from rankd.store.schema.migration import upgrade
+from rankd.wire.message import Health
+from rankd.wire.subject import encode_name
+
+log = logging.getLogger("rankd.up")
+
+PRIVATE = 0o077
+"""The umask: what is written is for whoever runs ``rankd up``."""
+
+SAY_AFTER_S = 10.0
+"""After this time ``up`` says what it waits for, and then again every :data:`SAY_EVERY_S`."""
+SAY_EVERY_S = 60.0
+BROKER_PATIENCE_S = 60.0
+LOOK_EVERY_S = 0.05
+WATCH_EVERY_S = 1.0
+STORES_NOTHING_S = 5.0
+UNHEARD = 60
+"""A service that does not answer this often in a row hangs."""
+
+
+class Up(msgspec.Struct, frozen=True, kw_only=True):
+    """``up.json``."""
+
+    nats: str
+    db: str
+    pids: dict[str, int]
+    ready: bool
+    config: str
+    pid: int
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody tells ``up``: stop; stop at once; read the configuration again (the intake gets SIGHUP)."""
+
+    stop: asyncio.Event
+    hurry: asyncio.Event
+    hangup: asyncio.Event
+
+
+class Tell(Protocol):
+    """What ``up`` tells: that everything answers; how many jobs run, and for how long they may, when it is to stop."""
+
+    def ready(self, state: Up) -> None:
+        """Everything answers."""
+
+    def waiting(self, service: str, verdict: str) -> None:
+        """This service is not ready yet; ``verdict`` is what its health says."""
+
+    def stopping(self, running: int, grace_s: float) -> None:
+        """Jobs run here; they are ended now, or kept."""
+
+
+async def run(options: UpOptions, told: Told, tell: Tell) -> None:
+    """Start everything, keep it running until it is told to stop, stop everything.
+
+    Raises:
+        ConfigurationError, Unavailable: before or instead of running; ``no_space``: the disk is too full to begin.
+        Refused: ``bad_path``, ``bad_name``, ``bad_listen``: directory, name or address can't be used.
+    """
+    grace_s = load_configuration(options.config).settings.node.grace_s
+    _check_text(options.directory.absolute())
+    if options.local_agent:
+        check_node_name(options.agent_name)
+    umask = os.umask(PRIVATE)
+    with usable(options.directory, "dir"):
+        make_private(options.directory, without=options.directory / "agent" / "output")
+        check_space(options.directory)
+        lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
+    try:
+        with usable(options.directory, "dir"):
+            machine = _Machine(options, grace_s, umask, tell)
+        await machine.run(told)
+    finally:
+        lock.close()
+        os.umask(umask)
+
+
+def _check_text(directory: Path) -> None:
+    """The directory's name goes into ``up.json``, the broker's configuration and the records, which are UTF-8.
+
+    Raises:
+        Refused: ``bad_path``: it is not.
+    """
+    try:
+        str(directory).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(directory)
+        raise Refused(
+            "bad_path", f"the name of the directory {shown!r} is not UTF-8; use another with --dir", "dir"
+        ) from None
+
+
+class _Machine:
+    def __init__(self, options: UpOptions, grace_s: float, umask: int, tell: Tell) -> None:
+        self._options = options
+        self._tell = tell
+        self._umask = umask
+        self._directory = options.directory.absolute()
+        self._file = self._directory / "up.json"
+        self._db = self._directory / "rankd.db"
+        self._logs = self._directory / "log"
+        self._logs.mkdir(exist_ok=True)
+        if options.local_agent:
+            (self._directory / "agent" / "output").mkdir(parents=True, exist_ok=True)
+        self._broker: Child | None = None
+        self._is_written = False
+        self._unwritten = Spell(log)
+        self._stores_nothing = False
+        self._stores_nothing_since: float | None = None
+        self._silent: dict[str, tuple[int | None, int]] = {}
+        """By service: the process that answered last, and how often it has not answered since."""
+        self._secret = options.nats if options.nats and user_in(options.nats) else None
+        """A URL with a password: it goes to the services by their environment."""
+        self._grace_s = grace_s
+        self._url = options.nats or self._embedded_broker()
+        commands = service_commands(options, self._url, self._db)
+        self._services = {name: self._child(name, command) for name, command in commands}
+        self._ready = False
+        self._awaited = ("nats", f"no connection to {without_secret(self._url)}")
+        """The service that has to be ready next, and what its health says."""
+
+    def _embedded_broker(self) -> str:
+        host = self._options.listen
+        port = free_port(host, self._options.port, self._directory / "nats.port")
+        configuration = write_configuration(self._directory / "nats", host, port)
+        self._broker = self._child("nats", [find_server(), "--config", str(configuration)])
+        return url_of(host, port)
+
+    def _child(self, name: str, command: list[str]) -> Child:
+        return Child(name, command, self._log(name), self._write_file, self._manner(name))
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def _manner(self, name: str) -> Manner:
+        """Agents leave their jobs running when ``up`` dies: they are killed. Jobs have the umask of who started it."""
+        variables = {} if name == "nats" or self._secret is None else {"RANKD_NATS": self._secret}
+        if name != "nats" and self._broker is not None:
+            variables["RANKD_STREAM_BYTES"] = os.environ.get("RANKD_STREAM_BYTES") or str(stream_bytes(self._directory))
+        if not name.startswith("agent"):
+            return Manner(variables=variables)
+        patience_s = STOP_PATIENCE_S + self._grace_s
+        return Manner(orphaned=signal.SIGKILL, umask=self._umask, stop_patience_s=patience_s, variables=variables)
+
+    async def run(self, told: Told) -> None:
+        """Until it is told to stop, or until a service turns out to be hopeless."""
+        self._file.unlink(missing_ok=True)
+        async with Database(self._db) as database:
+            await upgrade(database)
+        everything = [child for child in (self._broker, *self._services.values()) if child]
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeping = [group.create_task(child.keep()) for child in everything]
+                logs = [self._log(child.name) for child in everything]
+                watching = [
+                    group.create_task(loop)
+                    for loop in (
+                        self._watch(),
+                        self._say_what_is_awaited(),
+                        self._pass_on(told.hangup),
+                        keep_small(logs),
+                    )
+                ]
+                await told.stop.wait()
+                await end_tasks(*watching)
+                await self._stop(told.hurry)
+                await end_tasks(*keeping)
+        finally:
+            await self._abandon()
+
+    async def _pass_on(self, hangup: asyncio.Event) -> None:
+        """The intake reads the configuration, and tells the others."""
+        while True:
+            await hangup.wait()
+            hangup.clear()
+            self._services["intake"].signal(signal.SIGHUP)
+
+    async def _stop(self, hurry: asyncio.Event) -> None:
+        """As somebody asks: jobs are ended, and their ends reported, unless they are to be kept."""
+        self._withdraw()
+        await self._services["scheduler"].stop()
+        if running := await asyncio.to_thread(self._running):
+            self._tell.stopping(running, self._grace_s)
+        async with asyncio.TaskGroup() as group:
+            hurrying = group.create_task(self._hurry(hurry))
+            await asyncio.gather(*(child.stop() for child in self._agents()))
+            await end_tasks(hurrying)
+        if not self._options.keep_jobs:
+            await end_kept(self._directory / "agent", self._grace_s)  # should the agent have been killed just now
+        await self._stop_rest()
+
+    async def _hurry(self, hurry: asyncio.Event) -> None:
+        """The agents get the signal a second time."""
+        await hurry.wait()
+        for child in self._agents():
+            child.signal(signal.SIGTERM)
+
+    async def _abandon(self) -> None:
+        """Whatever made it fail: stop what is still there, and leave the jobs running."""
+        self._withdraw()
+        await self._services["scheduler"].stop()
+        await asyncio.gather(*(child.kill() for child in self._agents()))
+        await self._stop_rest()
+
+    async def _stop_rest(self) -> None:
+        for name in ("prioritizer", "intake"):
+            await self._services[name].stop()
+        if self._broker is not None:
+            await self._broker.stop()
+
+    def _withdraw(self) -> None:
+        self._ready = False
+        self._file.unlink(missing_ok=True)
+
+    def _agents(self) -> list[Child]:
+        return [child for name, child in self._services.items() if name.startswith("agent")]
+
+    def _running(self) -> int:
+        """How many jobs run on the nodes of this machine, by the records; 0 if they can't be read."""
+        try:
+            with closing(open_for_reading(self._db)) as connection:
+                return count_running(connection, self._options.agents)
+        except (Unavailable, sqlite3.Error) as error:
+            log.warning("can't count the running jobs: %s", error)
+            return 0
+
+    async def _watch(self) -> None:
+        """Announce readiness, then keep an eye on which services have ever been ready."""
+        async with Bus(self._url, "up", connect_timeout_s=self._broker_patience_s) as bus:
+            for name in self._services:
+                await self._until_ready(bus, name)
+            self._ready = True
+            self._write_file()
+            self._tell.ready(self._described())
+            while True:
+                await asyncio.sleep(WATCH_EVERY_S)
+                if not self._is_written:
+                    self._write_file()
+                for name, child in self._services.items():
+                    await self._look_after(bus, name, child)
+                self._look_after_broker()
+
+    async def _look_after(self, bus: Bus, name: str, child: Child) -> None:
+        """End a service that has answered before and says nothing any more: it is then started again."""
+        pid, health = child.pid, await self._health(bus, name)
+        if health is not None:
+            child.was_ready = child.was_ready or health.ready
+            self._stores_nothing |= health.code == STORES_NOTHING
+            self._silent[name] = (pid, 0)
+            return
+        answered, silent = self._silent.get(name, (None, 0))
+        if answered != pid or not bus.client.is_connected:
+            return
+        self._silent[name] = (pid, silent + 1)
+        if silent >= UNHEARD:
+            log.error("%s (process %s) has not answered %d times in a row: it is killed", name, pid, silent)
+            child.signal(signal.SIGKILL)
+
+    def _look_after_broker(self) -> None:
+        """A broker whose disk was full stores nothing until it is started again, even if there is room by now."""
+        since, self._stores_nothing_since = self._stores_nothing_since, None
+        if not self._stores_nothing or self._broker is None:
+            return
+        self._stores_nothing = False
+        now = time.monotonic()
+        self._stores_nothing_since = since = now if since is None else since
+        if now - since > STORES_NOTHING_S and free_bytes(self._directory) >= LEAST_FREE_BYTES:
+            log.warning("the broker stores nothing, and the disk has room: it is started again")
+            self._stores_nothing_since = None
+            self._broker.signal(signal.SIGTERM)
+
+    @property
+    def _broker_patience_s(self) -> float | None:
+        """A broker of our own is waited for as long as its process lives."""
+        return BROKER_PATIENCE_S if self._broker is None else None
+
+    async def _say_what_is_awaited(self) -> None:
+        """Say it until everything is ready."""
+        await asyncio.sleep(SAY_AFTER_S)
+        while not self._ready:
+            self._tell.waiting(*self._awaited)
+            await asyncio.sleep(SAY_EVERY_S)
+
+    async def _until_ready(self, bus: Bus, name: str) -> None:
+        """Wait as long as it takes; a child that keeps ending is noticed by :meth:`Child.keep`."""
+        while not await self._is_ready(bus, name):  # noqa: ASYNC110 - another process, asked over the bus
+            await asyncio.sleep(LOOK_EVERY_S)
+        self._services[name].was_ready = True
+        self._silent[name] = (self._services[name].pid, 0)
+
+    async def _is_ready(self, bus: Bus, name: str) -> bool:
+        health = await self._health(bus, name)
+        self._awaited = (name, "it does not answer" if health is None else health.detail)
+        return health is not None and health.ready
+
+    async def _health(self, bus: Bus, name: str) -> Health | None:
+        """What the service says; None if it does not answer."""
+        try:
+            return await ask_health(bus, self._health_name(name), timeout_s=1.0)
+        except Unavailable:
+            return None
+
+    def _health_name(self, name: str) -> str:
+        """What the service is called on the bus: agents by their own names."""
+        return f"agent-{encode_name(self._options.agent_name)}" if name == "agent" else name
+
+    def _described(self) -> Up:
+        children = {name: child.pid for name, child in self._services.items()}
+        if self._broker is not None:
+            children["nats"] = self._broker.pid
+        return Up(
+            nats=without_secret(self._url),
+            db=str(self._db),
+            pids={name: pid for name, pid in children.items() if pid is not None},
+            ready=self._ready,
+            config=str(self._options.config.absolute()),
+            pid=os.getpid(),
+        )
+
+    def _write_file(self) -> None:
+        """Replace ``up.json`` whole; pids change when something was started again. On a full disk: a second later."""
+        self._is_written = False
+        if not self._ready:
+            return
+        temporary = self._file.with_suffix(".tmp")
+        try:
+            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(self._described())) + b"\n")
+            temporary.replace(self._file)
+        except OSError as error:
+            self._unwritten.note(f"{self._file} cannot be written: {error}", f"{self._file} still cannot be written")
+            return
+        self._unwritten.over(f"{self._file} is written again")
+        self._is_written = True

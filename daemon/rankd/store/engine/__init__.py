@@ -1,0 +1,1 @@
+"""The database itself: connections, the write lock, group commit, migrations."""

@@ -1,0 +1,164 @@
+"""Group commit: what arrives within a moment shares one transaction and one fsync.
+
+Clients take turns, so that one who sends a flood waits for himself only; of one client, works are done in the
+order of their arrival. Works that one call can do, as insertions, it does. If the transaction fails, each is done
+again by itself, so that one that is impossible, or that has a bug, does not take the others with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+
+from rankd.core.errors import RoleLost, Unavailable
+from rankd.store.engine.database import Database
+
+T = TypeVar("T")
+Part = TypeVar("Part")
+
+Together = Callable[[Connection, Sequence[Part]], Sequence[T]]
+"""Does several works at once; a result for each."""
+
+IDLE_S = 5.0
+MAX_WAITING = 10_000
+MAX_GROUP = 250
+"""So many jobs, or other works, share a transaction: about 10 ms, in which nobody else can write."""
+
+
+class _Work(NamedTuple):
+    """What to do with which part, who waits for it, and whether others want to hear of it."""
+
+    do: Together[Any, Any]
+    part: Any
+    future: asyncio.Future[Any]
+    quiet: bool
+    weight: int
+
+
+class _Turns:
+    """What waits, by client: whose turn is over stands behind all others."""
+
+    def __init__(self) -> None:
+        self._by_client: dict[str, deque[_Work]] = {}
+        self.count = 0
+        self.weight = 0
+
+    def put(self, client: str, work: _Work) -> None:
+        self._by_client.setdefault(client, deque()).append(work)
+        self.count += 1
+        self.weight += work.weight
+
+    def take(self) -> _Work:
+        client = next(iter(self._by_client))
+        works = self._by_client.pop(client)
+        if len(works) > 1:
+            self._by_client[client] = works
+        work = works.popleft()
+        self.count -= 1
+        self.weight -= work.weight
+        return work
+
+
+class GroupCommit:
+    """``await group.do(work)`` returns once the work is durable; run :meth:`run` in a task group."""
+
+    def __init__(
+        self,
+        database: Database,
+        role: str,
+        after_commit: Callable[[], Awaitable[None]],
+        on_rollback: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._role = role
+        self._after_commit = after_commit
+        self._on_rollback = on_rollback
+        self._waiting = _Turns()
+        self._some = asyncio.Event()
+
+    async def do(self, work: Callable[[Connection], T], *, client: str = "", quiet: bool = False, weight: int = 1) -> T:
+        """Do ``work`` in one of the next transactions, whenever it is the turn of ``client``.
+
+        Nobody is told of a ``quiet`` one. ``weight``: how many jobs it writes.
+
+        Raises:
+            Unavailable: ``busy``: too much is waiting; try again later. Or what the work raised.
+        """
+        return await self._put(lambda c, _: [work(c)], None, client=client, quiet=quiet, weight=weight)
+
+    async def do_together(self, work: Together[Part, T], part: Part, *, client: str = "", weight: int = 1) -> T:
+        """As :meth:`do`; one call of ``work`` does this part and those that wait with it for the same ``work``."""
+        return await self._put(work, part, client=client, quiet=False, weight=weight)
+
+    async def _put(self, do: Together[Part, T], part: Part, *, client: str, quiet: bool, weight: int) -> T:
+        if self._waiting.count >= MAX_WAITING:
+            raise Unavailable("busy", "too many requests are waiting; try again in a second")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.put(client, _Work(do, part, future, quiet, weight))
+        self._some.set()
+        return await future
+
+    async def run(self, beat: Callable[[], None] = lambda: None) -> None:
+        """Commit groups for ever; ``beat`` is called once a round, and from time to time where nothing is to do."""
+        while True:
+            beat()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IDLE_S):
+                    await self._until_some()
+            if self._waiting.count:
+                await self.run_once()
+
+    async def run_once(self) -> None:
+        """Commit what is waiting, at least one work."""
+        await self._until_some()
+        if self._waiting.weight < MAX_GROUP:
+            await asyncio.sleep(0)  # what else is ready to run may add to the group
+        group, weight = list[_Work](), 0
+        while self._waiting.count and weight < MAX_GROUP:
+            group.append(self._waiting.take())
+            weight += group[-1].weight
+        if await self._commit(group):
+            await self._after_commit()
+
+    async def _until_some(self) -> None:
+        while not self._waiting.count:
+            self._some.clear()
+            await self._some.wait()
+
+    async def _commit(self, group: list[_Work]) -> bool:
+        """Whether anything was done that others want to hear of."""
+        try:
+            results = await self._database.write(lambda c: _done(c, group), role=self._role)
+        except RoleLost as error:
+            for work in group:
+                _reject(work.future, error)
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for
+            await self._on_rollback()
+            if len(group) == 1:
+                _reject(group[0].future, error)
+                return False
+            return any([await self._commit([work]) for work in group])
+        for work, result in zip(group, results, strict=True):
+            if not work.future.done():
+                work.future.set_result(result)
+        return not all(work.quiet for work in group)
+
+
+def _done(connection: Connection, group: Sequence[_Work]) -> list[Any]:
+    """The results of all, in the order in which they are to be done."""
+    results: list[Any] = []
+    for do, works in groupby(group, lambda work: work.do):
+        results += do(connection, [work.part for work in works])
+    return results
+
+
+def _reject(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,1 @@
+"""What services read at their start and follow from then on."""

@@ -1,0 +1,1 @@
+"""What people and commands ask of the records."""

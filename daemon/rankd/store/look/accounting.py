@@ -1,0 +1,46 @@
+"""What jobs used: one row per job with the times, the nodes and the measured use of its last run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rankd.store.engine.reading import fetch
+from rankd.store.look.query import job_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rankd.store.engine.reading import Reader, Row
+    from rankd.wire.message import AccountingFilter
+
+_COLUMNS = """
+    id, name, "user", account, queue, partition, qos, state, nodes, cores, resources, time_limit_s, requeues,
+    submitted_at, eligible_at, started_at, ended_at, exit_status, signal, nodelist, max_rss_bytes, cpu_s,
+    measured, comment"""
+
+
+def accounting(connection: Reader, wanted: AccountingFilter) -> list[Row]:
+    """Jobs, by id, that were in the system at some time between ``since`` and ``until`` (UTC seconds).
+
+    If the limit cuts, the newest.
+    """
+    return accounting_of(connection, job_ids(connection, wanted, *in_time(wanted)))
+
+
+def accounting_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
+    """What these jobs used, by id."""
+    sql = f"SELECT {_COLUMNS} FROM job WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+    return fetch(connection, sql, [json.dumps(ids)])
+
+
+def in_time(wanted: AccountingFilter) -> tuple[list[str], list[object]]:
+    """The conditions on the times, and the values of their parameters."""
+    terms, parameters = list[str](), list[object]()
+    if wanted.since is not None:
+        terms.append("(ended_at IS NULL OR ended_at >= ?)")
+        parameters.append(wanted.since)
+    if wanted.until is not None:
+        terms.append("submitted_at <= ?")
+        parameters.append(wanted.until)
+    return terms, parameters

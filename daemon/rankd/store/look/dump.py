@@ -1,0 +1,300 @@
+"""The live state as a document of ``rankd evaluate``: what the newest full generation saw, at its instant.
+
+So ``evaluate`` on it gives that generation's numbers exactly. What has happened since is taken back: jobs that came
+later are left out; jobs that started, ended or were held since are as they were. Usage is the generation's own, at
+its instant. What the records can't take back stays as it is now: nodes, and jobs updated since (:attr:`Dump.updated`).
+Under ``fcfs``, where priorities count from the first job ever submitted, jobs carry their sequence numbers.
+
+Synchronous and without SQLAlchemy, like :mod:`rankd.store.look.query`; the caller holds one read transaction around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rankd.config.configuration import Configuration
+from rankd.config.plugin import is_own
+from rankd.core.errors import Unavailable
+from rankd.core.model.association import Association
+from rankd.core.model.job import URGENCY_DEFAULT, Event, State
+from rankd.core.model.quantity import shown_resources
+from rankd.core.model.setting import PrioritySettings
+from rankd.store.engine.reading import Reader, Row, fetch, tuples
+from rankd.store.record.adapter import in_force
+from rankd.store.record.given_value import given_values
+
+_GENERATION = """
+SELECT number, ranked_at AS at, policy, revision, failures
+FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
+
+_WEIGHTS = """
+SELECT w.key AS name, coalesce(n.value, w.value) AS weight FROM generations g, json_each(g.weights) w
+LEFT JOIN generation_numbers n ON n.generation = g.number AND n.name = 'weight.' || w.key
+WHERE g.number = ? ORDER BY w.id"""
+
+_ASSOCIATIONS = """
+SELECT a.account, nullif(a."user", '') AS member, a.parent, a.shares, a.shares_parent, a.priority,
+    a.is_default, v.usage
+FROM associations a JOIN generation_associations v ON v.association_id = a.id AND v.generation = ? ORDER BY a.id"""
+
+_JOBS = """
+SELECT j.id, j.revision, j.association_id, j.queue_id, j.qos_id, j."user", a.account,
+    q.path AS queue, q.partition, s.name AS qos, p.name AS application,
+    j.state, j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.nodes,
+    j.min_nodes, j.resources, j.constraints, j.exclusive, j.time_limit_s, j.begin_at, j.depends_on, j.submitted_at,
+    j.eligible_at, j.started_at, j.allocation_id, j.groups
+FROM jobs j JOIN associations a ON a.id = j.association_id JOIN queues q ON q.id = j.queue_id
+JOIN qos s ON s.id = j.qos_id LEFT JOIN applications p ON p.id = j.application_id
+WHERE j.state IN ('pending', 'allocated', 'running') OR j.revision > ? ORDER BY j.id"""
+
+_EVENTS = """
+SELECT e.id, e.job_id AS job, e.event, e.state, e.at, json_extract(e.detail, '$.allocation') AS allocation,
+    json_extract(e.detail, '$.held.after') AS turned, json_extract(e.detail, '$.eligible_at.after') AS eligible
+FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e.id"""
+
+_RANKED = "SELECT i.value AS job FROM ranking_chunks c, json_each(c.ids) i WHERE c.generation = ?"
+
+_APPLICATIONS = """
+SELECT p.name AS id, q.path AS queue, q.partition, p.created_at, p.state
+FROM applications p JOIN queues q ON q.id = p.queue_id
+WHERE p.name IN (SELECT value FROM json_each(?)) ORDER BY p.id"""
+
+_ALLOCATIONS = """
+SELECT l.id, l.job_id AS job, e.value AS node, l.resources, coalesce(l.started_at, l.allocated_at) AS started_at
+FROM allocations l, json_each(l.nodes) e JOIN nodes n ON n.name = e.value
+WHERE l.id IN (SELECT value FROM json_each(?)) ORDER BY l.id, e.key"""
+
+_OTHERS = "SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
+
+_PLAIN = (
+    "class_value",
+    "priority_class",
+    "preemption_policy",
+    "urgency",
+    "fixed_priority",
+    "nodes",
+    "constraints",
+    "exclusive",
+    "time_limit_s",
+    "begin_at",
+    "application",
+)
+"""Columns of a job that are its fields as they are; left out where they are null."""
+
+_MAKES_ELIGIBLE = (Event.SUBMIT, Event.RELEASE, Event.ELIGIBLE)
+_TURNS = {Event.HOLD: True, Event.RELEASE: False}
+"""Whether a job is held then. An update says both in its detail."""
+
+
+class Dump(msgspec.Struct, frozen=True):
+    """The document, the generation whose numbers it gives, the jobs that were updated since.
+
+    ``newer``: how many wait now that came after it, and are not in the document.
+    """
+
+    document: Row
+    generation: int
+    updated: list[int]
+    newer: int
+
+
+def dump(connection: Reader, configuration: Configuration, queues: object) -> Dump:
+    """The state at the newest full generation.
+
+    Args:
+        connection: in a read transaction.
+        configuration: under which that generation was made, as its files state it.
+        queues: the document of its queues.yaml; None if there is none.
+
+    Raises:
+        Unavailable: ``no_generation``.
+    """
+    found = fetch(connection, _GENERATION)
+    if not found:
+        raise Unavailable("no_generation", "there was no ranking yet; start a prioritizer, or wait a moment")
+    generation = found[0]
+    configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
+    jobs, updated, newer = _jobs(connection, generation)
+    weighted = _priority(connection, generation, configuration)
+    foreign = _foreign(generation, configuration, weighted.weights)
+    pending = [job for job in jobs if job["state"] == State.PENDING]
+    given = given_values(connection, generation["number"], foreign, pending)
+    shown = [_shown(job) | given.get(job["id"], {}) for job in jobs] + _depended_on(connection, jobs)
+    if generation["policy"] == "fcfs":
+        shown = [job | {"sequence": job["id"]} for job in shown]
+    document = {
+        "now": generation["at"],
+        "priority": weighted,
+        "scheduling": configuration.settings.scheduling,
+        **({} if queues is None else {"queues": queues}),
+        "priority_classes": [
+            row | {"global_default": bool(row["global_default"])}
+            for row in fetch(connection, "SELECT * FROM priority_class ORDER BY name")
+        ],
+        "qos": _qos(connection, configuration),
+        "associations": _associations(connection, generation, configuration),
+        "unknown_association": configuration.settings.admission.unknown_association,
+        "nodes": _nodes(connection),
+        "applications": _applications(connection, jobs),
+        "jobs": sorted(shown, key=lambda job: int(job["id"])),
+        "allocations": _allocations(connection, jobs),
+    }
+    return Dump(document, generation["number"], updated, newer)
+
+
+def _priority(connection: Reader, generation: Row, configuration: Configuration) -> PrioritySettings:
+    """The configuration's settings with the policy and the weights in force."""
+    weights = {row["name"]: row["weight"] for row in fetch(connection, _WEIGHTS, [generation["number"]])}
+    return msgspec.structs.replace(configuration.settings.priority, policy=generation["policy"], weights=weights)
+
+
+def _foreign(generation: Row, configuration: Configuration, weights: Iterable[str]) -> list[str]:
+    """The factors whose values can't be computed again from the document: adapters', other packages', failed ones."""
+    given = {adapter.factor for adapter in configuration.settings.adapters} | generation["failures"].keys()
+    return [name for name in weights if name in given or not is_own(name)]
+
+
+def _qos(connection: Reader, configuration: Configuration) -> list[object]:
+    """The configured ones; then those of jobs that are configured no more, which count nothing."""
+    configured = configuration.settings.qos
+    known = {qos.name for qos in configured}
+    gone = [
+        row for row in fetch(connection, "SELECT name, usage_factor FROM qos ORDER BY id") if row["name"] not in known
+    ]
+    return [*configured, *gone]
+
+
+def _associations(connection: Reader, generation: Row, configuration: Configuration) -> list[Row]:
+    """As the configuration states them: another one may be in the table already. Others as they are."""
+    stated = {(one.account, one.user): one for one in configuration.associations}
+    return [
+        _association(row, generation["at"], stated.get((row["account"], row["member"])))
+        for row in fetch(connection, _ASSOCIATIONS, [generation["number"]])
+    ]
+
+
+def _association(row: Row, now: float, stated: Association | None) -> Row:
+    shown = {
+        "account": row["account"],
+        "user": row["member"],
+        "parent": row["parent"],
+        "shares": "parent" if row["shares_parent"] else row["shares"],
+        "priority": row["priority"],
+        "default": row["is_default"],
+    }
+    if stated is not None:
+        names = ("shares", "priority", "default") if row["member"] else ("parent", "shares", "priority", "default")
+        shown |= {name: getattr(stated, name) for name in names}
+    return shown | ({"usage": row["usage"], "usage_at": now} if row["member"] else {})
+
+
+def _nodes(connection: Reader) -> list[Row]:
+    rows = fetch(connection, "SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name")
+    return [
+        row | {"capacity": shown_resources(row["capacity"]), "labels": msgspec.json.decode(row["labels"])}
+        for row in rows
+    ]
+
+
+def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int], int]:
+    """Jobs that were pending, allocated or running at that time; those updated since; how many are newer."""
+    revision = generation["revision"]
+    events = _by_job(fetch(connection, _EVENTS, [revision]))
+    ranked = {row["job"] for row in fetch(connection, _RANKED, [generation["number"]])}
+    jobs = []
+    for row in fetch(connection, _JOBS, [revision]):
+        if row["revision"] <= revision:
+            jobs.append(row)
+        elif before := _before(row, events[row["id"]], revision, is_ranked=row["id"] in ranked):
+            jobs.append(before)
+    there = {job["id"] for job in jobs}
+    updated = [
+        job
+        for job, own in events.items()
+        if job in there and any(e["event"] == Event.UPDATE and e["id"] > revision for e in own)
+    ]
+    newer = sum(own[0]["id"] > revision and own[-1]["state"] == State.PENDING for own in events.values())
+    return jobs, updated, newer
+
+
+def _by_job(events: Iterable[Row]) -> Mapping[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    for event in events:
+        found.setdefault(event["job"], []).append(event)
+    return found
+
+
+def _before(row: Row, events: Sequence[Row], revision: int, *, is_ranked: bool) -> Row | None:
+    """A job that has changed since, as it was; None if it was not there yet, or no longer."""
+    known = [event for event in events if event["id"] <= revision]
+    if not known or known[-1]["state"] not in (State.PENDING, State.ALLOCATED, State.RUNNING):
+        return None
+    turns = [held for event in known if (held := _TURNS.get(event["event"], event["turned"])) is not None]
+    began = [
+        event["eligible"] or event["at"]
+        for event in known
+        if event["eligible"] is not None or event["event"] in _MAKES_ELIGIBLE
+    ]
+    allocations = [event["allocation"] for event in known if event["event"] == Event.ALLOCATE]
+    is_pending = known[-1]["state"] == State.PENDING
+    return row | {
+        "state": known[-1]["state"],
+        "held": is_pending and bool(turns and turns[-1]),
+        "urgency": URGENCY_DEFAULT if is_ranked and not row["urgency"] else row["urgency"],
+        "eligible_at": (began[-1] if is_ranked else None) if is_pending else row["eligible_at"],
+        "allocation_id": None if is_pending or not allocations else allocations[-1],
+    }
+
+
+def _shown(job: Row) -> Row:
+    """A job's fields in the document."""
+    shown = {name: job[name] for name in ("id", "user", "account", "queue", "partition", "qos", "state")}
+    shown |= {name: job[name] for name in _PLAIN if job[name] is not None}
+    shown |= {"resources": shown_resources(job["resources"]), "submitted_at": job["submitted_at"]}
+    if job["urgency"] > URGENCY_DEFAULT:
+        shown["privileged"] = True
+    if job["min_nodes"] != job["nodes"]:
+        shown["min_nodes"] = job["min_nodes"]
+    if job["groups"]:
+        shown["groups"] = msgspec.json.decode(job["groups"])
+    if job["held"]:
+        shown["held"] = True
+    if job["state"] == State.PENDING:
+        shown["eligible_at"] = job["eligible_at"]
+        if _waits_for_others(job):
+            shown["depends_on"] = job["depends_on"]
+    return shown
+
+
+def _waits_for_others(job: Row) -> bool:
+    return job["state"] == State.PENDING and job["eligible_at"] is None and bool(job["depends_on"])
+
+
+def _depended_on(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
+    """Ended jobs that others wait for: their state is all that counts."""
+    listed = {job["id"] for job in jobs}
+    wanted = {other["job"] for job in jobs if _waits_for_others(job) for other in job["depends_on"]} - listed
+    rows = fetch(connection, _OTHERS, [_list(wanted)])
+    return [row for row in rows if row["state"] not in (State.PENDING, State.ALLOCATED, State.RUNNING)]
+
+
+def _applications(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
+    """Those that any of the jobs belongs to."""
+    named = {(job["partition"], job["queue"], job["application"]) for job in jobs if job["application"] is not None}
+    rows = fetch(connection, _APPLICATIONS, [_list({name for *_, name in named})])
+    return [row for row in rows if (row["partition"], row["queue"], row["id"]) in named]
+
+
+def _allocations(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
+    held = {job["allocation_id"] for job in jobs if job["state"] != State.PENDING and job["allocation_id"]}
+    return [
+        {name: row[name] for name in ("job", "node", "started_at")} | {"resources": shown_resources(row["resources"])}
+        for row in fetch(connection, _ALLOCATIONS, [_list(held)])
+    ]
+
+
+def _list(values: Iterable[Any]) -> str:
+    return msgspec.json.encode(list(values)).decode()

@@ -1,0 +1,175 @@
+"""Why a job is where it is: its breakdown beside its neighbours', and what keeps it from running.
+
+Queries on the views, like :mod:`rankd.store.look.query`; the caller holds one read transaction, so that all numbers
+are of one generation.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.core.model.queue import QueueProperties
+from rankd.core.placement.lacking import NodeRoom, lacks
+from rankd.core.ranking.queue_key import lifted_priority
+from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look.query import nodes, priorities
+from rankd.store.look.rank_look import at_rank
+from rankd.wire.message import JobFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+OTHER_WITHIN = 500
+"""A job of another user is looked for among so many ranks: each costs a look at the stored order."""
+
+
+def why(connection: Reader, job_id: int) -> Row:
+    """The job's place: ``rank`` of ``of``, its factors, ``above`` and ``below`` with what separates them, its reason.
+
+    ``above_other`` is the nearest job above of another user, where ``above`` is of the same user.
+
+    Raises:
+        Refused: ``unknown_job``.
+    """
+    columns = (
+        'id, "user", state, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,'
+        " resources, constraints, exclusive"
+    )
+    found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
+    if not found:
+        raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
+    answer = found[0] | {"rank": None, "of": None, "above": None, "above_other": None, "below": None, "path": []}
+    asked = {name: answer.pop(name) for name in ("resources", "constraints", "exclusive")}
+    answer["lacks"] = _lacks(connection, answer["partition"], asked) if answer["reason"] == "resources" else []
+    rows = priorities(connection, JobFilter(id=job_id))
+    if not rows:
+        return answer
+    own = rows[0]
+    answer |= {name: own[name] for name in _PLACE}
+    answer["path"] = path = _path(connection, answer.pop("partition"), own["queue"], own["priority"])
+    answer["of"] = fetch(connection, "SELECT jobs FROM generation WHERE number = ?", [own["generation"]])[0]["jobs"]
+    if own["rank"] is not None:
+        for side, rank in (("above", own["rank"] - 1), ("below", own["rank"] + 1)):
+            answer[side] = _neighbour(connection, own, at_rank(connection, rank), path)
+        above = answer["above"]
+        if above is not None and above.get("user") == own["user"]:
+            other = _nearest_other(connection, own)
+            answer["above_other"] = _neighbour(connection, own, other, path)
+    return answer
+
+
+def _nearest_other(connection: Reader, own: Row) -> int | None:
+    """The nearest job of another user above; None if there is none within :data:`OTHER_WITHIN` ranks."""
+    last, width = own["rank"] - 1, 8
+    while last > max(0, own["rank"] - 1 - OTHER_WITHIN):
+        ids = [at_rank(connection, rank) for rank in range(last, max(0, last - width), -1)]
+        sql = 'SELECT id FROM job WHERE "user" <> ? AND id IN (SELECT value FROM json_each(?))'
+        others = {row["id"] for row in fetch(connection, sql, [own["user"], json.dumps(ids)])}
+        if found := next((job_id for job_id in ids if job_id in others), None):
+            return found
+        last, width = last - width, 2 * width
+    return None
+
+
+def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
+    """What each node that could hold the job lacks now; vcore in cores."""
+    rooms = [
+        NodeRoom(
+            name=row["name"],
+            capacity=row["capacity"],
+            used=row["allocated"],
+            labels=row["labels"],
+            is_empty=not row["allocations"],
+        )
+        for row in nodes(connection)
+        if row["partition"] == partition and row["state"] == "up" and row["drained_by"] is None
+    ]
+    found = lacks(asked["resources"], asked["constraints"], rooms, exclusive=bool(asked["exclusive"]))
+    return [msgspec.structs.asdict(lack) for lack in found]
+
+
+def _path(connection: Reader, partition: str, queue: str, priority: int) -> list[Row]:
+    """The queues from the job's leaf up to below root: what each shows of the job to the queue above it.
+
+    ``shows`` is what counts there, ``without`` what would without this queue's own fence or offset.
+    """
+    names = queue.split(".")
+    paths = [".".join(names[:depth]) for depth in range(len(names), 1, -1)]
+    sql = (
+        "SELECT path, policy, offset FROM queue_priority"
+        " WHERE partition = ? AND path IN (SELECT value FROM json_each(?))"
+    )
+    settings = {row["path"]: row for row in fetch(connection, sql, [partition, json.dumps(paths)])}
+    shown = []
+    for path in paths:
+        if path not in settings:  # removed from the configuration
+            return []
+        row = settings[path]
+        properties = QueueProperties(priority_policy=row["policy"], priority_offset=row["offset"])
+        lifted = lifted_priority(priority, properties)
+        shown.append({"queue": path, **{k: row[k] for k in ("policy", "offset")}, "shows": lifted, "without": priority})
+        priority = priority if lifted is None else lifted
+    return shown
+
+
+_PLACE = (
+    "rank",
+    "generation",
+    "ranked_at",
+    "priority",
+    "override",
+    "override_by",
+    "class_value",
+    "points_sum",
+    "factors",
+)
+
+
+def _neighbour(connection: Reader, own: Row, job_id: int | None, path: Sequence[Row]) -> Row | None:
+    """Another ranked job, and by how many points it differs from ours, part by part (positive: it has more).
+
+    ``meets``: where jobs are of different queues, the queue in which theirs meet, and what each shows there.
+    """
+    rows = priorities(connection, JobFilter(id=job_id)) if job_id is not None else []
+    if not rows:
+        return {"id": job_id, "gone": True} if job_id is not None else None
+    other = rows[0]
+    parts = {"class": other["class_value"] - own["class_value"]}
+    for mine, theirs in zip(own["factors"], other["factors"], strict=True):
+        if mine["points"] is not None and theirs["points"] is not None:
+            parts[mine["name"]] = theirs["points"] - mine["points"]
+    return {
+        "id": other["id"],
+        "user": other["user"],
+        "queue": other["queue"],
+        "priority": other["priority"],
+        "override": other["override"],
+        "difference": other["priority"] - own["priority"],
+        "parts": parts,
+        "decided_by": _decided_by(own, other),
+        "meets": _meeting(connection, path, other),
+    }
+
+
+def _meeting(connection: Reader, path: Sequence[Row], other: Row) -> Row | None:
+    theirs = _path(connection, other["partition"], other["queue"], other["priority"])
+    apart = {row["queue"] for row in path} ^ {row["queue"] for row in theirs}
+    mine, its = ([row for row in rows if row["queue"] in apart] for rows in (path, theirs))
+    if not mine or not its:
+        return None
+    return {"queue": mine[-1]["queue"].rpartition(".")[0], "this": mine[-1], "other": its[-1]}
+
+
+def _decided_by(own: Row, other: Row) -> str:
+    """What puts one of two neighbours before the other."""
+    first, second = (own, other) if own["rank"] < other["rank"] else (other, own)
+    if first["priority"] < second["priority"]:
+        return "queue"
+    if first["priority"] > second["priority"]:
+        return "override" if first["override"] else "priority"
+    return "submission" if first["queue"] == second["queue"] else "queue order"

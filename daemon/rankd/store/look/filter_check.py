@@ -1,0 +1,75 @@
+"""Whether a filter names what exists: a misspelt queue is an error, not an empty list."""
+
+from __future__ import annotations
+
+import pwd
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.core.model.job import State
+from rankd.core.near_name import MOST_COMPARED, near_name
+from rankd.store.engine.reading import fetch
+from rankd.wire.request_size import check_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rankd.store.engine.reading import Reader
+    from rankd.wire.message import JobFilter
+
+_KNOWN = (
+    ("users", "user", 'SELECT "user" AS name FROM associations WHERE "user" <> \'\''),
+    ("accounts", "account", "SELECT DISTINCT account AS name FROM associations"),
+    ("queues", "queue", "SELECT path AS name FROM queues"),
+    ("partitions", "partition", "SELECT partition AS name FROM queues UNION SELECT partition FROM nodes"),
+    ("qos", "QoS", "SELECT name FROM qos"),
+)
+"""Fields of a filter, what they name, and where those names are."""
+
+
+_STATES = frozenset(state.value for state in State)
+
+
+def check_filter(connection: Reader, wanted: JobFilter, me: str | None = None) -> None:
+    """Check that the users, accounts, queues, partitions, QoS and states of a filter exist.
+
+    ``me``: who asks; an own name is known before the first job. So is every user of this machine.
+
+    Raises:
+        Refused: ``unknown_user``, ``unknown_account``, ``unknown_queue``, ``unknown_partition``, ``unknown_qos``,
+            ``unknown_state``, with a name that is near; ``too_many``, ``too_long``.
+    """
+    check_request(wanted)
+    for field, what, query in _KNOWN:
+        if given := getattr(wanted, field):
+            for name in _missing(connection, given, query):
+                if field != "users" or (name != me and not _is_user(name)):
+                    raise _unknown(what, name, (row["name"] for row in fetch(connection, query)))
+    for state in wanted.states or ():
+        if state not in _STATES:
+            raise _unknown("state", state, _STATES)
+
+
+def _missing(connection: Reader, names: Iterable[str], query: str) -> list[str]:
+    sql = (
+        f"SELECT DISTINCT value AS name FROM json_each(?) WHERE lower(value) NOT IN (SELECT lower(name) FROM ({query}))"
+    )
+    return [str(row["name"]) for row in fetch(connection, sql, [msgspec.json.encode(list(names)).decode()])]
+
+
+def _is_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> Refused:
+    """The first known names are not listed: there may be very many users."""
+    near = near_name(name, islice(known, 100 * MOST_COMPARED))
+    message = f"there is no {what} '{name[:100]}'" + (f"; did you mean '{near}'?" if near else "")
+    return Refused(f"unknown_{what.lower()}", message, "filter", status=404)

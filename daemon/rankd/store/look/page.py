@@ -1,0 +1,165 @@
+"""Lists in pages: what a request over the bus gets at a time, and how to ask for what follows.
+
+A page names its last row, not a number of rows to skip: jobs that come and go in between neither shift nor repeat
+others. ``next`` of an answer holds the fields to add to the same request; there is none behind the last page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look import query as look
+from rankd.store.look.accounting import accounting_of, in_time
+from rankd.store.look.rank_look import whole_ranking
+from rankd.store.record import dead_letter
+from rankd.wire.message import (
+    AccountingFilter,
+    DeadLetterFilter,
+    HistoryRequest,
+    JobList,
+    PriorityList,
+    RankPlace,
+    TableFilter,
+)
+
+LARGEST_PAGE = 1_000
+"""Rows; a larger ``limit`` gets as many."""
+
+Cursor = Mapping[str, object]
+
+
+class Page(NamedTuple):
+    """Rows under ``name``, whether there are more behind them, and the cursor behind any of them."""
+
+    name: str
+    rows: Sequence[Row]
+    more: bool
+    behind: Callable[[Row], Cursor]
+    besides: Mapping[str, object] = {}
+
+
+def answer(page: Page, room: int) -> Row:
+    """As much of a page as has room in one message of so many bytes (but one row at least), and the cursor."""
+    kept, size = 0, 0
+    while kept < len(page.rows) and (size < room or not kept):
+        size += len(msgspec.json.encode(page.rows[kept])) + 1
+        kept += 1
+    if size > room and kept > 1:
+        kept -= 1
+    rows = page.rows[:kept]
+    cut = page.more or kept < len(page.rows)
+    return {page.name: rows, **page.besides, **({"next": page.behind(rows[-1])} if cut and rows else {})}
+
+
+def _size(limit: int) -> int:
+    return min(limit, LARGEST_PAGE)
+
+
+def jobs(connection: Reader, wanted: JobList) -> Page:
+    """Newest first; with ``after``, oldest first from there on."""
+    ids, more = _ids(connection, wanted)
+    return _of_jobs(wanted, look.jobs_of(connection, ids), more, _total(connection, wanted))
+
+
+def accounting(connection: Reader, wanted: AccountingFilter) -> Page:
+    """The same of what jobs used."""
+    ids, more = _ids(connection, wanted, *in_time(wanted))
+    return _of_jobs(wanted, accounting_of(connection, ids), more, _total(connection, wanted, *in_time(wanted)))
+
+
+def _ids(
+    connection: Reader, wanted: JobList, terms: Sequence[str] = (), values: Sequence[object] = ()
+) -> tuple[list[int], bool]:
+    size = _size(wanted.limit)
+    ids = look.job_ids(connection, msgspec.structs.replace(wanted, limit=size + 1), terms, values)
+    return ids[:size], len(ids) > size
+
+
+def _of_jobs(wanted: JobList, rows: list[Row], more: bool, besides: Cursor) -> Page:
+    forward = wanted.after is not None
+    ordered = rows if forward else rows[::-1]
+    return Page("jobs", ordered, more, lambda row: {"after" if forward else "before": row["id"]}, besides)
+
+
+def _total(
+    connection: Reader, wanted: JobList, terms: Sequence[str] = (), values: Sequence[object] = ()
+) -> Mapping[str, object]:
+    """How many there are on all pages, where that is asked for."""
+    return {"total": look.count_jobs(connection, wanted, terms, values)} if wanted.count else {}
+
+
+def priorities(connection: Reader, wanted: PriorityList) -> Page:
+    """Breakdowns by rank; those without a rank last, by id.
+
+    A page goes on behind the job that was last, wherever that is now; if it waits no longer, behind its rank then.
+    """
+    ranked = whole_ranking(connection)
+    pending = look.job_ids(connection, msgspec.structs.replace(wanted, limit=look.ALL), ("state = 'pending'",), ())
+    ordered = sorted(pending, key=lambda job: _place(ranked.get(job, (None,))[0], job))
+    if wanted.behind is not None:
+        last = wanted.behind
+        rank = ranked[last.job][0] if last.job in ranked else last.rank
+        behind = _place(rank, last.job)
+        ordered = [job for job in ordered if _place(ranked.get(job, (None,))[0], job) > behind]
+    size = _size(wanted.limit)
+    rows = look.priorities_of(connection, ordered[:size])
+    besides: dict[str, object] = {"weights": look.weights(connection)}
+    if wanted.count:
+        besides["total"] = len(pending)
+    return Page("jobs", rows, len(ordered) > size, _behind_rank, besides)
+
+
+def _place(rank: int | None, job: int) -> tuple[bool, int, int]:
+    return (rank is None, rank or 0, job)
+
+
+def _behind_rank(row: Row) -> Cursor:
+    return {"behind": msgspec.to_builtins(RankPlace(job=row["id"], rank=row["rank"]))}
+
+
+def history(connection: Reader, wanted: HistoryRequest) -> Page:
+    """A job's events, oldest first."""
+    size = _size(wanted.limit)
+    columns = "id, job_id, event, state, at, actor, cause, detail"
+    query = f"SELECT {columns} FROM job_event WHERE job_id = ? AND id > ? ORDER BY id LIMIT ?"
+    rows = fetch(connection, query, [wanted.id, wanted.after or 0, size + 1])
+    return Page("events", rows[:size], len(rows) > size, lambda row: {"after": row["id"]})
+
+
+def letters(connection: Reader, wanted: DeadLetterFilter) -> Page:
+    """Dead letters, oldest first, and how many were lost."""
+    size = _size(wanted.limit)
+    rows = dead_letter.letters(connection, msgspec.structs.replace(wanted, limit=size + 1))
+    besides = {"losses": dead_letter.losses(connection, wanted.users)}
+    return Page("letters", rows[:size], len(rows) > size, lambda row: {"after": row["id"]}, besides)
+
+
+class Listing(NamedTuple):
+    """A list whose rows have a name: what reads it whole, in the order of its key."""
+
+    name: str
+    read: Callable[[Reader], Sequence[Row]]
+    key: tuple[str, ...]
+
+    def page(self, connection: Reader, wanted: TableFilter) -> Page:
+        """Those behind the key ``after``."""
+        rows = self.read(connection)
+        if wanted.after is not None:
+            behind = list(wanted.after)
+            rows = [row for row in rows if self._key(row) > behind]
+        size = _size(wanted.limit)
+        return Page(self.name, rows[:size], len(rows) > size, lambda row: {"after": self._key(row)})
+
+    def _key(self, row: Row) -> list[str]:
+        return [row[column] or "" for column in self.key]
+
+
+LISTINGS = {
+    "node.list": Listing("nodes", look.nodes, ("partition", "name")),
+    "queue.list": Listing("queues", look.queues, ("partition", "path")),
+    "share.list": Listing("shares", look.shares, ("account", "user")),
+}

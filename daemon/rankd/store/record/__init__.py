@@ -1,0 +1,1 @@
+"""Verbs that change records, one file per subject."""

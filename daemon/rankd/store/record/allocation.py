@@ -1,0 +1,150 @@
+"""Allocations, as the scheduler commits them; their nodes then take them (:mod:`rankd.store.record.delivery`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.core.model.job import Event, State
+from rankd.core.model.node import NodeState
+from rankd.core.model.nodelist import fold
+from rankd.core.model.quantity import Resources
+from rankd.store.record.job import Change, apply_changes, last_id, read_states
+
+
+class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
+    """A placement to be committed: by which cycle, on which generation, from which rank."""
+
+    job: int
+    revision: int
+    nodes: tuple[str, ...]
+    resources: Resources
+    charge_rate: float
+    generation: int
+    rank: int
+
+
+class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+    """Why jobs of a queue (0: of any without a row of its own) wait that ask for the same.
+
+    ``time_limit_s`` -1: none stated; ``user`` empty: any; ``application`` -1: a job that is its own, -2: any.
+    """
+
+    queue: int
+    shape: int
+    time_limit_s: float
+    user: str
+    application: int
+    reason: str
+    fact: str
+
+
+class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pending job is promised."""
+
+    job: int
+    nodes: tuple[str, ...]
+    starts_at: float
+
+
+def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cycle: int, now: float) -> int:
+    """Allocate what is still as the cycle saw it; returns how many.
+
+    Others were cancelled or held meanwhile, or a node of theirs takes nothing more.
+    """
+    up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
+    states = read_states(connection, [entry.job for entry in new])
+    revisions = _revisions(connection, [entry.job for entry in new])
+    next_id = last_id(connection, "allocations") + 1
+    changes: list[Change] = []
+    rows: list[tuple[object, ...]] = []
+    parts: list[tuple[int, str]] = []
+    for entry in new:
+        state = states.pop(entry.job, None)  # popped: a job that is named twice is allocated once
+        if state is None or state.state is not State.PENDING or revisions[entry.job] != entry.revision:
+            continue
+        if not up.issuperset(entry.nodes):
+            continue
+        allocation = next_id + len(rows)
+        nodes = json.dumps(entry.nodes)
+        rows.append((allocation, entry.job, cycle, entry.generation, entry.rank, nodes,
+                     json.dumps(entry.resources), entry.charge_rate, now))  # fmt: skip
+        parts += [(allocation, node) for node in entry.nodes]
+        changes.append(
+            Change(
+                job=entry.job,
+                state=State.PENDING,
+                event=Event.ALLOCATE,
+                actor="scheduler",
+                detail={
+                    "allocation": allocation,
+                    "nodes": entry.nodes,
+                    "generation": entry.generation,
+                    "rank": entry.rank,
+                },
+                columns={"allocation_id": allocation, "nodelist": fold(entry.nodes)},
+            )
+        )
+    if rows:
+        connection.exec_driver_sql(
+            "INSERT INTO allocations (id, job_id, cycle, generation, rank, nodes, resources, charge_rate,"
+            " allocated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+        connection.exec_driver_sql("INSERT INTO allocation_nodes (allocation_id, node) VALUES (?, ?)", parts)
+        apply_changes(connection, changes, now)
+    return len(rows)
+
+
+def _nodes_up(connection: Connection, nodes: Collection[str]) -> set[str]:
+    rows = connection.exec_driver_sql(
+        f"SELECT name FROM nodes WHERE state = '{NodeState.UP}' AND name IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(nodes)),),
+    )
+    return {row[0] for row in rows}
+
+
+def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
+    rows = connection.exec_driver_sql(
+        "SELECT id, revision FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(jobs)),),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before: Collection[ReasonRow] | None) -> None:
+    """Why jobs wait, as the newest cycle found it; ``before`` is what is stored, None if that is not known."""
+    if before is None:
+        connection.exec_driver_sql("DELETE FROM wait_reasons")
+    known = frozenset(before or ())
+    gone, new = known.difference(reasons), frozenset(reasons).difference(known)
+    if gone:
+        connection.exec_driver_sql(
+            'DELETE FROM wait_reasons WHERE queue_id = ? AND shape = ? AND time_limit_s = ? AND "user" = ?'
+            " AND application_id = ?",
+            [(row.queue, row.shape, row.time_limit_s, row.user, row.application) for row in gone],
+        )
+    if new:
+        connection.exec_driver_sql(
+            'INSERT INTO wait_reasons (queue_id, shape, time_limit_s, "user", application_id, reason, fact)'
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [msgspec.structs.astuple(row) for row in new],
+        )
+
+
+def save_reservations(connection: Connection, reservations: Collection[ReservationRow], cycle: int, now: float) -> None:
+    """What the newest cycle promises, instead of what the one before did."""
+    connection.exec_driver_sql("DELETE FROM reservations")
+    if reservations:
+        connection.exec_driver_sql(
+            "INSERT INTO reservations (job_id, cycle, nodes, starts_at, made_at) VALUES (?, ?, ?, ?, ?)",
+            [(row.job, cycle, json.dumps(row.nodes), row.starts_at, now) for row in reservations],
+        )
+
+
+def last_cycle(connection: Connection) -> int:
+    """The newest cycle that allocated anything; 0 before the first."""
+    return int(connection.exec_driver_sql("SELECT coalesce(max(cycle), 0) FROM allocations").scalar_one())

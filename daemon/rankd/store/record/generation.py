@@ -1,0 +1,267 @@
+"""Generations: written in stages that hold the lock shortly, made visible whole by one small commit.
+
+What is the same for all jobs of an association, a QoS or a queue is a row per group; the order is written in
+chunks (:mod:`rankd.store.record.order_rows`). The row in ``generations`` comes last: until then no view sees anything
+of it. A full generation's number is given when its writing begins; delta generations that are made meanwhile have
+larger ones, and one of those stands on it once it is visible.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+from sqlalchemy import Connection
+
+from rankd.core.model.quantity import shown_resources
+from rankd.core.ranking.columns import IntArray
+from rankd.core.ranking.factor import Per
+from rankd.core.ranking.ranking import QueueRow, Ranking
+from rankd.store.engine.rows import insert_rows
+from rankd.store.record.given_value import name_of_per
+from rankd.store.record.order_rows import Row, json_list, leaf_rows, order_rows
+from rankd.store.schema.migration import replace_views
+from rankd.store.schema.view import FactorColumn, factor_views
+
+HEADERS_KEPT = 100_000
+HEAD = 10_000
+"""So many jobs ``queue_head`` shows."""
+
+STAGE_BYTES = 2**18
+STAGE_ROWS = 500
+"""A stage writes so much at most: one or two milliseconds in which nobody else can write."""
+
+_ROW_BYTES = 64
+
+STAGED_AT, STAGED_REVISION = "staged.ranked_at", "staged.revision"
+"""Numbers of a full generation that are stored behind its leaves: those are complete, and of that very pass."""
+
+Stage = Callable[[Connection], None]
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """Usage of ended allocations, moved into the associations' accumulators with this generation."""
+
+    associations: list[tuple[float, float, int]]
+    allocations: list[int]
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """A generation's own row. ``base``: the full generation that it stands on; for a full one its own number.
+
+    ``configuration``: the number of the recorded one that it was made under.
+    """
+
+    number: int
+    base: int
+    ranked_at: float
+    made_at: float
+    policy: str
+    revision: int
+    jobs: int
+    new_jobs: int
+    weights: dict[str, float]
+    durations: dict[str, float]
+    failures: dict[str, str]
+    configuration: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is: full or delta."""
+        return "full" if self.base == self.number else "delta"
+
+
+class GenerationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything to be stored of a full pass. ``association_ids``: the ids of the tree's nodes, -1 for none.
+
+    ``revision``: the last event that the pass knows.
+    """
+
+    number: int
+    revision: int
+    ranking: Ranking
+    factors: Sequence[FactorColumn]
+    parameters: Sequence[tuple[str, float]]
+    partitions: Sequence[tuple[str, float, float]]
+    association_ids: IntArray
+
+
+def newest_number(connection: Connection) -> int:
+    """The newest visible generation; 0 before the first."""
+    return int(connection.exec_driver_sql("SELECT coalesce(max(number), 0) FROM generations").scalar_one())
+
+
+def newest_base(connection: Connection) -> int:
+    """The full generation that the newest one stands on; 0 before the first."""
+    query = "SELECT base FROM generations ORDER BY number DESC LIMIT 1"
+    return int(connection.exec_driver_sql(query).scalar_one_or_none() or 0)
+
+
+def together(parts: Sequence[Stage]) -> Stage:
+    """One transaction of several parts."""
+
+    def run(connection: Connection) -> None:
+        for part in parts:
+            part(connection)
+
+    return run
+
+
+def leaf_stages(record: GenerationRecord) -> Iterator[Stage]:
+    """The transactions that store the order by leaf, the scheduler's, which it takes in while the rest is stored."""
+    return _stages(_leaf_rows(record))
+
+
+def stages(record: GenerationRecord) -> Iterator[Stage]:
+    """Those that store the rest of a full pass, in order; none of it is visible before :func:`publish`."""
+    return _stages(_rows(record))
+
+
+def _stages(rows: Iterable[Row]) -> Iterator[Stage]:
+    listed: list[Row] = []
+    size = 0
+    for row in rows:
+        listed.append(row)
+        size += _ROW_BYTES + sum(len(value) for value in row[1] if isinstance(value, str | bytes))
+        if size > STAGE_BYTES or len(listed) == STAGE_ROWS:
+            yield _writing(listed)
+            listed, size = [], 0
+    yield _writing(listed)
+
+
+def _leaf_rows(record: GenerationRecord) -> Iterator[Row]:
+    number, ranking = record.number, record.ranking
+    assert ranking.base is not None  # noqa: S101 - what is stored was made for deltas
+    yield from leaf_rows(number, ranking.base, ranking.ranked_priorities)
+    yield "generation_numbers", (number, STAGED_AT, ranking.now)
+    yield "generation_numbers", (number, STAGED_REVISION, record.revision)
+
+
+def _rows(record: GenerationRecord) -> Iterator[Row]:
+    number, ranking = record.number, record.ranking
+    assert ranking.base is not None  # noqa: S101 - as above
+    for factor in ranking.priorities.factors:
+        yield "generation_numbers", (number, f"weight.{factor.name}", factor.weight)
+    for name, value in record.parameters:
+        yield "generation_numbers", (number, name, value)
+    for column in record.factors:
+        if column.sql is None:
+            yield "generation_numbers", (number, name_of_per(column.name), list(Per).index(column.per))
+    yield from _value_rows(record)
+    for partition in record.partitions:
+        yield "generation_partitions", (number, *partition)
+    for queue in ranking.queues:
+        yield "generation_queues", _queue_row(number, queue)
+    yield from _association_rows(record)
+    yield from order_rows(number, ranking.base, ranking.ranked_priorities)
+
+
+def _writing(rows: Sequence[Row]) -> Stage:
+    by_table: dict[str, list[tuple[object, ...]]] = {}
+    for table, row in rows:
+        by_table.setdefault(table, []).append(row)
+
+    def write(connection: Connection) -> None:
+        for table, listed in by_table.items():
+            insert(connection, table, listed)
+
+    return write
+
+
+def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert whole rows, in the place of those with the same keys."""
+    insert_rows(connection, f"INSERT OR REPLACE INTO {table}", rows)
+
+
+def _value_rows(record: GenerationRecord) -> Iterator[Row]:
+    """Values of groups, and of jobs where a factor has no formula in SQL; zeros are left out."""
+    stored = {column.name for column in record.factors if column.sql is None}
+    for factor in record.ranking.priorities.factors:
+        if factor.name in stored:
+            places = np.flatnonzero(factor.values)
+            for key, value in zip(factor.keys[places].tolist(), factor.values[places].tolist(), strict=True):
+                yield "generation_values", (record.number, factor.name, key, value)
+
+
+def _queue_row(number: int, row: QueueRow) -> tuple[object, ...]:
+    amounts = json.dumps(shown_resources(row.pending)), json.dumps(shown_resources(row.used))
+    return (number, row.id, row.priority, row.share, row.pending_jobs, *amounts)
+
+
+def queue_stage(base: int, rows: Iterable[QueueRow]) -> Stage:
+    """What queues of a full generation show now, since deltas stand on it."""
+    listed = [_queue_row(base, row) for row in rows]
+    return lambda connection: insert(connection, "generation_queues", listed)
+
+
+def _association_rows(record: GenerationRecord) -> Iterator[Row]:
+    result = record.ranking.fairshare
+    columns = zip(
+        record.association_ids.tolist(),
+        result.shares_norm.tolist(),
+        result.usage.tolist(),
+        result.usage_effective.tolist(),
+        result.level_fairshare.tolist(),
+        result.fairshare.tolist(),
+        strict=True,
+    )
+    for id_, *values in columns:
+        if id_ >= 0:
+            shown = (None if math.isnan(value) else value for value in values)
+            yield "generation_associations", (record.number, id_, *shown)
+
+
+def publish(
+    header: Header, settlement: Settlement | None = None, new_views: Sequence[FactorColumn] | None = None
+) -> Stage:
+    """The commit that makes a generation visible, with what must be seen together with it.
+
+    ``new_views``: the factors, where the views are to have other columns from here on.
+    """
+
+    def run(connection: Connection) -> None:
+        if new_views is not None:
+            replace_views(connection, factor_views(new_views))
+        if settlement is not None:
+            _settle(connection, settlement)
+        row = msgspec.structs.asdict(header) | {"kind": header.kind}
+        row |= {name: json.dumps(row[name]) for name in ("weights", "durations", "failures")}
+        connection.exec_driver_sql(
+            f"INSERT INTO generations ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
+        )
+        connection.exec_driver_sql("DELETE FROM generations WHERE number <= ?", (header.number - HEADERS_KEPT,))
+
+    return run
+
+
+def head_stage(old: IntArray, new: IntArray) -> Stage | None:
+    """The first of the ranking as rows, where they were others; None where nothing is to be done."""
+    shared = min(len(old), len(new))
+    differing = np.flatnonzero(old[:shared] != new[:shared])
+    first = int(differing[0]) if len(differing) else shared
+    last = len(new) if len(old) != len(new) else int(differing[-1]) + 1 if len(differing) else 0
+    if first >= last and len(old) == len(new):
+        return None
+    changed = json_list(new[first:last])
+
+    def run(connection: Connection) -> None:
+        connection.exec_driver_sql(
+            "INSERT OR REPLACE INTO ranking_head (rank, job_id) SELECT key + ?, value FROM json_each(?)",
+            (first + 1, changed),
+        )
+        connection.exec_driver_sql("DELETE FROM ranking_head WHERE rank > ?", (len(new),))
+
+    return run
+
+
+def _settle(connection: Connection, settlement: Settlement) -> None:
+    if not settlement.allocations:
+        return
+    connection.exec_driver_sql("UPDATE associations SET usage = ?, usage_at = ? WHERE id = ?", settlement.associations)
+    connection.exec_driver_sql(
+        "UPDATE allocations SET charged = 1 WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(settlement.allocations),),
+    )

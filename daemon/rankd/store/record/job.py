@@ -1,0 +1,342 @@
+"""Jobs and their events: every change of a job is one event, in the same transaction.
+
+Ids of jobs and events are dense and in commit order, since all writers take turns. A job's ``revision`` is
+the id of its last event, so that "what changed since" is one range of an index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+import msgspec
+from sqlalchemy import Connection
+
+from rankd.core.admission.admit import vcore_of
+from rankd.core.admission.fit import shape_of
+from rankd.core.errors import Refused
+from rankd.core.model.application import ApplicationEvent
+from rankd.core.model.job import AcceptedJob, Event, JobRequest, State, next_state
+from rankd.store.engine.rows import insert_rows, update_rows
+from rankd.store.record.application import application_of, applications_of, follow
+from rankd.store.record.catalog import Catalog, add_association
+from rankd.store.record.made_queue import queue_of
+
+_encode = msgspec.json.Encoder().encode
+
+MAX_JOB_BYTES = 256 * 2**10
+"""NATS servers take messages of 1 MB unless they are told otherwise."""
+
+Value = str | int | float | bool | None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one job, with the columns that change along with it."""
+
+    job: int
+    state: State
+    event: Event
+    actor: str
+    cause: str | None = None
+    detail: Mapping[str, object] | None = None
+    columns: Mapping[str, Value] = {}
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to insert: who sent it, when, under which key."""
+
+    accepted: AcceptedJob
+    actor: str
+    at: float
+
+
+_JOB_COLUMNS = (
+    "id",
+    "revision",
+    "user",
+    "association_id",
+    "queue_id",
+    "qos_id",
+    "application_id",
+    "name",
+    "state",
+    "held",
+    "blocked_by",
+    "class_value",
+    "priority_class",
+    "preemption_policy",
+    "urgency",
+    "nodes",
+    "min_nodes",
+    "vcore",
+    "resources",
+    "constraints",
+    "exclusive",
+    "shape",
+    "time_limit_s",
+    "begin_at",
+    "depends_on",
+    "requeue",
+    "submitted_at",
+    "eligible_at",
+    "key",
+    "comment",
+    "request",
+    "groups",
+)
+_INTO_JOBS = "INSERT INTO jobs ({})".format(", ".join(f'"{name}"' for name in _JOB_COLUMNS))
+_APPLICATION = _JOB_COLUMNS.index("application_id")
+_INTO_EVENTS = "INSERT INTO job_events (id, job_id, event, state, at, actor, cause, detail)"
+
+
+def check_size(n_bytes: int) -> None:
+    """Nothing where a job of that size, as JSON, can be sent to its nodes with what is said about it.
+
+    Raises:
+        Refused: ``too_large``.
+    """
+    if n_bytes > MAX_JOB_BYTES:
+        message = f"the job has {n_bytes} bytes, {MAX_JOB_BYTES} are allowed; put what is large into a file"
+        raise Refused("too_large", message, status=413)
+
+
+def last_id(connection: Connection, table: str) -> int:
+    """The largest id that the table ever gave."""
+    row = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).first()
+    return int(row[0]) if row else 0
+
+
+class _Seen(NamedTuple):
+    """What jobs of one transaction share: columns of equal shapes, ids of applications by (queue, name).
+
+    ``columns``: all but the ids, of one job sent several times; by its identity and when it was sent.
+    """
+
+    shapes: dict[object, tuple[int, str]]
+    applications: dict[tuple[int, str | None], int | None]
+    columns: dict[tuple[int, float], tuple[Value, ...]]
+
+
+def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog) -> list[int]:
+    """Insert jobs in this order and return their ids; a known key of the user returns the job of that key."""
+    known = _known_keys(connection, new)
+    ids: list[int] = []
+    rows: list[tuple[Value, ...]] = []
+    events = []
+    seen = _Seen({}, {}, {})
+    next_job, next_event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
+    for entry in new:
+        key = (entry.accepted.user, entry.accepted.request.key)
+        if key[1] is not None and key in known:
+            ids.append(known[key])
+            continue
+        job, event = next_job + len(rows), next_event + len(rows)
+        same = (id(entry.accepted), entry.at)
+        if same not in seen.columns:
+            seen.columns[same] = _columns(connection, entry, catalog, seen)
+        rows.append((job, event, *seen.columns[same]))
+        events.append((event, job, Event.SUBMIT, State.PENDING, entry.at, entry.actor, None, None))
+        ids.append(job)
+        if key[1] is not None:
+            known[key] = job
+    if rows:
+        insert_rows(connection, _INTO_JOBS, rows)
+        insert_rows(connection, _INTO_EVENTS, events)
+        begun = {row[_APPLICATION] for row in rows} - {None}
+        follow(connection, {cast(int, id_): [ApplicationEvent.SUBMIT] for id_ in begun}, new[0].at)
+    return ids
+
+
+def _known_keys(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[str, str | None], int]:
+    wanted = [
+        [entry.accepted.user, entry.accepted.request.key] for entry in new if entry.accepted.request.key is not None
+    ]
+    if not wanted:
+        return {}
+    rows = connection.exec_driver_sql(
+        'SELECT j."user", j."key", j.id FROM json_each(?) w'
+        " JOIN jobs j ON j.\"user\" = json_extract(w.value, '$[0]') AND j.\"key\" = json_extract(w.value, '$[1]')",
+        (json.dumps(wanted),),
+    )
+    old = connection.exec_driver_sql(
+        'SELECT k."user", k."key", k.job_id FROM json_each(?) w JOIN old_keys k'
+        " ON k.\"user\" = json_extract(w.value, '$[0]') AND k.\"key\" = json_extract(w.value, '$[1]')",
+        (json.dumps(wanted),),
+    )
+    return {(user, key): job for user, key, job in (*old, *rows)}
+
+
+def _shape_columns(accepted: AcceptedJob, known: dict[object, tuple[int, str]]) -> tuple[int, str]:
+    """The shape's key and the resources as JSON; found once for jobs that ask for the same."""
+    request = accepted.request
+    amounts = tuple(accepted.resources.items())
+    kind = (
+        accepted.partition,
+        accepted.nodes,
+        accepted.min_nodes,
+        amounts,
+        request.constraints,
+        request.exclusive,
+        request.time_limit_s,
+    )
+    if kind not in known:
+        known[kind] = shape_of(accepted).key(), json.dumps(accepted.resources)
+    return known[kind]
+
+
+def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _Seen) -> tuple[Value, ...]:
+    """Those of `_JOB_COLUMNS` behind the ids."""
+    accepted, request = entry.accepted, entry.accepted.request
+    shape, resources = _shape_columns(accepted, seen.shapes)
+    queue = queue_of(connection, accepted, catalog, entry.at)
+    application = (queue, request.application)
+    if application not in seen.applications:
+        seen.applications[application] = application_of(connection, *application, entry.at)
+    blocked = _blocked_by(accepted, entry.at)
+    eligible = not accepted.held and blocked is None
+    return (
+        accepted.user,
+        association_of(connection, accepted, catalog, entry.at),
+        queue,
+        catalog.qos[accepted.qos],
+        seen.applications[application],
+        name_of(request),
+        State.PENDING,
+        accepted.held,
+        blocked,
+        accepted.class_value,
+        accepted.priority_class,
+        accepted.preemption_policy,
+        accepted.urgency,
+        accepted.nodes,
+        accepted.min_nodes,
+        vcore_of(accepted.resources),
+        resources,
+        request.constraints,
+        request.exclusive,
+        shape,
+        request.time_limit_s,
+        request.begin_at,
+        _encode(request.depends_on).decode() if request.depends_on else None,
+        request.requeue,
+        entry.at,
+        entry.at if eligible else None,
+        request.key,
+        request.comment,
+        _encode(request).decode(),
+        json.dumps(accepted.groups) if accepted.groups else None,
+    )
+
+
+def name_of(request: JobRequest) -> str:
+    """The job's name: its program's, where it has none of its own."""
+    return request.name or request.command[0].rsplit("/", 1)[-1]
+
+
+def _blocked_by(accepted: AcceptedJob, now: float) -> str | None:
+    if accepted.request.depends_on:
+        return "dependency"
+    begin = accepted.request.begin_at
+    return "begin time" if begin is not None and begin > now else None
+
+
+def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
+    """The id of the job's (account, user), made if this is the user's first job in it."""
+    pair = (accepted.account, accepted.user)
+    if pair not in catalog.associations:
+        catalog.associations[pair] = add_association(connection, *pair, shares=catalog.new_user_shares, now=now)
+    return catalog.associations[pair]
+
+
+def apply_changes(connection: Connection, changes: Sequence[Change], now: float) -> None:
+    """Record events and change jobs by them, in this order.
+
+    Raises:
+        InvalidTransition: an event that the job's state does not allow; nothing of the transaction stays.
+    """
+    first = last_id(connection, "job_events") + 1
+    events = []
+    columns_of: dict[int, dict[str, Value]] = {}
+    for event, change in enumerate(changes, start=first):
+        after = next_state(change.job, change.state, change.event)
+        detail = None if change.detail is None else json.dumps(change.detail)
+        events.append((event, change.job, change.event, after, now, change.actor, change.cause, detail))
+        columns = {"state": after, "revision": event, **change.columns}
+        columns_of[change.job] = columns_of.get(change.job, {}) | columns
+    if not events:
+        return
+    by_columns: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
+    for job, columns in columns_of.items():
+        by_columns.setdefault(tuple(columns), []).append((*columns.values(), job))
+    told = [change for change in changes if change.event in _TELLS]
+    left = applications_of(connection, [change.job for change in told]) if told else {}
+    insert_rows(connection, _INTO_EVENTS, events)
+    for names, rows in by_columns.items():
+        update_rows(connection, "jobs", names, rows)
+    _tell_applications(connection, told, left, now)
+
+
+_TELLS: Mapping[Event, ApplicationEvent] = {
+    Event.UPDATE: ApplicationEvent.EMPTY,
+    Event.ALLOCATE: ApplicationEvent.ALLOCATE,
+    Event.REQUEUE: ApplicationEvent.SUBMIT,
+    Event.TAKE_BACK: ApplicationEvent.SUBMIT,
+    **dict.fromkeys(
+        (Event.COMPLETE, Event.FAIL, Event.TIME_OUT, Event.CANCEL, Event.LOSE_NODE), ApplicationEvent.EMPTY
+    ),
+}
+"""What an event of a job may be to its application."""
+
+_FAILURES = (Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE)
+
+
+def _tell_applications(connection: Connection, told: Sequence[Change], left: Mapping[int, int], now: float) -> None:
+    """``left``: which application each job belonged to; an update may have moved it to another."""
+    events: dict[int, list[ApplicationEvent]] = {}
+    for change in told:
+        before = left.get(change.job)
+        after = change.columns.get("application_id", before)
+        if after != before and isinstance(after, int):
+            events.setdefault(after, []).append(ApplicationEvent.SUBMIT)
+        if before is not None and (change.event is not Event.UPDATE or after != before):
+            events.setdefault(before, []).append(_TELLS[change.event])
+    failed = {left[change.job] for change in told if change.event in _FAILURES and change.job in left}
+    follow(connection, events, now, failed)
+
+
+def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobState]:
+    """The present state of these jobs; unknown ones are left out."""
+    rows = connection.exec_driver_sql(
+        'SELECT j.id, j."user", j.state, j.held, j.blocked_by, j.urgency, j.allocation_id, j.requeue, j.requeues,'
+        " j.cancelled_by FROM json_each(?) w JOIN jobs j ON j.id = w.value",
+        (json.dumps(list(jobs)),),
+    )
+    return {
+        id_: JobState(
+            user=user,
+            state=State(state),
+            held=bool(held),
+            blocked_by=blocked,
+            urgency=urgency,
+            allocation=allocation,
+            requeue=bool(requeue),
+            requeues=requeues,
+            cancelled_by=cancelled_by,
+        )
+        for id_, user, state, held, blocked, urgency, allocation, requeue, requeues, cancelled_by in rows
+    }
+
+
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """What deciding about a job needs to know of it."""
+
+    user: str
+    state: State
+    held: bool
+    blocked_by: str | None
+    urgency: int
+    allocation: int | None
+    requeue: bool
+    requeues: int
+    cancelled_by: str | None

@@ -1,0 +1,43 @@
+"""The schema: Alembic's revisions, from the wheel or the repository, and the views on top of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from rankd.store.engine.database import Database
+from rankd.store.schema.view import fixed_views
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def shipped(name: str) -> Path:
+    """A folder that travels with rankd (``config``, ``migrations``): in the wheel, or beside it in the repository."""
+    inside = _PACKAGE / f"_{name}"
+    return inside if inside.is_dir() else _PACKAGE.parents[1] / name
+
+
+async def upgrade(database: Database) -> None:
+    """Bring the schema to the newest revision and make the fixed views anew. Does nothing twice."""
+    database.path.parent.mkdir(parents=True, exist_ok=True)
+    await database.write(_upgrade)
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415 - a slow import that only this function needs
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    replace_views(connection, fixed_views())
+
+
+def replace_views(connection: Connection, views: dict[str, str]) -> None:
+    """Drop and create, in the caller's transaction: a reader sees the old ones or the new ones."""
+    for name, statement in views.items():
+        connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{name}"')
+        connection.exec_driver_sql(statement)

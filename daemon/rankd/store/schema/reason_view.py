@@ -1,0 +1,54 @@
+"""Why a job waits, in SQL: the code and the blocking fact, as columns of the views of jobs.
+
+What a scheduling cycle said is in ``wait_reasons``; who is not eligible is told by the job's own row and by those that
+it waits for.
+"""
+
+from __future__ import annotations
+
+from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY
+from rankd.core.model.job import FINAL_STATES, State
+from rankd.store.schema.rank_view import NEWEST_BASE
+
+_FINAL = ", ".join(f"'{state.value}'" for state in sorted(FINAL_STATES))
+
+_UNMET = f"""(SELECT group_concat(json_extract(d.value, '$.type') || ' of job ' || json_extract(d.value, '$.job')
+                || ' (' || coalesce(o.state, 'not known') || ')', '; ')
+            FROM json_each(j.depends_on) d LEFT JOIN jobs o ON o.id = json_extract(d.value, '$.job')
+            WHERE NOT coalesce(CASE json_extract(d.value, '$.type')
+                WHEN 'afterok' THEN o.state = '{State.COMPLETED.value}'
+                WHEN 'afternotok' THEN o.state IN ({_FINAL}) AND o.state <> '{State.COMPLETED.value}'
+                WHEN 'afterany' THEN o.state IN ({_FINAL})
+                ELSE o.state IN ({_FINAL}) OR o.started_at IS NOT NULL END, 0))"""
+"""Dependencies that are not met, as :func:`rankd.core.admission.dependency.blocked_by` tells; NULL if all are."""
+
+_LETS_OTHERS_IN_FIRST = f"""j.application_id IS NOT NULL AND EXISTS (
+            SELECT 1 FROM generation_waiting_applications h WHERE h.application_id = j.application_id AND h.generation
+                = {NEWEST_BASE})"""
+
+REASON = f"""CASE
+        WHEN j.state <> 'pending' THEN NULL
+        WHEN j.held OR j.urgency = 0 THEN 'held'
+        WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
+        WHEN NOT (q.configured AND q.is_leaf) THEN 'not eligible'
+        WHEN {_LETS_OTHERS_IN_FIRST} THEN 'application waiting'
+        ELSE coalesce(w.reason, e.reason) END"""
+
+REASON_FACT = f"""CASE
+        WHEN j.state <> 'pending' OR j.held THEN NULL
+        WHEN j.urgency = 0 THEN 'its urgency is 0'
+        WHEN j.blocked_by = '{DEPENDENCY}' THEN {_UNMET}
+        WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.begin_at, 'unixepoch')
+        WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
+        WHEN NOT q.is_leaf THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'
+        WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy
+            WHEN 'stateaware' THEN 'one new application at a time is let into ' || q.path
+            ELSE q.path || ' lets other applications in first (' || q.sort_policy || ')' END
+        ELSE coalesce(w.fact, e.fact) END"""
+
+REASON_JOINS = """LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
+    AND w.time_limit_s = coalesce(j.time_limit_s, -1.0) AND w."user" IN ('', j."user")
+    AND w.application_id IN (-2, coalesce(j.application_id, -1))
+LEFT JOIN wait_reasons e ON e.queue_id = 0 AND e.shape = j.shape
+    AND e.time_limit_s = coalesce(j.time_limit_s, -1.0) AND e."user" = '' AND e.application_id = -2"""
+"""Of the jobs j: the row of their queue (w), and that of any (e)."""
