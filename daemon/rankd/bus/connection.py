@@ -60,6 +60,16 @@ BROKEN = (nats.errors.UnexpectedEOF, nats.errors.StaleConnectionError, OSError)
 """What nats-py reports of a connection just before it knows that this has ended."""
 
 
+def _check_cancelled() -> None:
+    """Be cancelled now if that was asked for: :func:`asyncio.wait_for` of Python 3.11 loses a cancellation.
+
+    It does so where what it waits for fails at the same moment. A timeout around it fires once, and would be over.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 class Bus(AbstractAsyncContextManager["Bus"]):
     """``async with Bus(url, name) as bus``. Reconnects for ever once it was connected.
 
@@ -144,6 +154,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                     pending_size=64 * 2**20,
                 )
             except LOST:
+                _check_cancelled()
                 self.client = PatientClient()
                 await asyncio.sleep(RECONNECT_WAIT_S)
             else:
