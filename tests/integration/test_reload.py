@@ -390,6 +390,34 @@ async def test_those_that_start_later_go_by_what_was_recorded_not_by_files_that_
         assert [number for number, *_ in site.history()] == [1, 2]
 
 
+@pytest.mark.parametrize("text", ["", "partitions: []\n"])
+async def test_a_queues_file_without_queues_does_not_come_into_force(broker, tmp_path, text):
+    """An editor empties a file before it writes it; an intake that started just then took the queues from everybody."""
+    async with a_site(broker, tmp_path, "intake", "prioritizer") as site:
+        await site.client.submit()
+        await site.ranked_under(1)
+        (site.config / "queues.yaml").write_text(text)
+        reply = await site.client.ask(RELOAD, {})
+        assert (reply.status, reply.body["code"]) == (400, "bad_configuration")
+        assert "queues.yaml: partitions: there is none" in reply.body["message"]
+        await site.stop("intake")
+        await site.start("intake")
+        await site.client.submit()
+        assert [number for number, *_ in site.history()] == [1]
+
+
+async def test_a_file_that_is_empty_at_a_start_is_taken_by_a_reload_only(broker, tmp_path):
+    """An editor empties a file before it writes it; an intake that starts just then keeps what was recorded."""
+    async with a_site(broker, tmp_path, "intake") as site:
+        (site.config / "rankd.toml").write_text("")
+        await site.stop("intake")
+        await site.start("intake")
+        shown = (await site.client.do("diag.show")).body["configuration"]
+        assert (shown["number"], shown["failed"]) == (1, 1)
+        assert shown["message"].startswith("rankd.toml: is empty, and was not when it was recorded")
+        assert (await site.reload())["number"] == 2
+
+
 async def test_an_intake_refuses_files_of_which_nothing_was_ever_recorded(broker, tmp_path):
     async with a_site(broker, tmp_path) as site:
         site.edit("rankd.toml", "period_s", "periods")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 from soak.cluster import SETTINGS, Cluster
@@ -20,6 +21,13 @@ PATIENCE_S = 5.0
 AGAIN_S = 0.2
 SERVICES = ("scheduler", "prioritizer")
 QUEUES = "partitions: [{name: default, queues: [{name: root, queues: [{name: default}%s]}]}]\n"
+
+
+def replace(path: Path, text: str) -> None:
+    """At once: a reload that was not answered in time may read the files just now."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.rename(path)
 
 
 class Reloads:
@@ -65,8 +73,8 @@ class Reloads:
             text += '[[qos]]\nname = "night"\npriority = 5\n'
         more = ", {name: more}" if self._random.random() < 0.5 else ""
         directory = self._cluster.directory / "config"
-        (directory / "rankd.toml").write_text(text[: len(text) // 2] + " [" if half else text)
-        (directory / "queues.yaml").write_text(QUEUES % more)
+        replace(directory / "rankd.toml", text[: len(text) // 2] + " [" if half else text)
+        replace(directory / "queues.yaml", QUEUES % more)
 
     async def _reload(self) -> dict[str, Any] | None:
         answer = await self._ask("admin.root.config.reload")

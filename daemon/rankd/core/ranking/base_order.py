@@ -78,6 +78,8 @@ class BaseOrder:
     def leaves(self, queues: IntArray) -> IntArray:
         """The leaves' places of these queues; NO_LEAF for those that the pass did not know."""
         known = len(self.hierarchy.leaf_places)
+        if not known:
+            return np.full(len(queues), NO_LEAF)
         return np.where(queues < known, self.hierarchy.leaf_places[np.minimum(queues, known - 1)], NO_LEAF)
 
     def rank_of(self, ids: IntArray) -> IntArray:

@@ -99,6 +99,11 @@ class Forest:
         self.leaf_places = np.full(len(queues), NO_LEAF)
         self.leaf_places[self.leaves] = np.arange(len(self.leaves))
 
+    @property
+    def n_depths(self) -> int:
+        """How deep the deepest root is; 1 at least, also without any queue."""
+        return max(len(self.subtrees), 1)
+
     def _visit(self, queues: Sequence[OrderQueue], index: int, above: QueueProperties, depth: int) -> None:
         queue, first = queues[index], len(self.leaves)
         for child in queue.children:
@@ -164,7 +169,7 @@ def sort_jobs(
     """As :func:`order_jobs`; without ``keep_levels`` these are left empty."""
     ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
     layout = _lay_out(jobs, priorities, ranked, forest, applications)
-    levels = np.empty((len(forest.subtrees), len(jobs) if keep_levels else 0), dtype=np.int32)
+    levels = np.empty((forest.n_depths, len(jobs) if keep_levels else 0), dtype=np.int32)
     for depth in sorted(forest.subtrees, reverse=True):
         _settle(forest.subtrees[depth], layout)
         if keep_levels:

@@ -26,7 +26,7 @@ class Hierarchy:
     """
 
     def __init__(self, forest: Forest, n_queues: int) -> None:
-        self.n_depths = len(forest.subtrees)
+        self.n_depths = forest.n_depths
         self.leaf_places = forest.leaf_places
         self.above = np.full((len(forest.leaves), self.n_depths), _NONE)
         self.disabled = np.zeros(n_queues, dtype=bool)

@@ -26,7 +26,7 @@ from rankd.config.checked import read_checked
 from rankd.config.configuration import Configuration, read_files
 from rankd.config.difference import differences
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import ConfigurationError, RankdError, Refused
+from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 from rankd.services.runtime.life import is_set
 from rankd.services.runtime.stated import last_recorded, parsed
 from rankd.store.engine.database import Database
@@ -44,6 +44,9 @@ RELOAD_BOUND_S = 300.0
 """Factors of other packages start and compute once while a configuration is checked."""
 MOST_LINES = 500
 """So many changes are in an answer, and so many problems in a refusal; all are in the records, and in the check."""
+
+EMPTIED = "is empty, and was not when it was recorded; write it, or take it as it is with `rankd reload`"
+NO_PARTITION = "there is none, so no job could be submitted; name one with a queue, or remove the file for root.default"
 
 Use = Callable[[Configuration, Catalog], Awaitable[None]]
 
@@ -66,13 +69,18 @@ class Taken(NamedTuple):
 def read_directory(directory: Path, *, workers: bool = True) -> Found:
     """Read and check everything; other services read what is recorded, hence the absolute path.
 
+    A queues.yaml without a partition is valid, but does not come into force: most likely somebody is writing it.
+
     ``workers``: as :func:`.read_checked` has it. A factor that hangs keeps no intake from starting.
 
     Raises:
         ConfigurationError: with every problem.
     """
     texts, unreadable = read_files(directory)
-    return Found(texts, read_checked(_name(directory), texts, unreadable, workers=workers))
+    configuration = read_checked(_name(directory), texts, unreadable, workers=workers)
+    if not configuration.partitions:
+        raise ConfigurationError([Problem(file="queues.yaml", path="partitions", message=NO_PARTITION)])
+    return Found(texts, configuration)
 
 
 def _name(directory: Path) -> str:
@@ -82,18 +90,32 @@ def _name(directory: Path) -> str:
 async def find(database: Database, directory: Path) -> Found:
     """What to start with: the files; where these can't be used just now, what was recorded of them last.
 
+    A file that is empty now and was not when it was recorded can't be used: somebody may be about to write it. Only a
+    reload takes it so.
+
     Raises:
         ConfigurationError: with every problem, where nothing was recorded of this directory.
     """
+    before = await last_recorded(database)
+    if before is not None and before.directory != _name(directory):
+        before = None
     try:
-        return await asyncio.to_thread(read_directory, directory, workers=False)
+        found = await asyncio.to_thread(read_directory, directory, workers=False)
+        _check_emptied(found, before)
     except ConfigurationError as error:
-        before = await last_recorded(database)
-        if before is None or before.directory != _name(directory):
+        if before is None:
             raise
         message = "configuration %d stays in force, since the files can't be used: %s"
         log.error(message, before.number, error)  # noqa: TRY400 - it says what to do
         return Found(before.files, await asyncio.to_thread(parsed, before), error)
+    return found
+
+
+def _check_emptied(found: Found, before: Recorded | None) -> None:
+    held = {} if before is None else before.files
+    emptied = [name for name, text in held.items() if text.strip() and not found.files.get(name, text).strip()]
+    if emptied:
+        raise ConfigurationError([Problem(file=name, path="", message=EMPTIED) for name in emptied])
 
 
 async def start_with(database: Database, role: str, found: Found) -> Taken:

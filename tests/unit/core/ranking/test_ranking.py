@@ -6,6 +6,8 @@ from msgspec.structs import replace
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.setting import FairshareSettings, PrioritySettings
+from rankd.core.ranking.delta import Delta
+from rankd.core.ranking.order import NO_LEAF
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 from rankd.core.ranking.ranking import Usage, rank
 from rankd_plugins.factors.fairshare import Fairshare
@@ -167,3 +169,16 @@ def test_a_pass_leaves_what_it_looked_at_as_it_was():
     assert first.ids.tolist() == second.ids.tolist()
     assert first.queues == second.queues
     assert given.used == {1: {"vcore": 1}}
+
+
+def test_without_queues_nothing_is_ranked_and_changes_change_nothing():
+    """An empty queues.yaml is in force, and jobs of queues that were there before still wait."""
+    waiting = state(job_row(1, queue=0), job_row(2, queue=0), queues=[])
+    ranking = rank(replace(waiting, queues=[], totals=[]), CLASS_ONLY, (), NOW, for_deltas=True)
+    ranking.base.prepare()
+    assert len(ranking.base) == 0
+    assert ranking.base.leaves(np.array([0, 3])).tolist() == [NO_LEAF, NO_LEAF]
+    delta = Delta(ranking.base)
+    none = waiting.jobs.take(np.empty(0, dtype=np.int64))
+    delta.change(np.array([1]), none, np.empty(0, dtype=np.int64), waiting.applications)
+    assert (delta.n_ranked, delta.head(5).tolist()) == (0, [])
