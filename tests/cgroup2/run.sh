@@ -14,6 +14,7 @@ tests=${*:-tests/integration/test_agent_limit.py tests/integration/test_agent_ho
 
 fail() { echo "test-cgroup2: $*" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || fail "needs root"
+case $repository/ in /tmp/*) fail "can't see a repository below /tmp, which the machine has for itself" ;; esac
 [ "$(uname -m)" = x86_64 ] || fail "knows x86-64 only; this is $(uname -m)"
 command -v apt-get > /dev/null || fail "needs a Debian or Ubuntu host: there is no apt-get here"
 

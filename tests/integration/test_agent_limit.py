@@ -97,7 +97,7 @@ async def test_a_time_limit_ends_what_has_left_the_session(broker, tmp_path):
     script = f'setsid sh -c \'trap "echo term > {tmp_path}/term" TERM; echo $$ > {tmp_path}/pid; '
     script += "while :; do sleep 0.05; done' & sleep 1000"
     async with stage(broker, tmp_path) as intake:
-        await intake.order(starts=[start(1, "sh", "-c", script, resources={}, time_limit_s=1)])
+        await intake.order(starts=[start(1, "sh", "-c", script, resources={}, time_limit_s=5)])
         pid = int(await appears(tmp_path / "pid"))
         assert (await intake.ended(1)).cause == "timeout"
         assert not alive(pid)
