@@ -15,6 +15,8 @@ from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.queue import sort_policies
 from rankd.core.model.setting import PrioritySettings
 
+NO_PARTITION = "there is none, so no job could be submitted; name one with a queue, or remove the file for root.default"
+
 CheckFactor = Callable[[str, PrioritySettings], object]
 
 
@@ -44,6 +46,8 @@ def read_checked(
         raise ConfigurationError([*error.problems, *more]) from None
     loads = _plugins(configuration, check_factor if workers else load_factor)
     problems = [problem for load in loads for problem in _problems(load)]
+    if not configuration.partitions:  # valid, but most likely somebody is writing the file just now
+        problems.append(Problem(file="queues.yaml", path="partitions", message=NO_PARTITION))
     if problems:
         raise ConfigurationError(problems)
     return configuration

@@ -46,7 +46,6 @@ MOST_LINES = 500
 """So many changes are in an answer, and so many problems in a refusal; all are in the records, and in the check."""
 
 EMPTIED = "is empty, and was not when it was recorded; write it, or take it as it is with `rankd reload`"
-NO_PARTITION = "there is none, so no job could be submitted; name one with a queue, or remove the file for root.default"
 
 Use = Callable[[Configuration, Catalog], Awaitable[None]]
 
@@ -69,18 +68,13 @@ class Taken(NamedTuple):
 def read_directory(directory: Path, *, workers: bool = True) -> Found:
     """Read and check everything; other services read what is recorded, hence the absolute path.
 
-    A queues.yaml without a partition is valid, but does not come into force: most likely somebody is writing it.
-
     ``workers``: as :func:`.read_checked` has it. A factor that hangs keeps no intake from starting.
 
     Raises:
         ConfigurationError: with every problem.
     """
     texts, unreadable = read_files(directory)
-    configuration = read_checked(_name(directory), texts, unreadable, workers=workers)
-    if not configuration.partitions:
-        raise ConfigurationError([Problem(file="queues.yaml", path="partitions", message=NO_PARTITION)])
-    return Found(texts, configuration)
+    return Found(texts, read_checked(_name(directory), texts, unreadable, workers=workers))
 
 
 def _name(directory: Path) -> str:
