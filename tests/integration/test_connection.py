@@ -118,10 +118,15 @@ class Losing(PatientClient):
 async def test_a_connection_is_given_up_in_time_also_where_the_cancellation_is_lost(monkeypatch):
     """A command tried to connect for ever: its timeout had passed, and passes once only."""
     monkeypatch.setattr("rankd.bus.connection.PatientClient", Losing)
-    silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+    monkeypatch.setattr(Losing, "has_lost", False)
+    held = []
+    silent = await asyncio.start_server(lambda _reader, writer: held.append(writer), "127.0.0.1", 0)
     url = f"nats://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
     async with silent, asyncio.timeout(PATIENCE_S):
         with pytest.raises(Unavailable, match="no NATS server"):
             async with Bus(url, "test", connect_timeout_s=0.05):
                 pass
     assert Losing.has_lost
+    for writer in held:  # else the garbage collector closes it, in whichever test it runs next
+        writer.close()
+        await writer.wait_closed()
