@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.order import Applications
+from rankd.store.engine.connection import Connection
 
 _NEW = "SELECT id, queue_id, name, created_at, revision FROM applications WHERE revision > ?"
 

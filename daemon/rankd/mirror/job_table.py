@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.core.admission.dependency import Blocked
 from rankd.core.model.job import Dependency, State
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.columns import NO_GROUP, IntArray, JobColumns, JobRow
+from rankd.store.engine.connection import Connection
 from rankd.store.feed.pending import BATCH, PENDING, SHAPE, PendingJobs, Rows, pending_jobs, shape_row
 from rankd.store.record.job import last_id
 

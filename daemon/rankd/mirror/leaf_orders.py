@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.core.ranking.columns import IntArray
+from rankd.store.engine.connection import Connection
 
 _NEWEST = "SELECT number, base, revision, ranked_at FROM generations ORDER BY number DESC LIMIT 1"
 _NEW_JOBS = "SELECT coalesce(sum(new_jobs), 0) FROM generations WHERE number > ?"

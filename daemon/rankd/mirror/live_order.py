@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
@@ -24,6 +23,7 @@ from rankd.core.ranking.order import NO_LEAF, Applications
 from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities, with_values
 from rankd.core.ranking.ranking import Ranking, RankingState
 from rankd.core.ranking.tally import Tally
+from rankd.store.engine.connection import Connection
 from rankd.store.record.delta import DeltaRows
 from rankd.store.record.generation import HEAD, Stage, insert, queue_stage, together
 from rankd.store.schema.view import FactorColumn

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.core.model.quantity import Resources, add_amounts
 from rankd.core.placement.node_set import SLOTS, Held, NodeSet
 from rankd.core.placement.problem import Tenant
 from rankd.core.ranking.columns import NO_GROUP, IntArray
+from rankd.store.engine.connection import Connection
 
 _OPEN = "SELECT id, coalesce(started_at, allocated_at) FROM allocations WHERE ended_at IS NULL"
 

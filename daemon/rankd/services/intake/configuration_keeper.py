@@ -17,8 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
 from rankd.bus.endpoint import Reply, Verb
 from rankd.bus.liveness import IDLE_S, Loops
 from rankd.config.change import Change
@@ -29,6 +27,7 @@ from rankd.core.admission.admit import Submitter
 from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 from rankd.services.runtime.life import is_set
 from rankd.services.runtime.stated import last_recorded, parsed
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.catalog import Catalog, sync_catalog

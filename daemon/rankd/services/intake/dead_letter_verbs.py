@@ -8,7 +8,6 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-from sqlalchemy import Connection
 
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
@@ -16,6 +15,7 @@ from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.services.intake.enqueued import Submit
 from rankd.services.intake.looking import Looking
 from rankd.services.intake.submission import rejected_of
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.look.page import letters as letter_page

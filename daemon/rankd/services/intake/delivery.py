@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.errors import Refused, RoleLost, Unavailable
 from rankd.core.model.delivery import Waiting, is_away, is_overdue
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.setting import NodeSettings
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.delivery import Ask, give, take_back, untaken

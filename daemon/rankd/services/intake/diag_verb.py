@@ -6,8 +6,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from sqlalchemy import Connection
-
 from rankd.bus.connection import Bus
 from rankd.bus.diag import ask_diag
 from rankd.bus.endpoint import Reply, Verb
@@ -15,6 +13,7 @@ from rankd.core.admission.admit import Submitter
 from rankd.core.errors import admins_only
 from rankd.services.intake.lookers import Lookers
 from rankd.services.intake.relay import MARK
+from rankd.store.engine.connection import Connection
 from rankd.wire.codec import decode_strict
 from rankd.wire.diag import ConfigurationDiag, Diag, DiagRequest, PrioritizerDiag, RelayDiag, SchedulerDiag
 from rankd.wire.message import Health

@@ -12,9 +12,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from sqlalchemy import Connection
-
 from rankd.core.errors import Unavailable
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 
 T = TypeVar("T")

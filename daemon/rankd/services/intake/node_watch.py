@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from sqlalchemy import Connection
-
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.admission.node_check import check_labels, check_name, check_node_name, check_running, node_capacity
@@ -19,6 +17,7 @@ from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import Settings
 from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.delivery import waiting_nodes

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.outage import Spell
@@ -23,6 +22,7 @@ from rankd.core.errors import Unavailable
 from rankd.services.intake.stream_end import last_event
 from rankd.services.intake.unreadable import keep_aside
 from rankd.services.runtime.life import Wake
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.dead_letter import mark_published, unpublished
 from rankd.store.record.unreadable import UnreadableMessage

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from sqlalchemy import Connection
-
 from rankd.core.errors import Unavailable
 from rankd.core.model.setting import RetentionSettings
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.history import EVENT_TABLES, LEAST_AGE_S, Part, named, prune_events, prune_jobs
 

@@ -16,7 +16,6 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import Connection
 
 import rankd
 from rankd.bus.connection import STREAM_BYTES, Bus
@@ -46,6 +45,7 @@ from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import CHECKPOINT_PAGES, Database, sqlite_path
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.adapter import InForce

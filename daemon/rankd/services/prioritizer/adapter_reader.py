@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, Bus
 from rankd.config.configuration import Configuration
@@ -24,6 +23,7 @@ from rankd.core.model.setting import AdapterSettings
 from rankd.services.prioritizer.adapter_process import START_S, read_adapter
 from rankd.services.prioritizer.adapter_worker import Answer, Task
 from rankd.services.runtime.life import Patience, announce, end_tasks
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.adapter import (
     InForce,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import Connection
-
 from rankd.core.admission.dependency import BEGIN_TIME, Blocked, blocked_by
 from rankd.core.model.job import Event, State
 from rankd.mirror.job_table import JobTable
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.application import follow, overdue_applications
 from rankd.store.record.dependency import progress_of, still_blocked

@@ -9,13 +9,12 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from sqlalchemy import Connection
-
 from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import FactorError
 from rankd.core.ranking.factor import Factor
 from rankd.core.ranking.priority import FactorValues
 from rankd.plugin.worker_factor import late_values, start_workers, workers_among
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.reading import Reader
 from rankd.store.record.given_value import stored_values
 from rankd.wire.diag import PluginDiag

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import load_application_sorts
@@ -31,6 +30,7 @@ from rankd.core.ranking.queue_forest import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.mirror.application_table import ApplicationTable
 from rankd.mirror.job_table import ALL, JobChanges, JobTable, Places, Snapshot, merged
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.record.adapter import InForce, StoredInput
 from rankd.store.record.catalog import Catalog

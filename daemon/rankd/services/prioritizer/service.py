@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, STREAM_BYTES, Bus
 from rankd.bus.diag import answer_diag
@@ -49,6 +48,7 @@ from rankd.services.runtime.life import Patience, Wake, announce, is_set, probe,
 from rankd.services.runtime.rest import rest
 from rankd.services.runtime.stated import Stated, read_stated, settled, with_weights
 from rankd.services.runtime.statistic import PrioritizerStatistic
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database, sqlite_path
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, read_catalog

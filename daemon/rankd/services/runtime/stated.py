@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from rankd.config.configuration import Configuration, load_configuration, read_configuration
 from rankd.config.plugin import factor_names
 from rankd.config.settings import check_weights
 from rankd.core.errors import ConfigurationError, Unavailable
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.catalog import Catalog, read_catalog, sync_catalog
 from rankd.store.record.configuration import Recorded, newest_configuration, newest_recorded

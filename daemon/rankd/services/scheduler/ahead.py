@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.problem import WaitingJobs
 from rankd.mirror.leaf_orders import MAX_ID, LeafOrders, Newest, read_leaves
 from rankd.mirror.waiting_leaves import WaitingLeaves
+from rankd.store.engine.connection import Connection
 from rankd.store.record.generation import STAGED_AT, STAGED_REVISION
 
 JOBS = 40_000

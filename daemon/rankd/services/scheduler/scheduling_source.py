@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
 
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import load_application_sorts
@@ -35,6 +34,7 @@ from rankd.mirror.unranked import NOTHING, Unranked
 from rankd.mirror.waiting_leaves import WaitingLeaves
 from rankd.services.runtime.staleness import Staleness
 from rankd.services.scheduler.ahead import Ahead
+from rankd.store.engine.connection import Connection
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.job import last_id
 from rankd.store.record.made_queue import LiveQueues

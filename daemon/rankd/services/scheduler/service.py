@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Connection
 
 from rankd.bus.connection import LOST, STREAM_BYTES, Bus
 from rankd.bus.diag import answer_diag
@@ -39,6 +38,7 @@ from rankd.services.runtime.rest import rest
 from rankd.services.runtime.stated import Stated, read_stated, settled
 from rankd.services.runtime.statistic import SchedulerStatistic
 from rankd.services.scheduler.scheduling_source import RESERVED, SchedulingSource
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database, sqlite_path
 from rankd.store.record.adapter import InForce
 from rankd.store.record.allocation import (
