@@ -20,7 +20,7 @@ from rankd.core.model.quantity import shown_resources
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.factor import Per
 from rankd.core.ranking.ranking import QueueRow, Ranking
-from rankd.store.engine.rows import insert_rows
+from rankd.store.engine.bulk import bulk_insert
 from rankd.store.record.given_value import name_of_per
 from rankd.store.record.order_rows import Row, json_list, leaf_rows, order_rows
 from rankd.store.schema.migration import replace_views
@@ -173,7 +173,7 @@ def _writing(rows: Sequence[Row]) -> Stage:
 
 def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
     """Insert whole rows, in the place of those with the same keys."""
-    insert_rows(connection, f"INSERT OR REPLACE INTO {table}", rows)
+    bulk_insert(connection, f"INSERT OR REPLACE INTO {table}", rows)
 
 
 def _value_rows(record: GenerationRecord) -> Iterator[Row]:

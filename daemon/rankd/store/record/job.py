@@ -18,7 +18,7 @@ from rankd.core.admission.fit import shape_of
 from rankd.core.errors import Refused
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.job import AcceptedJob, Event, JobRequest, State, next_state
-from rankd.store.engine.rows import insert_rows, update_rows
+from rankd.store.engine.bulk import bulk_insert, bulk_update
 from rankd.store.record.application import application_of, applications_of, follow
 from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.made_queue import queue_of
@@ -141,8 +141,8 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
         if key[1] is not None:
             known[key] = job
     if rows:
-        insert_rows(connection, _INTO_JOBS, rows)
-        insert_rows(connection, _INTO_EVENTS, events)
+        bulk_insert(connection, _INTO_JOBS, rows)
+        bulk_insert(connection, _INTO_EVENTS, events)
         begun = {row[_APPLICATION] for row in rows} - {None}
         follow(connection, {cast(int, id_): [ApplicationEvent.SUBMIT] for id_ in begun}, new[0].at)
     return ids
@@ -271,9 +271,9 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
         by_columns.setdefault(tuple(columns), []).append((*columns.values(), job))
     told = [change for change in changes if change.event in _TELLS]
     left = applications_of(connection, [change.job for change in told]) if told else {}
-    insert_rows(connection, _INTO_EVENTS, events)
+    bulk_insert(connection, _INTO_EVENTS, events)
     for names, rows in by_columns.items():
-        update_rows(connection, "jobs", names, rows)
+        bulk_update(connection, "jobs", names, rows)
     _tell_applications(connection, told, left, now)
 
 

@@ -1,0 +1,57 @@
+"""Many rows at once: inserted, changed, or read one batch after the other.
+
+The rest of the store calls the three functions. Which statements a database wants for them is its own matter: each
+database has an implementation of :class:`Bulk`, found by the connection's dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from rankd.store.engine import sqlite_bulk
+
+BATCH = 10_000
+"""Rows that :func:`stream` yields together."""
+
+
+class Bulk(Protocol):
+    """What a database offers for many rows. The functions of this module say what each method does."""
+
+    def bulk_insert(self, connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
+        """See :func:`bulk_insert`."""
+
+    def bulk_update(
+        self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+    ) -> None:
+        """See :func:`bulk_update`."""
+
+    def stream(
+        self, connection: Connection, sql: str, parameters: Sequence[object], batch: int
+    ) -> Iterator[Sequence[Any]]:
+        """See :func:`stream`."""
+
+
+_BULK: dict[str, Bulk] = {"sqlite": sqlite_bulk.SqliteBulk()}
+
+
+def bulk_insert(connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
+    """Insert rows in their order. ``into`` is the statement up to its values: ``INSERT INTO t (a, b)``."""
+    _BULK[connection.dialect.name].bulk_insert(connection, into, rows)
+
+
+def bulk_update(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Set these columns. Each row has their values, followed by the id of the record; each id occurs once."""
+    _BULK[connection.dialect.name].bulk_update(connection, table, columns, rows)
+
+
+def stream(
+    connection: Connection, sql: str, parameters: Sequence[object] = (), batch: int = BATCH
+) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a query in lists of up to ``batch`` plain tuples, as fast as the driver reads them.
+
+    The query runs in the transaction of ``connection``, so it sees the same state as all others there.
+    """
+    return _BULK[connection.dialect.name].stream(connection, sql, parameters, batch)
