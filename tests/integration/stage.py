@@ -19,15 +19,16 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.bus.stream import ensure_streams
 from rankd.core.admission.admit import Submitter
+from rankd.core.change.job_action import Decide
 from rankd.core.errors import Unavailable
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import Prioritizer
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.services.scheduler.service import Scheduler
 from rankd.store.engine.database import Database
-from rankd.store.record import job_action
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.job import NewJob, insert_jobs
+from rankd.store.record.job_action import act
 from rankd.store.record.node import register_node, set_state
 from rankd.store.record.report import take_reports
 from rankd.wire.message import NodeRegistration, Report
@@ -207,8 +208,8 @@ class Cluster:
         new = [NewJob(accepted=job, actor=job.user, at=at) for job in jobs]
         return await self.database.write(lambda c: insert_jobs(c, new, self.catalog))
 
-    async def act(self, decide: job_action.Decide, *jobs: int, at: float = NOW):
-        return await self.database.write(lambda c: job_action.act(c, jobs, ROOT, at, decide))
+    async def act(self, decide: Decide, *jobs: int, at: float = NOW):
+        return await self.database.write(lambda c: act(c, jobs, ROOT, at, decide))
 
     async def add_node(self, name: str, vcore: int = 4, at: float = NOW) -> None:
         registration = NodeRegistration(resources={"vcore": vcore}, agent=name)

@@ -18,6 +18,8 @@ from rankd.bus.connection import Bus
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.admission.admit import Submitter
+from rankd.core.change.job_action import cancel, hold, release
+from rankd.core.change.job_change import Change
 from rankd.core.errors import Unavailable
 from rankd.core.model.association import Association
 from rankd.core.model.job import Event, State
@@ -32,8 +34,8 @@ from rankd.store.look import query as look
 from rankd.store.look.dump import dump
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import admission_tables, sync_catalog
-from rankd.store.record.job import Change, NewJob, apply_changes, insert_jobs
-from rankd.store.record.job_action import act, cancel, hold, release
+from rankd.store.record.job import NewJob, apply_changes, insert_jobs
+from rankd.store.record.job_action import act
 from rankd.store.record.job_update import Task, update_jobs
 from rankd.store.record.node import register_node, set_state
 from rankd.store.record.report import take_reports

@@ -15,12 +15,12 @@ from integration.stage import NOW, PATIENCE_S, a_cluster, ready
 from integration.test_intake import an_intake
 
 from rankd.bus.connection import Bus
+from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
 from rankd.services.intake.lookers import Lookers
 from rankd.store.engine.database import Database
 from rankd.store.look import page
 from rankd.store.look.query import count_jobs, job_ids
-from rankd.store.record import job_action
 from rankd.wire.message import JobFilter, JobList, PriorityList, TableFilter
 
 JOB = {"command": ["true"]}

@@ -17,6 +17,7 @@ from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
+from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
 from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
@@ -24,7 +25,6 @@ from rankd.core.model.setting import FairshareSettings, PrioritySettings
 from rankd.services.prioritizer.service import PrioritizerOptions, run
 from rankd.store.engine.database import Database
 from rankd.store.record import generation as stored_generation
-from rankd.store.record import job_action
 from rankd.store.record.node import register_node
 from rankd.wire.message import NodeRegistration, RankingEvent, Report
 

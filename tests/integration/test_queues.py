@@ -16,6 +16,7 @@ from rankd.cli.look.queues import in_order
 from rankd.cli.look.why import explained
 from rankd.config.evaluation import Evaluator
 from rankd.config.queues import read_queue_document
+from rankd.core.change import job_action
 from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.queue import ChildTemplate, QueueProperties, make_path
 from rankd.core.model.setting import PrioritySettings
@@ -24,7 +25,6 @@ from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
 from rankd.store.look.explain import why
 from rankd.store.look.query import queues
-from rankd.store.record import job_action
 from rankd.store.record.catalog import forget_idle_queues, sync_catalog
 from rankd.wire.message import Report
 

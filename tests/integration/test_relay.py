@@ -9,9 +9,9 @@ import builder
 import pytest
 from integration.stage import NOW, PATIENCE_S, ROOT, a_cluster
 
+from rankd.core.change import job_action
 from rankd.core.errors import RoleLost
 from rankd.services.intake.relay import BATCH, PER_MESSAGE, Relay
-from rankd.store.record import job_action
 from rankd.store.record.catalog import sync_catalog
 
 

@@ -12,13 +12,13 @@ from integration.conftest import Broker
 from integration.stage import NOW, PATIENCE_S, a_cluster, connected, running, write_config
 
 from rankd.bus.connection import Bus
+from rankd.core.change import job_action
 from rankd.core.model.instant import shown_instant
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Limit, QueueProperties
 from rankd.core.model.setting import SchedulingSettings
 from rankd.services.scheduler.service import SchedulerOptions, run
 from rankd.store.engine.lock import FileLock
-from rankd.store.record import job_action
 from rankd.store.record.delivery import Ask, give
 from rankd.wire.message import Report
 

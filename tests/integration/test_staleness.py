@@ -8,11 +8,11 @@ import builder
 import pytest
 from integration.stage import NOW, a_cluster, connected, rows, running, write_config
 
+from rankd.core.change import job_action
 from rankd.core.model.job import Dependency
 from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import SchedulingSettings
 from rankd.services.scheduler.service import SchedulerOptions, run
-from rankd.store.record import job_action
 
 AFTER_S = 30.0
 

@@ -13,9 +13,9 @@ from integration.stage import NOW, a_cluster
 from rankd.cli.main import main
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
+from rankd.core.change import job_action
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.queue import QueueProperties
-from rankd.store.record import job_action
 
 STRANGER = """
 class Busiest:

@@ -15,11 +15,11 @@ from integration.test_intake import an_intake
 from rankd.bus.connection import Bus
 from rankd.bus.follow import follow
 from rankd.bus.stream import ensure_streams
+from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
 from rankd.services.intake import stream_end
 from rankd.services.intake.relay import Relay
 from rankd.services.runtime.life import Wake, announce
-from rankd.store.record import job_action
 from rankd.wire.message import JobEvents
 
 PAYLOADS = {

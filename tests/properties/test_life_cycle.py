@@ -18,6 +18,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from rankd.core.admission.admit import Submitter
+from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Dependency, Event, State, next_state
 from rankd.core.model.node import NodeState
@@ -30,7 +31,7 @@ from rankd.store.record.application import follow, overdue_applications
 from rankd.store.record.catalog import admission_tables, sync_catalog
 from rankd.store.record.delivery import Ask, give, take_back, untaken
 from rankd.store.record.job import NewJob, insert_jobs
-from rankd.store.record.job_action import act, cancel, hold, release, select_ids
+from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_update import Task, update_jobs
 from rankd.store.record.node import register_node, set_state, strays
 from rankd.store.record.node_action import NodeWish, drain, resume

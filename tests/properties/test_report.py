@@ -11,10 +11,11 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from rankd.core.admission.admit import Submitter
+from rankd.core.change.job_action import cancel
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.job import NewJob, insert_jobs
-from rankd.store.record.job_action import act, cancel
+from rankd.store.record.job_action import act
 from rankd.store.record.report import take_reports
 from rankd.wire.message import Report
 

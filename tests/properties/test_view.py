@@ -21,6 +21,8 @@ from msgspec.structs import replace
 
 from rankd.bus.connection import Bus
 from rankd.core.admission.admit import Submitter
+from rankd.core.change.job_action import cancel, hold, release
+from rankd.core.change.job_change import Change
 from rankd.core.model.association import Association
 from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
@@ -39,8 +41,8 @@ from rankd.services.scheduler.service import Scheduler
 from rankd.store.engine.database import Database
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import sync_catalog
-from rankd.store.record.job import Change, NewJob, apply_changes, insert_jobs
-from rankd.store.record.job_action import act, cancel, hold, release
+from rankd.store.record.job import NewJob, apply_changes, insert_jobs
+from rankd.store.record.job_action import act
 from rankd.store.record.node import register_node, set_state
 from rankd.store.record.report import take_reports
 from rankd.store.schema.view import FactorColumn, factor_views

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -57,11 +57,6 @@ def blocked_by(blocked: Blocked, progress: Mapping[int, Progress], now: float) -
     if blocked.begin_at is not None and blocked.begin_at > now:
         return BEGIN_TIME
     return None
-
-
-def next_begin(blocked: Sequence[Blocked], now: float) -> float | None:
-    """The earliest begin time that is still to come."""
-    return min((b.begin_at for b in blocked if b.begin_at is not None and b.begin_at > now), default=None)
 
 
 def _met(dependency: Dependency, progress: Mapping[int, Progress]) -> bool:

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal, NewType
+from typing import Literal
 
 import msgspec
 
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.quantity import Amount, Resources
 from rankd.core.model.queue import Queue
-
-JobId = NewType("JobId", int)
-AllocationId = NewType("AllocationId", int)
 
 URGENCY_HOLD = 0
 URGENCY_DEFAULT = 16

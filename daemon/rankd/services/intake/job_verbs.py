@@ -14,12 +14,13 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.change.job_action import Decide, cancel, hold, release
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
-from rankd.store.record import job_action
 from rankd.store.record.catalog import Catalog
+from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_update import Judgement, Task, check_update, judge, judge_again, write_update
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_update import JobUpdate
@@ -33,7 +34,7 @@ MOST_DONE = 50_000
 MOST_FAILED_BYTES = 512 * 2**10
 """So much of what was done and of what failed goes into a reply: NATS servers take messages of 1 MB."""
 
-_ACTIONS = {"job.cancel": job_action.cancel, "job.hold": job_action.hold, "job.release": job_action.release}
+_ACTIONS = {"job.cancel": cancel, "job.hold": hold, "job.release": release}
 
 
 class Admitting(Protocol):
@@ -102,7 +103,7 @@ class JobVerbs:
         self._admitting.learn()
         return reply
 
-    def _action(self, decide: job_action.Decide) -> UserHandler:
+    def _action(self, decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             selection = _read_selection(payload, JobSelection)
             chosen = _chosen(selection, asker)
@@ -110,7 +111,7 @@ class JobVerbs:
             async def part(ids: list[int]) -> SelectionReply:
                 def work(connection: Connection) -> SelectionReply:
                     still = _still(connection, ids, chosen)
-                    return job_action.act(connection, still, asker, time.time(), decide, dry_run=selection.dry_run)
+                    return act(connection, still, asker, time.time(), decide, dry_run=selection.dry_run)
 
                 if selection.dry_run:
                     return await self._database.read_in_thread(work)
@@ -146,7 +147,7 @@ class JobVerbs:
         ids = [selection.id] if selection.id is not None else list(selection.ids or [])
         chosen, last = _chosen(selection, asker), None
         if chosen is not None:
-            found = await self._database.read_in_thread(lambda c: job_action.select_ids(c, chosen))
+            found = await self._database.read_in_thread(lambda c: select_ids(c, chosen))
             last = found[-1] if found and len(found) >= chosen.limit else None
             ids += found
         return list(dict.fromkeys(ids)), last
@@ -178,7 +179,7 @@ def _still(connection: Connection, ids: Sequence[int], chosen: JobFilter | None)
     """Those of these jobs that the filter selects now."""
     if chosen is None:
         return ids
-    return job_action.select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=list(ids)))
+    return select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=list(ids)))
 
 
 def _fitting(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:

@@ -11,11 +11,11 @@ import msgspec
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.alike import Admission
 from rankd.core.admission.dependency import check_known, named_jobs
+from rankd.core.admission.job_size import check_size
 from rankd.core.admission.queue_entry import entries_with
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets
-from rankd.store.record.job import check_size
 from rankd.wire.codec import decode_job, decode_submission
 from rankd.wire.message import Accepted, BatchReply, Rejected
 

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from rankd.core.admission.dependency import BEGIN_TIME, Blocked, blocked_by
+from rankd.core.change.job_change import Change
 from rankd.core.model.job import Event, State
 from rankd.mirror.job_table import JobTable
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.application import follow, overdue_applications
 from rankd.store.record.dependency import progress_of, still_blocked
-from rankd.store.record.job import Change, apply_changes, read_states
+from rankd.store.record.job import apply_changes, read_states
 
 
 class Eligibility:

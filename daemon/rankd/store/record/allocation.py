@@ -8,11 +8,12 @@ from collections.abc import Collection, Sequence
 import msgspec
 from sqlalchemy import Connection
 
+from rankd.core.change.job_change import Change
 from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
-from rankd.store.record.job import Change, apply_changes, last_id, read_states
+from rankd.store.record.job import apply_changes, last_id, read_states
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from sqlalchemy import Connection
 
+from rankd.core.admission.job_size import MAX_JOB_BYTES
 from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent
-from rankd.store.record.job import MAX_JOB_BYTES
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
 from rankd.wire.message import Report, StartOrder, Taken

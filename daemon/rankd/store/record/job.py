@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from rankd.core.admission.admit import vcore_of
 from rankd.core.admission.fit import shape_of
-from rankd.core.errors import Refused
+from rankd.core.change.job_change import Change, JobState, Value
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.job import AcceptedJob, Event, JobRequest, State, next_state
 from rankd.store.engine.bulk import bulk_insert, bulk_update
@@ -24,23 +24,6 @@ from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.made_queue import queue_of
 
 _encode = msgspec.json.Encoder().encode
-
-MAX_JOB_BYTES = 256 * 2**10
-"""NATS servers take messages of 1 MB unless they are told otherwise."""
-
-Value = str | int | float | bool | None
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of one job, with the columns that change along with it."""
-
-    job: int
-    state: State
-    event: Event
-    actor: str
-    cause: str | None = None
-    detail: Mapping[str, object] | None = None
-    columns: Mapping[str, Value] = {}
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,17 +71,6 @@ _JOB_COLUMNS = (
 _INTO_JOBS = "INSERT INTO jobs ({})".format(", ".join(f'"{name}"' for name in _JOB_COLUMNS))
 _APPLICATION = _JOB_COLUMNS.index("application_id")
 _INTO_EVENTS = "INSERT INTO job_events (id, job_id, event, state, at, actor, cause, detail)"
-
-
-def check_size(n_bytes: int) -> None:
-    """Nothing where a job of that size, as JSON, can be sent to its nodes with what is said about it.
-
-    Raises:
-        Refused: ``too_large``.
-    """
-    if n_bytes > MAX_JOB_BYTES:
-        message = f"the job has {n_bytes} bytes, {MAX_JOB_BYTES} are allowed; put what is large into a file"
-        raise Refused("too_large", message, status=413)
 
 
 def last_id(connection: Connection, table: str) -> int:
@@ -326,17 +298,3 @@ def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobSta
         )
         for id_, user, state, held, blocked, urgency, allocation, requeue, requeues, cancelled_by in rows
     }
-
-
-class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """What deciding about a job needs to know of it."""
-
-    user: str
-    state: State
-    held: bool
-    blocked_by: str | None
-    urgency: int
-    allocation: int | None
-    requeue: bool
-    requeues: int
-    cancelled_by: str | None

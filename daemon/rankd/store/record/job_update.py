@@ -16,14 +16,16 @@ from sqlalchemy import Connection
 
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.dependency import Blocked, Progress, blocked_by, check_known
+from rankd.core.admission.job_size import check_size
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import CLASS_FIELDS, Standing, readmit
+from rankd.core.change.job_change import Change, Value
 from rankd.core.errors import Refused, admins_only
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.job import URGENCY_HOLD, AcceptedJob, Event, JobRequest, State
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.dependency import progress_of, waited_for
-from rankd.store.record.job import Change, Value, apply_changes, check_size
+from rankd.store.record.job import apply_changes
 from rankd.store.record.update_column import Ids, Stored, Verdict, columns_of
 from rankd.wire.codec import encode
 from rankd.wire.job_update import REQUEST_FIELDS, JobUpdate

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection
 
+from rankd.core.change.job_change import Change, JobState, Value
 from rankd.core.model.believable import (
     LARGEST_SIGNAL,
     LARGEST_STATUS,
@@ -23,7 +24,7 @@ from rankd.core.model.believable import (
 )
 from rankd.core.model.job import Event, State, next_state
 from rankd.core.model.outcome import JobEnd, NodeEnd, decide_end
-from rankd.store.record.job import Change, JobState, Value, apply_changes, read_states
+from rankd.store.record.job import apply_changes, read_states
 from rankd.wire.message import Report
 
 _PARTS = """

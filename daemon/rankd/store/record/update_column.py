@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 from rankd.core.admission.admit import vcore_of
 from rankd.core.admission.fit import shape_of
 from rankd.core.admission.readmission import SHAPE_FIELDS, Standing
+from rankd.core.change.job_change import Value
 from rankd.core.model.job import AcceptedJob, State
 from rankd.store.record.application import application_of
 from rankd.store.record.catalog import Catalog
-from rankd.store.record.job import Value, association_of, name_of
+from rankd.store.record.job import association_of, name_of
 from rankd.store.record.made_queue import queue_of
 
 

@@ -1,0 +1,90 @@
+"""Cancel, hold and release, decided without a database."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rankd.core.admission.admit import Submitter
+from rankd.core.change.job_action import cancel, hold, permitted, release
+from rankd.core.change.job_change import Change, EndRequest, JobState
+from rankd.core.errors import Refused
+from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, URGENCY_DEFAULT, Event, State
+
+ALICE, ROOT = Submitter("alice", privileged=False), Submitter("root", privileged=True)
+PENDING = JobState(
+    user="alice",
+    state=State.PENDING,
+    held=False,
+    blocked_by=None,
+    urgency=URGENCY_DEFAULT,
+    allocation=None,
+    requeue=True,
+    requeues=0,
+    cancelled_by=None,
+)
+
+
+def job(**fields):
+    return msgspec.structs.replace(PENDING, **fields)
+
+
+def refused(decide, *arguments):
+    with pytest.raises(Refused) as caught:
+        decide(*arguments)
+    return caught.value.code, caught.value.status
+
+
+def test_only_the_owner_or_an_administrator_may_change_a_job_that_exists():
+    assert permitted(7, PENDING, ALICE) is PENDING
+    assert permitted(7, PENDING, ROOT) is PENDING
+    assert refused(permitted, 7, PENDING, Submitter("bob", privileged=False)) == ("not_owner", 403)
+    assert refused(permitted, 7, None, ROOT) == ("unknown_job", 404)
+
+
+def test_cancelling_a_pending_job_ends_it_at_once():
+    change = cancel(7, PENDING, ROOT, 100.0)
+    assert isinstance(change, Change)
+    assert (change.job, change.event, change.actor, change.cause) == (7, Event.CANCEL, "root", "cancel")
+    assert change.columns == {"ended_at": 100.0, "eligible_at": None}
+
+
+@pytest.mark.parametrize("state", sorted(ACTIVE_STATES))
+def test_cancelling_a_job_with_nodes_asks_them_to_end_it(state):
+    assert cancel(7, job(state=state), ALICE, 100.0) == EndRequest(job=7, actor="alice")
+
+
+@pytest.mark.parametrize("state", sorted(FINAL_STATES))
+def test_a_job_that_has_ended_is_not_cancelled(state):
+    assert refused(cancel, 7, job(state=state), ALICE, 100.0) == ("already_ended", 409)
+
+
+@pytest.mark.parametrize("decide", [hold, release])
+@pytest.mark.parametrize("state", sorted(set(State) - {State.PENDING}))
+def test_only_pending_jobs_are_held_or_released(decide, state):
+    assert refused(decide, 7, job(state=state, held=True), ALICE, 100.0) == ("not_pending", 409)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_held_job_is_not_eligible(held):
+    change = hold(7, job(held=held), ALICE, 100.0)
+    assert (change.event, change.columns) == (Event.HOLD, {"held": True, "eligible_at": None})
+
+
+def test_a_job_that_is_not_held_is_not_released():
+    assert refused(release, 7, PENDING, ALICE, 100.0) == ("not_held", 409)
+
+
+@pytest.mark.parametrize(
+    ("fields", "urgency", "eligible_at"),
+    [
+        ({"held": True}, URGENCY_DEFAULT, 100.0),
+        ({"held": True, "urgency": 3}, 3, 100.0),
+        ({"held": True, "urgency": 0}, URGENCY_DEFAULT, 100.0),
+        ({"urgency": 0}, URGENCY_DEFAULT, 100.0),
+        ({"held": True, "blocked_by": "dependency"}, URGENCY_DEFAULT, None),
+    ],
+)
+def test_a_released_job_is_eligible_from_then_on_unless_it_waits_for_something_else(fields, urgency, eligible_at):
+    change = release(7, job(**fields), ALICE, 100.0)
+    assert change.columns == {"held": False, "urgency": urgency, "eligible_at": eligible_at}
