@@ -27,7 +27,7 @@ from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 from rankd.services.intake.submission import read_submission
 from rankd.wire.codec import decode_job
 from rankd_plugins.node_sort.fair import Fair

@@ -21,13 +21,13 @@ from rankd.config.plugin import load_node_sort
 from rankd.core.model.node import Node
 from rankd.core.model.queue import NodeSort, QueueProperties
 from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.kind_table import KindTable
-from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import CycleOutcome, Hold, PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 NOW = 1_700_000_000.0
 GIB = 2**30

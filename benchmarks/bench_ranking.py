@@ -30,7 +30,7 @@ from rankd.core.ranking import ranking as pass_module
 from rankd.core.ranking.columns import NO_GROUP, JobColumns
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import INT32_MAX
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import Ranking, RankingState, Usage, rank
 
 NOW = 1_700_000_000.0

@@ -28,7 +28,7 @@ from rankd.core.ranking.columns import NO_GROUP, JobColumns, JobRow
 from rankd.core.ranking.factor import FactorContext, Groups
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.store.engine.database import Database
 from rankd.store.record.node import register_node

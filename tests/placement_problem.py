@@ -12,7 +12,7 @@ from rankd.core.placement.problem import Hold, PartitionProblem, Tenant, Waiting
 from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.columns import NO_GROUP
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_forest import roll_up
+from rankd.core.ranking.queue_view import roll_up
 
 TYPES = ("vcore", "memory", "gpu")
 LIMITS = (None, 1.0, 2.0, 2.5, 4.0, 7.0, 0.1)

@@ -20,10 +20,10 @@ from rankd.core.ranking.columns import NO_GROUP, JobRow
 from rankd.core.ranking.delta import Delta
 from rankd.core.ranking.order import Applications, sort_jobs
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
-from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.queue_key import lifted_priority, pending_weight
+from rankd.core.ranking.queue_tally import QueueTally
+from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import rank
-from rankd.core.ranking.tally import Tally
 
 BY_CLASS = PrioritySettings(policy="class", weights={})
 N_APPLICATIONS = 4
@@ -244,7 +244,7 @@ def test_without_disabled_queues_a_delta_is_the_full_pass_with_its_keys(story):
         new = columns(*changed)
         delta.change(leaving, new, new.class_values, given_state.applications)
         jobs = jobs.merge(leaving, changed)
-    again = sort_jobs(jobs, jobs.class_values, ranking.base.forest, given_state.applications)
+    again = sort_jobs(jobs, jobs.class_values, ranking.base.pre_order, given_state.applications)
     assert merged_ids(delta) == jobs.ids[again.places].tolist()
 
 
@@ -253,7 +253,7 @@ def test_without_disabled_queues_a_delta_is_the_full_pass_with_its_keys(story):
 def test_queues_show_and_count_what_a_full_pass_would_find(story):
     given_state, batches = story
     ranking = rank(given_state, BY_CLASS, [], NOW, for_deltas=True)
-    tally, jobs = Tally(ranking.base, ranking.queues, given_state.queues, given_state.shapes, {}), given_state.jobs
+    tally, jobs = QueueTally(ranking.base, ranking.queues, given_state.queues, given_state.shapes, {}), given_state.jobs
     shown = {row.id: row for row in ranking.queues}
     for gone, rows in batches:
         changed = list({row.id: row for row in rows}.values())

@@ -16,8 +16,8 @@ from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.placement.constraint import parse_constraints, satisfied
 from rankd.core.placement.cycle import run_cycle
-from rankd.core.placement.forest import Forest
 from rankd.core.placement.kind_table import KindTable
+from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.problem import (
     NO_NODE_FITS,
     QUEUE_QUOTA,
@@ -27,7 +27,7 @@ from rankd.core.placement.problem import (
     PartitionProblem,
 )
 from rankd.core.placement.traversal import Traversal
-from rankd.core.ranking.queue_forest import roll_up
+from rankd.core.ranking.queue_view import roll_up
 from rankd.core.ranking.ranking import rank
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
@@ -375,10 +375,11 @@ def test_as_long_as_nothing_starts_the_traversal_is_the_ranking(drawn):
         listed.setdefault(row.queue, []).append((job, shape(resources=amounts[row.shape]), row.class_value))
     kinds = []
     waiting = {queue: waiting_jobs(jobs, kinds) for queue, jobs in listed.items()}
-    forest = Forest()
+    partition = PartitionState()
     usage = roll_up(used, views)
-    forest.take(PartitionProblem(queues=views, waiting=waiting, kinds=KindTable(kinds), used=usage, nodes=()), total)
-    walk = Traversal(forest)
+    problem = PartitionProblem(queues=views, waiting=waiting, kinds=KindTable(kinds), used=usage, nodes=())
+    partition.update(problem, total)
+    walk = Traversal(partition)
     walked = []
     while (turn := walk.next()) is not None:
         walked.append(turn.job)

@@ -18,11 +18,11 @@ from rankd.core.ranking.application_order import filter_policy, jobs_of
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray, JobColumns
 from rankd.core.ranking.delta import Delta
 from rankd.core.ranking.factor import Factor, FactorContext, Per
-from rankd.core.ranking.of_pass import of_pass
 from rankd.core.ranking.order import NO_LEAF, Applications
+from rankd.core.ranking.pass_factor import pass_factors
 from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities, with_values
+from rankd.core.ranking.queue_tally import QueueTally
 from rankd.core.ranking.ranking import Ranking, RankingState
-from rankd.core.ranking.tally import Tally
 from rankd.store.engine.connection import Connection
 from rankd.store.record.delta import DeltaRows
 from rankd.store.record.generation import HEAD, Stage, insert, queue_stage, together
@@ -74,7 +74,7 @@ class LiveOrder:
         self.gained: dict[str, dict[int, float]] = {}
         """Values that jobs have got since the pass, by factor: those that are stored."""
         self._settings = settings
-        self._factors = of_pass(factors, ranking.priorities.factors)
+        self._factors = pass_factors(factors, ranking.priorities.factors)
         self._stored = [column.name for column in columns if column.sql is None and column.per == "job"]
         self._failed = {error.factor for error in ranking.priorities.failures}
         self._formulas = {column.name for column in columns if column.sql is not None}
@@ -83,7 +83,7 @@ class LiveOrder:
         self._delta = Delta(ranking.base)
         self._held_back = ranking.held_back
         self._filtering = np.array(_filtering(state), dtype=np.int64)
-        self._tally = Tally(ranking.base, ranking.queues, state.queues, shapes, _unranked(ranking, state))
+        self._tally = QueueTally(ranking.base, ranking.queues, state.queues, shapes, _unranked(ranking, state))
         self._applications = state.applications
         self._rows = DeltaRows(number)
 

@@ -8,7 +8,7 @@ from rankd.core.model.quantity import Resources, add_amounts
 from rankd.core.model.queue import Partition
 from rankd.core.placement.problem import WaitingJobs
 from rankd.core.ranking.application_order import usage_policy
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 
 class PartitionQueues:

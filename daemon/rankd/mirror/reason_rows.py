@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankd.core.placement.forest import Forest
+from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.problem import CycleOutcome, WaitReason
 from rankd.mirror.pending_table import PendingTable
 from rankd.store.record.allocation import ReasonRow
@@ -36,7 +36,7 @@ class ReasonRows:
         self._is_plain = True
         """Whether the leaves that have jobs of a kind make no difference."""
 
-    def of(self, outcomes: Sequence[CycleOutcome], forests: Sequence[Forest]) -> frozenset[ReasonRow]:
+    def of(self, outcomes: Sequence[CycleOutcome], partitions: Sequence[PartitionState]) -> frozenset[ReasonRow]:
         """Of all partitions; the same set if they say the same as the last time."""
         if self._table.kind_table is not self._kinds:
             self._kinds, self._common, self._plain, self._said = self._table.kind_table, {}, {}, []
@@ -44,8 +44,8 @@ class ReasonRows:
         if self._is_plain and len(said) == len(self._said) and all(map(_is_same, said, self._said)):
             return self._rows
         rows = self._common_rows([reason for outcome in outcomes for reason in outcome.common])
-        for outcome, forest in zip(outcomes, forests, strict=True):
-            for row in (*self._by_leaf(outcome, forest), *(self._row(own, own.queue or 0) for own in outcome.own)):
+        for outcome, partition in zip(outcomes, partitions, strict=True):
+            for row in (*self._by_leaf(outcome, partition), *(self._row(own, own.queue or 0) for own in outcome.own)):
                 rows[_key(row)] = row
         self._said = said
         self._rows = frozenset(rows.values())
@@ -71,14 +71,14 @@ class ReasonRows:
         row = self._row(reason, 0)
         return _Known(reason, _key(row), row if self._table.key(reason.kind).is_plain else None)
 
-    def _by_leaf(self, outcome: CycleOutcome, forest: Forest) -> Iterator[ReasonRow]:
+    def _by_leaf(self, outcome: CycleOutcome, partition: PartitionState) -> Iterator[ReasonRow]:
         """Common reasons leaf by leaf, where a row for all would meet those of single users or applications."""
         if self._is_plain:
             return
         single = [reason for reason in outcome.common if self._common[id(reason)].row is None]
-        which = np.zeros(len(forest.kinds), dtype=bool)
+        which = np.zeros(len(partition.kinds), dtype=bool)
         which[[reason.kind for reason in single]] = True
-        leaves = forest.leaves_by_kind(which)
+        leaves = partition.leaves_by_kind(which)
         for reason in single:
             for queue in leaves.get(reason.kind, ()):
                 yield self._row(reason, queue)

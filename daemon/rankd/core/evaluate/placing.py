@@ -18,7 +18,7 @@ from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import Hold, PartitionProblem, Placement, Reservation, Tenant, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
-from rankd.core.ranking.queue_forest import roll_up
+from rankd.core.ranking.queue_view import roll_up
 from rankd.core.ranking.ranking import Ranking
 
 NodeSorts = Mapping[str, NodeSortPolicy]

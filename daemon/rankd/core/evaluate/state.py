@@ -29,7 +29,7 @@ from rankd.core.placement.request import Shape
 from rankd.core.ranking.application_sort import ApplicationSortPolicy
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, JobColumns, JobRow
 from rankd.core.ranking.name import Names, association_names, queue_names
-from rankd.core.ranking.queue_forest import queue_views
+from rankd.core.ranking.queue_view import queue_views
 from rankd.core.ranking.ranking import Outright, RankingState, Usage
 
 ApplicationSorts = Mapping[str, ApplicationSortPolicy]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rankd.core.model.quantity import scaled
-from rankd.core.placement.memory import CycleMemory
+from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.node_index import Finder, NodeIndex
 from rankd.core.placement.node_set import SLOTS, Demand
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
@@ -97,11 +97,11 @@ class _Cycle:
     def __init__(self, problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMemory) -> None:
         self.problem = problem
         self.memory = memory
-        self.forest = memory.forest
+        self.partition = memory.partition
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds)
-        memory.take(problem)
-        self.walk = Traversal(self.forest)
-        self.quotas = QuotaBook(self.forest.index, problem.used, problem.tenants)
+        memory.update(problem)
+        self.walk = Traversal(self.partition)
+        self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
         self.cases: dict[tuple[int, int], _Case] = {}
         self.finders: dict[tuple[int, float | None], Finder] = {}
@@ -146,7 +146,7 @@ class _Cycle:
         if not self.problem.each:
             sizes = dict(zip(self.table.types, most.tolist(), strict=False))
             asking_more = self.problem.kinds.asking_more(sizes, has_empty_node=bool(most[-1] >= SLOTS))
-            unable = self.memory.passed.unable(self.forest, self.table, self.problem.backfill)
+            unable = self.memory.common.unable(self.partition, self.table, self.problem.backfill)
             self.walk.pass_all(asking_more | unable)
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
@@ -154,23 +154,23 @@ class _Cycle:
 
         A kind is told of in common if any leaf has jobs of it, and no reason of its own for them.
         """
-        always, forest = self.walk.always, self.forest
+        always, partition = self.walk.always, self.partition
         if not always.any():
             return [], ()
-        n_told = forest.n_leaves.copy()
+        n_told = partition.n_leaves.copy()
         looked_at: dict[int, list[int]] = {}
         for queue, kind in self.reasons:
             looked_at.setdefault(queue, []).append(kind)
             n_told[kind] -= 1
         own: list[WaitReason] = []
-        for place in self.memory.rooms.suspects(forest, self.quotas.rooms()):
-            queue = forest.index.views[place].id
-            passed = np.setdiff1d(forest.contents[place].kinds, looked_at.get(queue, ()), assume_unique=True)
+        for place in self.memory.rooms.suspects(partition, self.quotas.rooms()):
+            queue = partition.index.views[place].id
+            passed = np.setdiff1d(partition.contents[place].kinds, looked_at.get(queue, ()), assume_unique=True)
             found = self._own_reasons(queue, passed[always[passed]])
             own.extend(found)
             n_told[[reason.kind for reason in found]] -= 1
         told = always & (n_told > 0)
-        return own, self.memory.passed.of(forest, self.table, self.largest, self.problem.backfill, told)
+        return own, self.memory.common.of(partition, self.table, self.largest, self.problem.backfill, told)
 
     def _own_reasons(self, queue: int, passed: IntArray) -> list[WaitReason]:
         """Those of the kinds that were passed which are over a quota in this leaf."""
@@ -294,9 +294,9 @@ class _Cycle:
     def _start(self, turn: Turn, case: _Case, rows: Sequence[int]) -> None:
         nodes = self.index or self.table
         if len(rows) == 1:
-            nodes.take(rows[0], case.demand)
+            nodes.occupy(rows[0], case.demand)
         else:
-            nodes.take_all(np.array(rows), case.demand)
+            nodes.occupy_all(np.array(rows), case.demand)
         self.timeline.start(rows, case.demand, case.limit_s)
         given = self.table.amounts(rows, case.shape)
         charge(case.accounts, given, case.application)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rankd.core.model.quantity import Resources
-from rankd.core.placement.stream import Stream, StreamKey
+from rankd.core.placement.job_stream import JobStream, StreamKey
 from rankd.core.ranking.columns import BoolArray
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
-Key = tuple[float, float, float, str]
+QueueKey = tuple[float, float, float, str]
 
 
 class LiveQueue:
@@ -49,10 +49,10 @@ class LiveQueue:
         self.weight = 0.0
         self.best: int | None = None
         self.lifted: int | None = None
-        self.key: Key | None = None
-        self.heap: list[tuple[Key, int]] = []
+        self.key: QueueKey | None = None
+        self.heap: list[tuple[QueueKey, int]] = []
         self.lifted_heap: list[tuple[int, int]] = []
-        self.streams: list[Stream] = []
+        self.streams: list[JobStream] = []
         self.stream_heap: list[tuple[StreamKey, int]] = []
         self.blocked: BoolArray | None = None
 

@@ -53,10 +53,10 @@ class NodeIndex:
         self.is_changed = np.zeros(len(table.nodes), dtype=bool)
         self.n_layouts += 1
 
-    def take(self, row: int, demand: Demand) -> None:
+    def occupy(self, row: int, demand: Demand) -> None:
         """Use up what the demand asks for on this node."""
         table = self.table
-        table.take(row, demand)
+        table.occupy(row, demand)
         slot = self.slots.get(row)
         if slot is None:
             slot = len(self.slots)
@@ -69,10 +69,10 @@ class NodeIndex:
         self.changed_free[slot] = table.free[row]
         self.changed_keys[slot] = table.keys[row]
 
-    def take_all(self, rows: IntArray, demand: Demand) -> None:
+    def occupy_all(self, rows: IntArray, demand: Demand) -> None:
         """The same on several nodes, int64 (n,), none of them twice."""
         table, slots, listed = self.table, self.slots, rows.tolist()
-        table.take_all(rows, demand)
+        table.occupy_all(rows, demand)
         if len(slots) + sum(row not in slots for row in listed) > len(self.changed_rows):
             self.lay_out()
             return

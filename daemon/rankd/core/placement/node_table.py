@@ -149,12 +149,12 @@ class NodeTable:
         whole = self.capacity[list(rows), :-1].tolist()
         return {kind: sum(row[column] for row in whole) for column, kind in enumerate(self.types)}
 
-    def take(self, row: int, demand: Demand) -> None:
+    def occupy(self, row: int, demand: Demand) -> None:
         """Use up what the shape asks for on this node; an exclusive one takes it whole."""
         self.free[row] -= self.capacity[row] if demand.shape.exclusive else demand.vector
         self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
 
-    def take_all(self, rows: IntArray, demand: Demand) -> None:
+    def occupy_all(self, rows: IntArray, demand: Demand) -> None:
         """Use up what the shape asks for on each of these nodes, int64 (n,), none of them twice."""
         capacity = self.capacity[rows]
         self.free[rows] -= capacity if demand.shape.exclusive else demand.vector

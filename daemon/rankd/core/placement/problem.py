@@ -16,7 +16,7 @@ from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_set import Held, NodeSet
 from rankd.core.ranking.columns import NO_GROUP, FloatArray, IntArray
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 QUEUE_QUOTA = "queue quota"
 USER_LIMIT = "user limit"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rankd.core.ranking.columns import BoolArray, IntArray
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 
 class QueueIndex:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
+from rankd.core.placement.job_stream import JobStream
 from rankd.core.placement.live_queue import LiveQueue
-from rankd.core.placement.stream import Stream
 from rankd.core.ranking.queue_key import lifted_priority, sort_key
 
 _OUTDATED = 64
@@ -154,7 +154,7 @@ def _best_stream(leaf: LiveQueue) -> int | None:
     heap = leaf.lifted_heap
     while heap:
         negated, place = heap[0]
-        stream: Stream = leaf.streams[place]
+        stream: JobStream = leaf.streams[place]
         if not stream.is_done() and stream.best() == -negated:
             return -negated
         heapq.heappop(heap)

@@ -18,7 +18,7 @@ from rankd.core.placement.problem import QUEUE_QUOTA, USER_LIMIT, Tenant
 from rankd.core.placement.queue_index import QueueIndex
 from rankd.core.placement.request import Kind
 from rankd.core.ranking.columns import NO_GROUP
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 Application = tuple[int, int]
 """A leaf and the index of a named application in it."""

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from rankd.core.model.quantity import LARGEST, Resources
-from rankd.core.placement.forest import Forest
+from rankd.core.placement.partition_state import PartitionState
 from rankd.core.ranking.columns import IntArray
 
 
 class RoomTable:
-    """Rows are queues, columns the types of the forest's kinds; kept from cycle to cycle as the forest is."""
+    """Rows are queues, columns the types of the partition's kinds; kept from cycle to cycle as the partition is."""
 
     def __init__(self) -> None:
         self._rooms = np.empty((0, 0), dtype=np.int64)
@@ -23,23 +23,23 @@ class RoomTable:
         self._exclusive = np.empty(0, dtype=bool)
         self._types: list[str] = []
 
-    def take(self, forest: Forest) -> None:
-        """Take in what changed of the forest."""
-        shape = (len(forest.index.views), forest.kinds.n_types)
-        changed = forest.changed
+    def update(self, partition: PartitionState) -> None:
+        """Take in what changed of the partition."""
+        shape = (len(partition.index.views), partition.kinds.n_types)
+        changed = partition.changed
         if changed is None or self._rooms.shape != shape:
-            self._types = forest.kinds.types
+            self._types = partition.kinds.types
             self._rooms, self._most = np.full(shape, LARGEST), np.zeros(shape, dtype=np.int64)
             self._exclusive = np.zeros(shape[0], dtype=bool)
             changed = set(range(shape[0]))
-        if not forest.kinds.is_exact:
+        if not partition.kinds.is_exact:
             return
         for place in changed:
-            live = forest.tree.lives[place]
+            live = partition.tree.lives[place]
             if live.view.maximum:
                 used = live.used
                 self._put(self._rooms, place, {k: most - used.get(k, 0) for k, most in live.view.maximum.items()})
-            content = forest.contents.get(place)
+            content = partition.contents.get(place)
             self._most[place] = 0 if content is None else content.most
             self._exclusive[place] = content is not None and content.has_exclusive
 
@@ -48,18 +48,18 @@ class RoomTable:
             if kind in room:
                 rooms[place, column] = max(min(room[kind], LARGEST), 0)
 
-    def suspects(self, forest: Forest, charged: Mapping[int, Resources]) -> list[int]:
+    def suspects(self, partition: PartitionState, charged: Mapping[int, Resources]) -> list[int]:
         """Leaves, by place, that may have kinds for which there is no room; ``charged``: room of queues now, by place.
 
         Those that ask for more of something than their path leaves; those with exclusive kinds, which count whole;
         and those where more than maxima counts.
         """
-        if not forest.kinds.is_exact:
-            return list(forest.contents)
+        if not partition.kinds.is_exact:
+            return list(partition.contents)
         rooms = self._rooms.copy()
         for place, room in charged.items():
             self._put(rooms, place, room)
-        for level in forest.index.levels:
-            rooms[level] = np.minimum(rooms[level], rooms[forest.index.above[level]])
-        found = (self._most > rooms).any(axis=1) | self._exclusive | ~forest.index.is_plain
-        return [place for place in np.flatnonzero(found).tolist() if place in forest.contents]
+        for level in partition.index.levels:
+            rooms[level] = np.minimum(rooms[level], rooms[partition.index.above[level]])
+        found = (self._most > rooms).any(axis=1) | self._exclusive | ~partition.index.is_plain
+        return [place for place in np.flatnonzero(found).tolist() if place in partition.contents]

@@ -1,6 +1,6 @@
 """What is free of each node from when on: running jobs' ends, this cycle's starts, and reservations.
 
-A node's free amounts are a step function of time (:mod:`rankd.core.placement.steps`). A demand fits a node from the
+A node's free amounts are a step function of time (:mod:`rankd.core.placement.free_step`). A demand fits a node from the
 beginning of a run of steps that each have room, to its end; where that lasts for the job's whole limit, the node
 can be reserved. Built when the first reservation is to be made; all instants are UTC seconds.
 
@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rankd.core.placement.free_step import FreeSteps
 from rankd.core.placement.node_set import Demand, rows_fitting
 from rankd.core.placement.node_table import NodeTable
-from rankd.core.placement.steps import Steps
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 _UNKEPT = np.iinfo(np.int64).max
@@ -78,7 +78,7 @@ class Timeline:
         self._now = now
         self._begun: list[tuple[int, float, IntArray]] = []
         self._new: list[tuple[int, float, IntArray]] = []
-        self._steps: Steps | None = None
+        self._steps: FreeSteps | None = None
         self._reserved = np.zeros(len(table.nodes), dtype=bool)
         self._promised: dict[int, dict[float, int]] = {}
         self._has_endless_reservation = False
@@ -198,7 +198,7 @@ class Timeline:
             horizon.free[rows] = self._up_to_date().least(rows, horizon.until)
         horizon.n_logged, horizon.version = len(self._log), self.version
 
-    def _up_to_date(self) -> Steps:
+    def _up_to_date(self) -> FreeSteps:
         """The steps with everything in them that was started and reserved."""
         steps = self._steps = self._steps or self._build()
         if self._new:
@@ -207,7 +207,7 @@ class Timeline:
             self._new = []
         return steps
 
-    def _build(self) -> Steps:
+    def _build(self) -> FreeSteps:
         """The first steps: what is free now, what running jobs give back; those over their limit give it back now."""
         table, now = self._table, self._now
         held = table.held
@@ -216,7 +216,7 @@ class Timeline:
         begun = [event for event in self._begun if event[1] < math.inf]
         vectors = np.array([vector for _, _, vector in begun], dtype=np.int64).reshape(len(begun), table.free.shape[1])
         ends = np.concatenate([held.ends_at[coming], np.array([at for _, at, _ in begun], dtype=np.float64)])
-        return Steps(
+        return FreeSteps(
             len(table.nodes),
             np.concatenate([up, held.rows[coming], np.array([row for row, _, _ in begun], dtype=np.int64)]),
             np.concatenate([np.full(len(up), now), np.maximum(ends, now)]),

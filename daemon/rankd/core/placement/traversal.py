@@ -1,8 +1,8 @@
 """Which job is tried next: the queue tree, walked with usage as it becomes while jobs are placed.
 
-A walk begins with the tree as a :class:`.Forest` has it, and changes copies of those queues alone that it comes by.
-Every parent has its children in a heap by their sort key, every leaf that goes by usage its applications; after a
-job was looked at, only the queues on its path get new keys. O(log n) per step and level, whatever the number of jobs.
+A walk begins with the tree of a :class:`.PartitionState` and copies only the queues that it changes. Every parent keeps
+its children in a heap by their sort key, and every leaf that goes by usage keeps its applications so. After each job,
+only the queues on its path get new keys: O(log n) per step and level, for any number of jobs.
 
 A queue's priority is that of its jobs not looked at yet; jobs of blocked kinds count until it is their turn, when
 they are all passed at once. (Between two looks that change nothing, nothing else can have its turn differently.)
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.model.quantity import Resources, add_amounts
-from rankd.core.placement.forest import Forest
 from rankd.core.placement.live_queue import LiveQueue
+from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.queue_tree import path_of
 from rankd.core.ranking.columns import BoolArray
 
@@ -40,11 +40,11 @@ class Turn(NamedTuple):
 class Traversal:
     """:meth:`next` gives one job after another; :meth:`started` says that the last one was placed."""
 
-    def __init__(self, forest: Forest) -> None:
-        self._forest = forest
-        self._tree = forest.tree.fork()
+    def __init__(self, partition: PartitionState) -> None:
+        self._partition = partition
+        self._tree = partition.tree.fork()
         self._current: tuple[LiveQueue, int] | None = None
-        self._always: BoolArray = np.zeros(len(forest.kinds), dtype=bool)
+        self._always: BoolArray = np.zeros(len(partition.kinds), dtype=bool)
         self._skips = 0
         self._enough_skips = _FEW_SKIPS
 
@@ -84,8 +84,8 @@ class Traversal:
             return
         self._skips += 1
         if self._skips == self._enough_skips:
-            left = self._forest.leaves_with(~self._always)
-            if len(left) * _PART_KEPT <= len(self._forest.contents):
+            left = self._partition.leaves_with(~self._always)
+            if len(left) * _PART_KEPT <= len(self._partition.contents):
                 self._tree.keep_only(left)
             else:
                 self._enough_skips *= _AGAIN
@@ -112,7 +112,7 @@ class Traversal:
         application = leaf.streams[place].application
         if application is not None:
             application.usage.add(given)
-        asked = self._forest.kinds.amounts[kind].items()
+        asked = self._partition.kinds.amounts[kind].items()
         self._tree.refresh_stream(leaf, place)
         live: LiveQueue | None = leaf
         while live is not None:
@@ -121,14 +121,14 @@ class Traversal:
             for resource, value in asked:
                 pending[resource] = pending.get(resource, 0) - value
             if live.above is not None:
-                live.weigh(self._forest.totals)
+                live.weigh(self._partition.totals)
             self._tree.refresh(live)
             live = live.above
         self._current = None
 
     def block(self, queue: int, kind: int) -> None:
         """Pass the rest of this kind in this leaf: what blocked one of them has not become less."""
-        leaf = self._tree.mine(self._forest.index.places[queue])
+        leaf = self._tree.mine(self._partition.index.places[queue])
         if leaf.blocked is None:
             leaf.blocked = self._always.copy()
         leaf.blocked[kind] = True
@@ -140,5 +140,5 @@ class Traversal:
         for live in self._tree.changed():
             if live.blocked is not None:
                 live.blocked |= kinds
-        if not self._forest.has_any(~self._always):
+        if not self._partition.has_any(~self._always):
             self._tree.keep_only(())

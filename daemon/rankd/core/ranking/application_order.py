@@ -18,7 +18,7 @@ from rankd.core.ranking.application_sort import ApplicationSortPolicy, Candidate
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, IntArray, JobColumns
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import INT32_MIN
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 RUNNING = ApplicationState.RUNNING.value
 

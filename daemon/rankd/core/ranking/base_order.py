@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
+from rankd.core.ranking.job_comparison import JobKeys, QueueHierarchy, earlier, leaf_keys, search, sorted_places
 from rankd.core.ranking.order import NO_LEAF, Applications, JobOrder, best_remaining
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
-from rankd.core.ranking.standing import Hierarchy, Standing, earlier, leaf_keys, search, sorted_places
 
 
 class BaseOrder:
@@ -35,9 +35,9 @@ class BaseOrder:
         usage = applications.usage_places
         self._usage_places = np.empty(0, dtype=np.int64) if usage is None else usage
         self._applications = applications
-        n_queues = len(order.forest.leaf_places)
-        self.forest = order.forest
-        self.hierarchy = Hierarchy(order.forest, n_queues)
+        n_queues = len(order.pre_order.leaf_places)
+        self.pre_order = order.pre_order
+        self.hierarchy = QueueHierarchy(order.pre_order, n_queues)
         self._levels = order.levels
 
     def __len__(self) -> int:
@@ -94,38 +94,36 @@ class BaseOrder:
         disabled = self.hierarchy.disabled[jobs.queues]
         return leaf_keys(jobs, priorities, disabled, applications, self._usage_places)
 
-    def standing(
-        self, leaves: IntArray, priorities: IntArray, keys: FloatArray, applications: Applications
-    ) -> Standing:
+    def job_keys(self, leaves: IntArray, priorities: IntArray, keys: FloatArray, applications: Applications) -> JobKeys:
         """Where jobs of these leaves stand.
 
         In disabled queues they must be all that are placed there, since they count for each other.
         """
         chains = np.zeros((len(leaves), self.hierarchy.n_depths), dtype=np.int64)
-        standing, shown = Standing(leaves, chains, keys), priorities.copy()
+        job_keys, shown = JobKeys(leaves, chains, keys), priorities.copy()
         for depth in range(self.hierarchy.n_depths - 1, -1, -1):
-            self._climb(standing, shown, depth, applications)
+            self._climb(job_keys, shown, depth, applications)
             chains[:, depth] = shown
-        return standing
+        return job_keys
 
-    def _climb(self, standing: Standing, shown: IntArray, depth: int, applications: Applications) -> None:
+    def _climb(self, job_keys: JobKeys, shown: IntArray, depth: int, applications: Applications) -> None:
         """``shown`` from what the queues at ``depth`` see to what their parents see."""
-        queues = self.hierarchy.above[standing.leaves, depth]
+        queues = self.hierarchy.above[job_keys.leaves, depth]
         is_frozen = (queues >= 0) & self.hierarchy.disabled[queues]
         free, frozen = np.flatnonzero((queues >= 0) & ~is_frozen), np.flatnonzero(is_frozen)
         shown[free] = self.hierarchy.lifted(shown[free], queues[free])
         for queue in np.unique(queues[frozen]).tolist():
             own = frozen[queues[frozen] == queue]
-            own = own[sorted_places(standing.take(own), self.hierarchy, depth)]
-            shown[own] = self._frozen(standing.take(own), shown[own], queue, depth, applications)
+            own = own[sorted_places(job_keys.take(own), self.hierarchy, depth)]
+            shown[own] = self._frozen(job_keys.take(own), shown[own], queue, depth, applications)
 
     def _frozen(
-        self, standing: Standing, shown: IntArray, queue: int, depth: int, applications: Applications
+        self, job_keys: JobKeys, shown: IntArray, queue: int, depth: int, applications: Applications
     ) -> IntArray:
         """What a disabled queue shows for jobs of it that stand in this order, between its jobs of the pass."""
         sequence = self._subsequence(queue)
         zeros = np.zeros(len(shown), dtype=np.int64)
-        gaps = search(zeros, zeros + len(sequence), self._asking(sequence, standing, applications))
+        gaps = search(zeros, zeros + len(sequence), self._asking(sequence, job_keys, applications))
         lifted = self.hierarchy.lifted(best_remaining(shown, gaps), np.full(len(shown), queue))
         bounds = np.concatenate([[INT32_MAX], self._levels[depth][sequence], [INT32_MIN]])
         return np.clip(lifted, bounds[gaps + 1], bounds[gaps])
@@ -137,24 +135,24 @@ class BaseOrder:
         own = ranks[bounds[first] : bounds[last]]
         return self.places[own if last == first + 1 else np.sort(own)]
 
-    def positions(self, standing: Standing, applications: Applications) -> IntArray:
+    def positions(self, job_keys: JobKeys, applications: Applications) -> IntArray:
         """The ranks of the pass before which these jobs go, from 1 to one more than there are."""
-        shown = np.invert(standing.chains[:, 0].astype(np.int32))
+        shown = np.invert(job_keys.chains[:, 0].astype(np.int32))
         low = np.searchsorted(self._shown, shown, side="left")
         high = np.searchsorted(self._shown, shown, side="right")
-        return search(low, high, self._asking(self.places, standing, applications)) + 1
+        return search(low, high, self._asking(self.places, job_keys, applications)) + 1
 
     def _asking(
-        self, sequence: IntArray, standing: Standing, applications: Applications
+        self, sequence: IntArray, job_keys: JobKeys, applications: Applications
     ) -> Callable[[IntArray, IntArray], BoolArray]:
-        """Whether the pass's jobs at places of ``sequence`` go before jobs of ``standing``."""
+        """Whether the pass's jobs at places of ``sequence`` go before jobs of ``job_keys``."""
         as_in_the_pass = msgspec.structs.replace(applications, created_at=self._applications.created_at)
 
         def goes_first(middle: IntArray, asking: IntArray) -> BoolArray:
             places = sequence[middle]
             queues, chains = self.jobs.queues[places], self._levels[:, places].T.astype(np.int64)
             asked = _Asked(self, places, self.hierarchy.leaf_places[queues], chains, as_in_the_pass)
-            return earlier(asked, standing.take(asking), self.hierarchy)
+            return earlier(asked, job_keys.take(asking), self.hierarchy)
 
         return goes_first
 
@@ -169,6 +167,6 @@ class _Asked(NamedTuple):
     applications: Applications
 
     def keys_at(self, places: IntArray) -> FloatArray:
-        """See :class:`.standing.Compared`."""
+        """See :class:`.ComparableJobs`."""
         own = self.places[places]
         return self.base.keys(self.base.jobs.take(own), self.base.priorities[own], self.applications)

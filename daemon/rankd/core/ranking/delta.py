@@ -15,8 +15,8 @@ import numpy as np
 
 from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, IntArray, JobColumns
+from rankd.core.ranking.job_comparison import JobKeys, earlier, search, sorted_places
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.standing import Standing, earlier, search, sorted_places
 
 
 class Inserted(NamedTuple):
@@ -26,7 +26,7 @@ class Inserted(NamedTuple):
     queues: IntArray
     priorities: IntArray
     positions: IntArray
-    standing: Standing
+    job_keys: JobKeys
 
     def __len__(self) -> int:
         """How many jobs."""
@@ -35,16 +35,16 @@ class Inserted(NamedTuple):
     def take(self, places: IntArray) -> Inserted:
         """Those at ``places``."""
         ids, queues, priorities, positions = (column[places] for column in self[:4])
-        return Inserted(ids, queues, priorities, positions, self.standing.take(places))
+        return Inserted(ids, queues, priorities, positions, self.job_keys.take(places))
 
     def merged(self, other: Inserted, at: IntArray) -> Inserted:
         """With those of ``other``, each before the place ``at`` of this one."""
         if not len(other):
             return self
         order = np.insert(np.arange(len(self)), at, len(self) + np.arange(len(at)))
-        pairs = zip([*self[:4], *self.standing], [*other[:4], *other.standing], strict=True)
+        pairs = zip([*self[:4], *self.job_keys], [*other[:4], *other.job_keys], strict=True)
         columns = [np.concatenate(pair)[order] for pair in pairs]
-        return Inserted(columns[0], columns[1], columns[2], columns[3], Standing(*columns[4:]))
+        return Inserted(columns[0], columns[1], columns[2], columns[3], JobKeys(*columns[4:]))
 
 
 class Entries(NamedTuple):
@@ -77,9 +77,9 @@ class Delta:
     def __init__(self, base: BaseOrder) -> None:
         self.base = base
         none = np.empty(0, dtype=np.int64)
-        standing = Standing(none, np.empty((0, base.hierarchy.n_depths), dtype=np.int64), np.empty((0, 7)))
+        job_keys = JobKeys(none, np.empty((0, base.hierarchy.n_depths), dtype=np.int64), np.empty((0, 7)))
         self.removed: IntArray = none
-        self.inserted = Inserted(none, none, none, none, standing)
+        self.inserted = Inserted(none, none, none, none, job_keys)
         self._inserted_ids: set[int] = set()
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Delta:
         """
         known = self._inserted_ids.intersection(touched.tolist())
         is_out = np.isin(self.inserted.ids, list(known)) if known else np.zeros(len(self.inserted), dtype=bool)
-        hierarchy, own = self.base.hierarchy, self.inserted.standing.leaves
+        hierarchy, own = self.base.hierarchy, self.inserted.job_keys.leaves
         if hierarchy.disabled.any() and len(own):
             near = np.unique(hierarchy.above[np.concatenate([own[is_out], self.base.leaves(jobs.queues)])])
             frozen = near[hierarchy.disabled[near] & (near >= 0)]
@@ -126,18 +126,18 @@ class Delta:
 
     def _placed(self, again: Inserted, jobs: JobColumns, priorities: IntArray, applications: Applications) -> Inserted:
         """The jobs, and those to be placed ``again``, in their order."""
-        keys = np.concatenate([again.standing.keys, self.base.keys(jobs, priorities, applications)])
-        leaves = np.concatenate([again.standing.leaves, self.base.leaves(jobs.queues)])
+        keys = np.concatenate([again.job_keys.keys, self.base.keys(jobs, priorities, applications)])
+        leaves = np.concatenate([again.job_keys.leaves, self.base.leaves(jobs.queues)])
         all_priorities = np.concatenate([again.priorities, priorities])
-        standing = self.base.standing(leaves, all_priorities, keys, applications)
-        order = sorted_places(standing, self.base.hierarchy)
-        standing = standing.take(order)
+        job_keys = self.base.job_keys(leaves, all_priorities, keys, applications)
+        order = sorted_places(job_keys, self.base.hierarchy)
+        job_keys = job_keys.take(order)
         return Inserted(
             np.concatenate([again.ids, jobs.ids])[order],
             np.concatenate([again.queues, jobs.queues])[order],
             all_priorities[order],
-            self.base.positions(standing, applications),
-            standing,
+            self.base.positions(job_keys, applications),
+            job_keys,
         )
 
     def _places_among(self, kept: Inserted, placed: Inserted) -> IntArray:
@@ -146,7 +146,7 @@ class Delta:
         high = np.searchsorted(kept.positions, placed.positions, side="right")
 
         def goes_first(middle: IntArray, asking: IntArray) -> BoolArray:
-            return earlier(kept.standing.take(middle), placed.standing.take(asking), self.base.hierarchy)
+            return earlier(kept.job_keys.take(middle), placed.job_keys.take(asking), self.base.hierarchy)
 
         return search(low, high, goes_first)
 

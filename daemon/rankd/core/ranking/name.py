@@ -8,7 +8,7 @@ import msgspec
 
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.ranking.columns import IntArray
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 NOBODY = ("", "")
 

@@ -84,7 +84,7 @@ class Subtree(NamedTuple):
         return self.queue.properties.sort_priority and (self.is_lifted or not self.above.sort_priority)
 
 
-class Forest:
+class PreOrder:
     """The queues below some roots: the ``leaves``' indices in pre-order, which are ``disabled``; subtrees by depth.
 
     ``leaf_places`` int64 (n_queues,): each queue's place among the leaves.
@@ -141,7 +141,7 @@ def order_jobs(
     Several roots (partitions) are merged by the priority they show, then in the order given. O(n log n), once for
     the layout, once for the whole, and per depth once for what is below fences and offsets.
     """
-    return sort_jobs(jobs, priorities, Forest(queues, roots), applications, waiting, keep_levels=False).places
+    return sort_jobs(jobs, priorities, PreOrder(queues, roots), applications, waiting, keep_levels=False).places
 
 
 class JobOrder(NamedTuple):
@@ -154,13 +154,13 @@ class JobOrder(NamedTuple):
 
     places: Places
     levels: NDArray[np.int32]
-    forest: Forest
+    pre_order: PreOrder
 
 
 def sort_jobs(
     jobs: JobColumns,
     priorities: IntArray,
-    forest: Forest,
+    pre_order: PreOrder,
     applications: Applications,
     waiting: BoolArray | None = None,
     *,
@@ -168,20 +168,20 @@ def sort_jobs(
 ) -> JobOrder:
     """As :func:`order_jobs`; without ``keep_levels`` these are left empty."""
     ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
-    layout = _lay_out(jobs, priorities, ranked, forest, applications)
-    levels = np.empty((forest.n_depths, len(jobs) if keep_levels else 0), dtype=np.int32)
-    for depth in sorted(forest.subtrees, reverse=True):
-        _settle(forest.subtrees[depth], layout)
+    layout = _lay_out(jobs, priorities, ranked, pre_order, applications)
+    levels = np.empty((pre_order.n_depths, len(jobs) if keep_levels else 0), dtype=np.int32)
+    for depth in sorted(pre_order.subtrees, reverse=True):
+        _settle(pre_order.subtrees[depth], layout)
         if keep_levels:
             levels[depth][layout.places] = layout.shown
-    return JobOrder(layout.places[stable_order([-layout.shown])], levels, forest)
+    return JobOrder(layout.places[stable_order([-layout.shown])], levels, pre_order)
 
 
 def _lay_out(
-    jobs: JobColumns, priorities: IntArray, ranked: BoolArray, forest: Forest, applications: Applications
+    jobs: JobColumns, priorities: IntArray, ranked: BoolArray, pre_order: PreOrder, applications: Applications
 ) -> _Layout:
     """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all)."""
-    leaves = forest.leaf_places[jobs.queues]
+    leaves = pre_order.leaf_places[jobs.queues]
     places = np.flatnonzero(ranked & (leaves != NO_LEAF))
     places = places[np.argsort(jobs.submitted_at[places], kind="stable")]
     keys: list[IntArray] = []
@@ -189,11 +189,11 @@ def _lay_out(
     if (of != NO_GROUP).any():
         keys = [_entry_places(of, jobs.submitted_at[places], applications)]
         # inside an application priority counts even there: such jobs change places with each other beforehand
-        inside = np.flatnonzero((of != NO_GROUP) & forest.disabled[leaves[places]])
+        inside = np.flatnonzero((of != NO_GROUP) & pre_order.disabled[leaves[places]])
         best = inside[stable_order([-priorities[places[inside]]])]
         places[inside], keys[0][inside] = places[best], keys[0][best]
     keys.append(leaves[places])
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(keys[-1], minlength=len(forest.leaves)))])
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(keys[-1], minlength=len(pre_order.leaves)))])
     places = places[stable_order(keys)]
     return _Layout(places, priorities[places], bounds)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rankd.core.model.quantity import Resources
-from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.queue_key import pending_weight, sort_key
+from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import QueueRow
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.queue_key import lifted_priority
+from rankd.core.ranking.queue_view import QueueView
 
 _Structure = tuple[tuple[int, int | None, str, int], ...]
 """Of each queue: id, parent, policy, offset."""

@@ -22,11 +22,11 @@ from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import Factor, FactorContext, Groups, begin
 from rankd.core.ranking.name import Names
-from rankd.core.ranking.order import Applications, Forest, JobOrder, OrderQueue, sort_jobs
+from rankd.core.ranking.order import Applications, JobOrder, OrderQueue, PreOrder, sort_jobs
 from rankd.core.ranking.priority import INT32_MIN, FactorValues, Priorities, compute_priorities
-from rankd.core.ranking.queue_forest import QueueView, roll_up
 from rankd.core.ranking.queue_key import fair_share, pending_weight
 from rankd.core.ranking.queue_priority import QueuePriorities
+from rankd.core.ranking.queue_view import QueueView, roll_up
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,9 +323,9 @@ def _order(
     for views, total in zip(state.queues, state.totals, strict=True):
         for queue, view in _order_queues(views, rows, total):
             queues[view.id] = queue
-    forest = Forest(queues, [views[0].id for views in state.queues])
+    pre_order = PreOrder(queues, [views[0].id for views in state.queues])
     waiting = jobs_of(held, state.jobs) if held else None
-    return sort_jobs(state.jobs, priorities, forest, applications, waiting, keep_levels=keep_levels)
+    return sort_jobs(state.jobs, priorities, pre_order, applications, waiting, keep_levels=keep_levels)
 
 
 def _order_queues(

@@ -26,7 +26,7 @@ from rankd.core.ranking.columns import IntArray, JobColumns
 from rankd.core.ranking.external_usage import External, external_usage, with_external
 from rankd.core.ranking.name import Names, association_names, by_index, queue_names
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_forest import queue_views
+from rankd.core.ranking.queue_view import queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.mirror.application_table import ApplicationTable
 from rankd.mirror.job_table import ALL, JobChanges, JobTable, Places, Snapshot, merged

@@ -29,8 +29,8 @@ from rankd.config.plugin import load_application_sorts, load_factors
 from rankd.core.adapter.input import FactorRow
 from rankd.core.errors import Unavailable
 from rankd.core.ranking.columns import NO_GROUP, JobColumns
+from rankd.core.ranking.external_value import ExternalValues, with_external_values
 from rankd.core.ranking.factor import Factor
-from rankd.core.ranking.given import GivenValues, with_given
 from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import FactorValues
 from rankd.core.ranking.queue_priority import QueuePriorities
@@ -130,7 +130,7 @@ class Prioritizer:
         self._settings = configuration.settings.priority
         self._own_factors = load_factors(self._settings)
         self._factors = self._own_factors
-        self._given: dict[str, GivenValues] = {}
+        self._given: dict[str, ExternalValues] = {}
         self._source = source
         self.database = database
         self.bus = bus
@@ -316,7 +316,7 @@ class Prioritizer:
         state = msgspec.structs.replace(state, jobs=merged(snapshot))
         self._last_good |= self._watch.prepare(self._own_factors)
         self._last_good |= gained_values(self._last_good, self._writer.live)
-        self._factors = with_given(self._own_factors, self._given, state.tree, state.association_ids)
+        self._factors = with_external_values(self._own_factors, self._given, state.tree, state.association_ids)
         ranking = rank(
             state, self._settings, self._factors, now, self._last_good, shown=self._queue_priorities, for_deltas=True
         )
@@ -403,10 +403,10 @@ class Prioritizer:
             log.info("the ranking's event was not sent: %s", error)
 
 
-def _given_values(found: InForce) -> dict[str, GivenValues]:
+def _given_values(found: InForce) -> dict[str, ExternalValues]:
     """By factor, of all adapters that give values for it."""
     rows: dict[str, list[FactorRow]] = {}
     for stored in found.inputs:
         if stored.input.factor is not None:
             rows.setdefault(stored.input.factor, []).extend(stored.input.values)
-    return {factor: GivenValues.of(given) for factor, given in rows.items()}
+    return {factor: ExternalValues.of(given) for factor, given in rows.items()}

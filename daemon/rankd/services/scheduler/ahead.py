@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankd.core.placement.memory import CycleMemory
+from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.problem import WaitingJobs
 from rankd.mirror.leaf_orders import MAX_ID, LeafOrders, Newest, read_leaves
 from rankd.mirror.waiting_leaves import WaitingLeaves

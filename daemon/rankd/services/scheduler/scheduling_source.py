@@ -18,13 +18,13 @@ from rankd.core.model.job import State
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.queue import Partition
 from rankd.core.model.setting import Qos, SchedulingSettings
-from rankd.core.placement.memory import CycleMemory
+from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs, no_applications
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.application_order import filter_policy
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_forest import QueueView, queue_views
+from rankd.core.ranking.queue_view import QueueView, queue_views
 from rankd.mirror.application_table import ApplicationTable
 from rankd.mirror.leaf_orders import LeafOrders, newest_generation
 from rankd.mirror.occupancy import Occupancy
@@ -226,7 +226,7 @@ class SchedulingSource:
         if self._ahead.has_any and self._ahead.waiting is not None:
             waiting = self._ahead.waiting.look(self._by_usage(), is_stale=False, unranked=lambda: NOTHING)
             for problem in self._problems(self._ahead.so_far(waiting), now):
-                self._memory_ahead(problem).take(problem)
+                self._memory_ahead(problem).update(problem)
 
     def _memory_ahead(self, problem: PartitionProblem) -> CycleMemory:
         root, known = problem.queues[0].id, self._ahead.memories

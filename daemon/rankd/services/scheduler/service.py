@@ -245,7 +245,7 @@ class Scheduler:
 
     def _take_in(self, now: float) -> None:
         for problem in self._source.problems(now):
-            self._source.memory(problem).take(problem)
+            self._source.memory(problem).update(problem)
 
     def diag(self, now: float) -> SchedulerDiag:
         """How it is doing."""
@@ -284,7 +284,7 @@ class Scheduler:
         )
         return _Decision(
             allocations=self._allocations(outcomes),
-            reasons=self._reasons.of(outcomes, [memory.forest for memory in memories]),
+            reasons=self._reasons.of(outcomes, [memory.partition for memory in memories]),
             reservations=tuple(
                 ReservationRow(job=made.job, nodes=made.nodes, starts_at=made.starts_at)
                 for outcome in outcomes

@@ -13,7 +13,7 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.queue import QueueProperties
-from rankd.core.placement.lacking import NodeRoom, lacks
+from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.look.query import nodes, priorities
@@ -89,7 +89,7 @@ def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
         for row in nodes(connection)
         if row["partition"] == partition and row["state"] == "up" and row["drained_by"] is None
     ]
-    found = lacks(asked["resources"], asked["constraints"], rooms, exclusive=bool(asked["exclusive"]))
+    found = node_shortages(asked["resources"], asked["constraints"], rooms, exclusive=bool(asked["exclusive"]))
     return [msgspec.structs.asdict(lack) for lack in found]
 
 

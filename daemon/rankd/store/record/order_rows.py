@@ -54,7 +54,7 @@ def leaf_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterato
             arrays = base.ids[own], priorities[own].astype("<i4"), (own + 1).astype("<i4")
             yield (
                 "ranking_leaves",
-                (generation, base.forest.leaves[leaf], chunk, *(array.tobytes() for array in arrays)),
+                (generation, base.pre_order.leaves[leaf], chunk, *(array.tobytes() for array in arrays)),
             )
 
 

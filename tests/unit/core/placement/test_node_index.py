@@ -81,7 +81,7 @@ def test_the_index_finds_what_a_look_at_all_nodes_finds(monkeypatch, policy, blo
         found = finders[place].best()
         assert found == (wanted[0] if wanted else None)
         if found is not None:
-            index.take(found, demands[place])
+            index.occupy(found, demands[place])
     assert any(finder.best() is None for finder in finders)  # the nodes were filled up
 
 
@@ -115,4 +115,4 @@ def test_what_is_kept_for_others_is_left_out_also_when_it_grows():
         found = finders[place].best()
         assert found == (wanted[0] if wanted else None)
         if found is not None:
-            index.take(found, demands[place])
+            index.occupy(found, demands[place])

@@ -17,7 +17,7 @@ _DEAD = np.iinfo(np.int64).min
 """Job slots of dead steps."""
 
 
-class Steps:
+class FreeSteps:
     """Columns of steps; a node's first one begins now, and its last one never ends.
 
     :attr:`rows` int64 (n,), :attr:`begins` and :attr:`ends` float64 (n,), UTC seconds; :attr:`free` int64

@@ -11,7 +11,7 @@ from rankd.core.placement.leaf_content import LeafContent
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 
-class Presence(msgspec.Struct):
+class LeafKinds(msgspec.Struct):
     """``kinds`` int64 (n,), leaf by leaf; of each leaf of ``places`` (n_leaves,) they begin at one of ``starts``.
 
     ``others``: leaves that have changed since; they are looked at one by one.
@@ -23,7 +23,7 @@ class Presence(msgspec.Struct):
     others: set[int]
 
     @classmethod
-    def of(cls, contents: Mapping[int, LeafContent]) -> Presence:
+    def of(cls, contents: Mapping[int, LeafContent]) -> LeafKinds:
         """All leaves, by place, as they are; each has at least one kind."""
         parts = [content.kinds for content in contents.values()]
         sizes = np.array([len(part) for part in parts], dtype=np.int64)

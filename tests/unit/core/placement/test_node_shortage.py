@@ -1,6 +1,6 @@
 """What each node lacks for a job that waits for room."""
 
-from rankd.core.placement.lacking import NodeRoom, lacks
+from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 
 
 def node(name, capacity, used=None, *, labels=None, is_empty=False):
@@ -8,7 +8,7 @@ def node(name, capacity, used=None, *, labels=None, is_empty=False):
 
 
 def found(resources, *nodes, constraints=None, exclusive=False):
-    rows = lacks(resources, constraints, nodes, exclusive=exclusive)
+    rows = node_shortages(resources, constraints, nodes, exclusive=exclusive)
     return [(row.node, "in use" if row.occupied else row.amounts) for row in rows]
 
 

@@ -10,7 +10,7 @@ from rankd.core.ranking.factor import Factor, FactorContext, Per
 from rankd.core.ranking.priority import FactorValues
 
 
-class _OfPass:
+class _PassFactor:
     """What jobs share has the pass's values, which the views show; only jobs' own are asked for."""
 
     def __init__(self, inner: Factor, row: FactorValues) -> None:
@@ -29,6 +29,6 @@ class _OfPass:
         return self._inner.parameters()
 
 
-def of_pass(factors: Sequence[Factor], rows: Sequence[FactorValues]) -> list[Factor]:
+def pass_factors(factors: Sequence[Factor], rows: Sequence[FactorValues]) -> list[Factor]:
     """The factors with the values of groups that a pass has found; ``rows`` stand beside ``factors``."""
-    return [cast("Factor", _OfPass(factor, row)) for factor, row in zip(factors, rows, strict=True)]
+    return [cast("Factor", _PassFactor(factor, row)) for factor, row in zip(factors, rows, strict=True)]

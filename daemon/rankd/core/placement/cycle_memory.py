@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rankd.core.placement.forest import Forest
+from rankd.core.placement.common_reason import CommonReasons
 from rankd.core.placement.node_set import NodeSet, totals
-from rankd.core.placement.passed import PassedReasons
+from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.problem import PartitionProblem
 from rankd.core.placement.room_table import RoomTable
 
@@ -13,18 +13,18 @@ class CycleMemory:
     """What one cycle of a partition leaves to the next; it changes what a cycle costs, not what comes out."""
 
     def __init__(self) -> None:
-        self.forest = Forest()
+        self.partition = PartitionState()
         self.rooms = RoomTable()
-        self.passed = PassedReasons()
+        self.common = CommonReasons()
 
     def successor(self) -> CycleMemory:
         """One without jobs for the same queues, nodes and kinds."""
         other = CycleMemory()
-        other.forest, other.passed = self.forest.successor(), self.passed
+        other.partition, other.common = self.partition.successor(), self.common
         return other
 
-    def take(self, problem: PartitionProblem) -> None:
+    def update(self, problem: PartitionProblem) -> None:
         """Bring it up to a problem, as each cycle does; done beforehand, the cycle finds it done."""
         nodes = problem.nodes
-        self.forest.take(problem, nodes.totals if isinstance(nodes, NodeSet) else totals(nodes))
-        self.rooms.take(self.forest)
+        self.partition.update(problem, nodes.totals if isinstance(nodes, NodeSet) else totals(nodes))
+        self.rooms.update(self.partition)

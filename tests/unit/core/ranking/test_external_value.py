@@ -7,8 +7,8 @@ from rankd.core.adapter.input import FactorRow
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.setting import PrioritySettings
+from rankd.core.ranking.external_value import ExternalValues, with_external_values
 from rankd.core.ranking.factor import FactorContext, Per, evaluate
-from rankd.core.ranking.given import GivenValues, with_given
 from rankd_plugins.factors.fairshare import Fairshare
 from rankd_plugins.factors.site import Site
 from rankd_plugins.factors.user import User
@@ -24,7 +24,7 @@ IDS = np.array([5, 6, 7])
 
 
 def factor(kind, *rows):
-    [used] = with_given([kind(PrioritySettings())], {kind.name: GivenValues.of(rows)}, TREE, IDS)
+    [used] = with_external_values([kind(PrioritySettings())], {kind.name: ExternalValues.of(rows)}, TREE, IDS)
     return used
 
 
@@ -68,4 +68,4 @@ def test_jobs_and_users_that_nobody_knows_are_passed_over():
 
 def test_factors_without_given_values_are_left_alone():
     own = Site(PrioritySettings())
-    assert with_given([own], {}, TREE, IDS) == [own]
+    assert with_external_values([own], {}, TREE, IDS) == [own]

@@ -10,13 +10,13 @@ from placement_problem import LIMITS, USERS, add, random_nodes, random_problem, 
 
 from rankd.core.model.node import NodeState
 from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.kind_table import KindTable
-from rankd.core.placement.memory import CycleMemory
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import WaitingJobs
 from rankd.core.placement.request import Kind
 from rankd.core.ranking.columns import NO_GROUP
-from rankd.core.ranking.queue_forest import roll_up
+from rankd.core.ranking.queue_view import roll_up
 from rankd_plugins.node_sort.binpacking import Binpacking
 from rankd_plugins.node_sort.fair import Fair
 

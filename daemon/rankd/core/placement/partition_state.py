@@ -13,14 +13,14 @@ from operator import is_not
 import numpy as np
 
 from rankd.core.model.quantity import Resources, add_amounts
+from rankd.core.placement.job_stream import streams_of
 from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.leaf_content import LeafContent
+from rankd.core.placement.leaf_kind import LeafKinds
 from rankd.core.placement.live_queue import LiveQueue
-from rankd.core.placement.presence import Presence
 from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.queue_index import QueueIndex
 from rankd.core.placement.queue_tree import QueueTree, path_of
-from rankd.core.placement.stream import streams_of
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 _NOTHING: Resources = {}
@@ -28,12 +28,12 @@ _FEW = 64
 """So many leaves may have other kinds before those of all are put together again."""
 
 
-class Forest:
-    """The queues of a partition before a cycle; :meth:`take` brings it up to a problem.
+class PartitionState:
+    """The queues of a partition before a cycle; :meth:`update` brings it up to a problem.
 
     ``contents`` are those of the leaves that have jobs, by place. ``n_leaves`` and ``n_jobs``: of each kind,
     int64 (n_kinds,). ``changed``: the places of queues that use something else, or have other jobs, than before the
-    last :meth:`take`; None: all are new.
+    last :meth:`update`; None: all are new.
     """
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class Forest:
         """The leaves that the last problem had, and their jobs."""
         self._using: set[int] = set()
         """The queues of which it said what they use."""
-        self._presence: Presence | None = None
+        self._leaf_kinds: LeafKinds | None = None
 
-    def successor(self) -> Forest:
+    def successor(self) -> PartitionState:
         """One without jobs, of the same queues, that knows what leaves with these jobs have."""
-        other = Forest()
+        other = PartitionState()
         other.index, other.kinds, other._n_types, other._known = (
             self.index,
             self.kinds,
@@ -71,7 +71,7 @@ class Forest:
         )
         return other
 
-    def take(self, problem: PartitionProblem, total: Resources) -> None:
+    def update(self, problem: PartitionProblem, total: Resources) -> None:
         """Bring it up to a problem of the partition; ``total`` is the sum of its nodes."""
         if problem.kinds is not self.kinds or problem.kinds.n_types != self._n_types:
             self.kinds, self._n_types, self._known = problem.kinds, problem.kinds.n_types, {}
@@ -81,7 +81,7 @@ class Forest:
         if is_new:
             self._plant(problem, total)
         self._count_new_kinds()
-        touched = self._take_used(problem.used) | self._take_jobs(problem)
+        touched = self._update_used(problem.used) | self._update_jobs(problem)
         self.changed = None if is_new else touched
         if is_new:
             touched = set(range(len(self.tree.lives)))
@@ -98,7 +98,7 @@ class Forest:
         self.n_jobs = np.zeros(len(self.kinds), dtype=np.int64)
         lives: list[LiveQueue] = []
         self._n_children, self._named, self._heavier = [0] * len(problem.queues), set(), set()
-        self._given, self._using, self._presence = ([], []), set(), None
+        self._given, self._using, self._leaf_kinds = ([], []), set(), None
         for place, (view, above) in enumerate(zip(problem.queues, self.index.above.tolist(), strict=True)):
             lives.append(LiveQueue(view, None if above < 0 else lives[above], place))
             if above >= 0:
@@ -112,7 +112,7 @@ class Forest:
             self.n_leaves = np.append(self.n_leaves, np.zeros(more, dtype=np.int64))
             self.n_jobs = np.append(self.n_jobs, np.zeros(more, dtype=np.int64))
 
-    def _take_used(self, used: Mapping[int, Resources]) -> set[int]:
+    def _update_used(self, used: Mapping[int, Resources]) -> set[int]:
         touched: set[int] = set()
         lives, places = self.tree.lives, self.index.places
         for queue in used.keys() | self._using:
@@ -125,7 +125,7 @@ class Forest:
         self._heavier |= touched
         return touched
 
-    def _take_jobs(self, problem: PartitionProblem) -> set[int]:
+    def _update_jobs(self, problem: PartitionProblem) -> set[int]:
         """Leaves are compared by the identity of their jobs, all at once as far as they are the same leaves."""
         queues, jobs = list(problem.waiting), list(problem.waiting.values())
         known, before = self._given
@@ -222,14 +222,14 @@ class Forest:
 
     def leaves_with(self, which: BoolArray) -> set[int]:
         """The places of leaves that have jobs of any of these kinds, or can't be left out."""
-        if self._presence is None or len(self._presence.others) > _FEW:
-            self._presence = Presence.of(self.contents)
-        found = self._presence.leaves_with(which, self.contents)
+        if self._leaf_kinds is None or len(self._leaf_kinds.others) > _FEW:
+            self._leaf_kinds = LeafKinds.of(self.contents)
+        found = self._leaf_kinds.leaves_with(which, self.contents)
         return found | (self.index.stay & self.contents.keys())
 
     def _look_again_at(self, place: int) -> None:
-        if self._presence is not None:
-            self._presence.others.add(place)
+        if self._leaf_kinds is not None:
+            self._leaf_kinds.others.add(place)
 
     def leaves_by_kind(self, which: BoolArray) -> dict[int, list[int]]:
         """By each of these kinds, bool (n_kinds,), the leaves that have jobs of it, by id."""

@@ -19,7 +19,7 @@ class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
     is_empty: bool
 
 
-class Lack(msgspec.Struct, frozen=True, kw_only=True):
+class NodeShortage(msgspec.Struct, frozen=True, kw_only=True):
     """By how much a node's free room is too small, by type; ``occupied``: it would have to be empty."""
 
     node: str
@@ -27,16 +27,16 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
     occupied: bool = False
 
 
-def lacks(
+def node_shortages(
     resources: Mapping[str, float], constraints: str | None, nodes: Iterable[NodeRoom], *, exclusive: bool
-) -> list[Lack]:
+) -> list[NodeShortage]:
     """The nodes that could hold a share of the job, were they empty, and can't now; what lacks least first.
 
     ``resources``: what the job asks for per node, in the nodes' units.
 
     >>> full = NodeRoom(name="n1", capacity={"vcore": 4}, used={"vcore": 3}, labels={}, is_empty=False)
-    >>> lacks({"vcore": 2}, None, [full], exclusive=False)
-    [Lack(node='n1', amounts={'vcore': 1}, occupied=False)]
+    >>> node_shortages({"vcore": 2}, None, [full], exclusive=False)
+    [NodeShortage(node='n1', amounts={'vcore': 1}, occupied=False)]
     """
     requirements = parse_constraints(constraints)
     found = []
@@ -49,5 +49,5 @@ def lacks(
         short = {kind: amount - free[kind] for kind, amount in sorted(resources.items()) if amount > free[kind]}
         occupied = exclusive and not node.is_empty
         if short or occupied:
-            found.append(Lack(node=node.name, amounts={} if occupied else short, occupied=occupied))
+            found.append(NodeShortage(node=node.name, amounts={} if occupied else short, occupied=occupied))
     return sorted(found, key=lambda lack: (len(lack.amounts), sum(lack.amounts.values()), lack.node))

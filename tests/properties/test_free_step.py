@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.core.placement.steps import Steps
+from rankd.core.placement.free_step import FreeSteps
 
 NODES, NOW = 5, 100.0
 TIMES = st.sampled_from([NOW, 101.0, 102.5, 110.0, 1e9])
@@ -25,7 +25,7 @@ def free_at(changes, row, instant):
 @given(st.lists(CHANGES, max_size=12))
 def test_steps_are_what_all_changes_come_to(batches):
     known = [(row, NOW, row) for row in range(NODES)]
-    steps = Steps(NODES, *columns(known))
+    steps = FreeSteps(NODES, *columns(known))
     for batch in batches:
         steps.change(*columns(batch))
         known += batch
@@ -51,4 +51,4 @@ def test_steps_are_what_all_changes_come_to(batches):
 
 def test_without_nodes_there_are_no_steps():
     empty = np.empty(0, dtype=np.int64)
-    assert len(Steps(0, empty, np.empty(0), np.empty((0, 2), dtype=np.int64)).rows) == 0
+    assert len(FreeSteps(0, empty, np.empty(0), np.empty((0, 2), dtype=np.int64)).rows) == 0

@@ -20,7 +20,7 @@ from rankd.core.ranking.factor import Factor, FactorContext, Per, begin
 from rankd.core.ranking.priority import FactorValues
 
 
-class GivenValues(msgspec.Struct, frozen=True, kw_only=True):
+class ExternalValues(msgspec.Struct, frozen=True, kw_only=True):
     """What was given for one factor: ``job_ids`` int64 ascending with ``job_values`` beside, the others by name."""
 
     job_ids: IntArray
@@ -30,7 +30,7 @@ class GivenValues(msgspec.Struct, frozen=True, kw_only=True):
     accounts: Mapping[str, float]
 
     @classmethod
-    def of(cls, rows: Iterable[FactorRow]) -> GivenValues:
+    def of(cls, rows: Iterable[FactorRow]) -> ExternalValues:
         """Of rows; of two for the same the later wins."""
         jobs: dict[int, float] = {}
         associations: dict[tuple[str, str], float] = {}
@@ -70,10 +70,10 @@ class GivenValues(msgspec.Struct, frozen=True, kw_only=True):
         return values
 
 
-class GivenFactor:
+class ExternalFactor:
     """A factor with given values over its own."""
 
-    def __init__(self, inner: Factor, given: GivenValues, by_association: FloatArray) -> None:
+    def __init__(self, inner: Factor, given: ExternalValues, by_association: FloatArray) -> None:
         self.name, self.lowest, self.highest = inner.name, inner.lowest, inner.highest
         self._inner = inner
         self._given = given
@@ -133,15 +133,15 @@ def _inside(jobs: JobColumns, per: Per, size: int) -> JobColumns:
     return msgspec.structs.replace(jobs, associations=np.where(jobs.associations < size, jobs.associations, -1))
 
 
-def with_given(
-    factors: Sequence[Factor], given: Mapping[str, GivenValues], tree: AccountTree, association_ids: IntArray
+def with_external_values(
+    factors: Sequence[Factor], given: Mapping[str, ExternalValues], tree: AccountTree, association_ids: IntArray
 ) -> list[Factor]:
     """The factors, those that something was given for with it."""
     used = []
     for factor in factors:
         values = given.get(factor.name)
         if values is not None:
-            made = GivenFactor(factor, values, values.by_association(tree, association_ids))
+            made = ExternalFactor(factor, values, values.by_association(tree, association_ids))
             factor = cast("Factor", made)  # noqa: PLW2901 - one, but for how it is built
         used.append(factor)
     return used

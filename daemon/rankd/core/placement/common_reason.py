@@ -9,14 +9,14 @@ from itertools import compress
 
 import numpy as np
 
-from rankd.core.placement.forest import Forest
 from rankd.core.placement.node_table import NodeTable
+from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.problem import WaitReason
 from rankd.core.placement.reason import lacking, not_able
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 
-class PassedReasons:
+class CommonReasons:
     """Of the nodes and kinds that the last cycle had; others are begun with anew."""
 
     def __init__(self) -> None:
@@ -29,13 +29,13 @@ class PassedReasons:
         self._answer: tuple[WaitReason, ...] = ()
 
     def of(
-        self, forest: Forest, table: NodeTable, largest: IntArray, backfill: str, told: BoolArray
+        self, partition: PartitionState, table: NodeTable, largest: IntArray, backfill: str, told: BoolArray
     ) -> tuple[WaitReason, ...]:
         """Reasons of the kinds ``told``, bool (n_kinds,), where no node has more free than ``largest``.
 
         The same tuple as the last time if it says the same.
         """
-        self._take(forest, table, backfill)
+        self._update(partition, table, backfill)
         lacks = (self._vectors > largest) & (self._vectors > 0)
         changed = (lacks != self._lacks).any(axis=1)
         for kind in np.flatnonzero(changed).tolist():
@@ -45,25 +45,25 @@ class PassedReasons:
             return self._answer
         has_reason = np.array([reason is not None for reason in self._reasons], dtype=bool)
         for kind in np.flatnonzero(told & ~has_reason).tolist():
-            self._reasons[kind] = _why(kind, forest, table, largest, backfill)
+            self._reasons[kind] = _why(kind, partition, table, largest, backfill)
         self._told = told
         self._answer = tuple(reason for reason in compress(self._reasons, told.tolist()) if reason is not None)
         return self._answer
 
-    def unable(self, forest: Forest, table: NodeTable, backfill: str) -> BoolArray:
+    def unable(self, partition: PartitionState, table: NodeTable, backfill: str) -> BoolArray:
         """The kinds that fewer nodes could hold than they need, were all of them empty; bool (n_kinds,)."""
-        self._take(forest, table, backfill)
+        self._update(partition, table, backfill)
         return self._unable
 
-    def _take(self, forest: Forest, table: NodeTable, backfill: str) -> None:
+    def _update(self, partition: PartitionState, table: NodeTable, backfill: str) -> None:
         """Begin anew with other nodes or kinds; go on with more kinds."""
         nodes, kinds, said = self._of
-        if nodes is not table.set or kinds is not forest.kinds or said != backfill:
+        if nodes is not table.set or kinds is not partition.kinds or said != backfill:
             width = len(table.types) + 1
-            self._of, self._reasons, self._answer = (table.set, forest.kinds, backfill), [], ()
+            self._of, self._reasons, self._answer = (table.set, partition.kinds, backfill), [], ()
             self._vectors, self._lacks = np.empty((0, width), dtype=np.int64), np.empty((0, width), dtype=bool)
             self._told = self._unable = np.empty(0, dtype=bool)
-        shapes = [kind.shape for kind in forest.kinds.kinds[len(self._reasons) :]]
+        shapes = [kind.shape for kind in partition.kinds.kinds[len(self._reasons) :]]
         if new := [table.demand(shape) for shape in shapes]:
             self._vectors = np.concatenate([self._vectors, np.array([demand.vector for demand in new])])
             unable = [demand.n_able < shape.min_nodes for demand, shape in zip(new, shapes, strict=True)]
@@ -72,8 +72,8 @@ class PassedReasons:
             self._reasons += [None] * len(new)
 
 
-def _why(kind: int, forest: Forest, table: NodeTable, largest: IntArray, backfill: str) -> WaitReason:
-    shape = forest.kinds[kind].shape
+def _why(kind: int, partition: PartitionState, table: NodeTable, largest: IntArray, backfill: str) -> WaitReason:
+    shape = partition.kinds[kind].shape
     demand = table.demand(shape)
     if demand.n_able < shape.min_nodes:
         return WaitReason(None, kind, *not_able(shape, demand.n_able, table))

@@ -18,7 +18,7 @@ from rankd.core.ranking.application_order import usage_policy, usage_shares
 from rankd.core.ranking.application_sort import ApplicationSortPolicy, SortKey
 from rankd.core.ranking.columns import NO_GROUP, BoolArray
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_forest import QueueView
+from rankd.core.ranking.queue_view import QueueView
 
 _FIRST_STEP, _LONGEST_STEP = 64, 65_536
 
@@ -53,7 +53,7 @@ class NamedApplication(msgspec.Struct):
     usage: Usage
 
 
-class Stream:
+class JobStream:
     """Jobs in their order, and how far the cycle has come. ``application`` None: jobs that are their own.
 
     ``nothing`` is the key of those, which use nothing.
@@ -72,7 +72,7 @@ class Stream:
         self.key: StreamKey | None = None
         self._best_from = None if by_priority else np.maximum.accumulate(waiting.priorities[::-1])[::-1]
 
-    def copy(self) -> Stream:
+    def copy(self) -> JobStream:
         """One that can go on without this."""
         other, own = copy(self), self.application
         other.application = own and NamedApplication(own.created_at, own.id_place, own.usage.copy())
@@ -109,13 +109,13 @@ class Stream:
         return (first, own.usage.key, own.created_at, True, own.id_place)
 
 
-def streams_of(waiting: WaitingJobs, view: QueueView, total: Resources, named: Applications) -> Iterator[Stream]:
+def streams_of(waiting: WaitingJobs, view: QueueView, total: Resources, named: Applications) -> Iterator[JobStream]:
     """A leaf's jobs: as one stream, or if it goes by usage by application; those that are their own are together."""
     by_priority, policy = view.properties.sort_priority, usage_policy(view)
     if not len(waiting.jobs):
         return
     if policy is None or waiting.applications is None or (waiting.applications == NO_GROUP).all():
-        yield Stream(waiting, None, by_priority=by_priority)
+        yield JobStream(waiting, None, by_priority=by_priority)
         return
     order = np.argsort(waiting.applications, kind="stable")
     of, nothing = waiting.applications[order], policy.key(())
@@ -132,7 +132,7 @@ def streams_of(waiting: WaitingJobs, view: QueueView, total: Resources, named: A
         if application != NO_GROUP:
             usage = Usage(named.used.get(application, {}), view, total, policy)
             of_application = _named(application, usage, named)
-        yield Stream(own, of_application, nothing, by_priority=by_priority)
+        yield JobStream(own, of_application, nothing, by_priority=by_priority)
 
 
 def _named(application: int, usage: Usage, named: Applications) -> NamedApplication:

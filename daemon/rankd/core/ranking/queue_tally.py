@@ -15,8 +15,8 @@ import numpy as np
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.base_order import BaseOrder
 from rankd.core.ranking.columns import BoolArray, IntArray, JobColumns
-from rankd.core.ranking.queue_forest import QueueView
 from rankd.core.ranking.queue_key import lifted_priority
+from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import QueueRow
 
 
@@ -28,7 +28,7 @@ class _Counted(NamedTuple):
     priority: int
 
 
-class Tally:
+class QueueTally:
     """The queues of a full pass, by its ``rows``, and what has changed since.
 
     ``shapes`` are those of the pass, to which others may be added. ``unranked``: by leaf the highest priority of

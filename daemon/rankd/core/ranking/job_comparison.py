@@ -14,32 +14,32 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray, JobColumns
-from rankd.core.ranking.order import Applications, Forest, OrderQueue, lift
+from rankd.core.ranking.order import Applications, OrderQueue, PreOrder, lift
 
 _NONE = -1
 
 
-class Hierarchy:
+class QueueHierarchy:
     """The queues above each leaf, as arrays. ``above`` int64 (n_leaves, n_depths): by leaf's place and depth, -1 below.
 
     ``disabled`` bool (n_queues,); ``spans`` (n_queues, 2): each queue's leaves, from and to before.
     """
 
-    def __init__(self, forest: Forest, n_queues: int) -> None:
-        self.n_depths = forest.n_depths
-        self.leaf_places = forest.leaf_places
-        self.above = np.full((len(forest.leaves), self.n_depths), _NONE)
+    def __init__(self, pre_order: PreOrder, n_queues: int) -> None:
+        self.n_depths = pre_order.n_depths
+        self.leaf_places = pre_order.leaf_places
+        self.above = np.full((len(pre_order.leaves), self.n_depths), _NONE)
         self.disabled = np.zeros(n_queues, dtype=bool)
         self.spans = np.zeros((n_queues, 2), dtype=np.int64)
         self._fenced = np.zeros(n_queues, dtype=bool)
         self._offsets = np.zeros(n_queues, dtype=np.int64)
-        for depth, subtrees in forest.subtrees.items():
+        for depth, subtrees in pre_order.subtrees.items():
             for subtree in subtrees:
                 self.above[subtree.first : subtree.last, depth] = subtree.queue_id
                 self.spans[subtree.queue_id] = subtree.first, subtree.last
-                self._take(subtree.queue_id, subtree.queue)
+                self._set_properties(subtree.queue_id, subtree.queue)
 
-    def _take(self, index: int, queue: OrderQueue) -> None:
+    def _set_properties(self, index: int, queue: OrderQueue) -> None:
         self.disabled[index] = not queue.properties.sort_priority
         if not queue.is_root:
             self._fenced[index] = queue.properties.priority_policy == "fence"
@@ -50,7 +50,7 @@ class Hierarchy:
         return lift(shown, self._offsets[queues], self._fenced[queues])
 
 
-class Standing(NamedTuple):
+class JobKeys(NamedTuple):
     """What decides where jobs stand.
 
     ``leaves`` (n_jobs,): their leaves' places. ``chains`` int64 (n_jobs, n_depths): what the queues on their paths
@@ -61,17 +61,17 @@ class Standing(NamedTuple):
     chains: IntArray
     keys: FloatArray
 
-    def take(self, places: IntArray) -> Standing:
+    def take(self, places: IntArray) -> JobKeys:
         """Those at ``places``."""
-        return Standing(self.leaves[places], self.chains[places], self.keys[places])
+        return JobKeys(self.leaves[places], self.chains[places], self.keys[places])
 
     def keys_at(self, places: IntArray) -> FloatArray:
         """The keys of those at ``places``."""
         return self.keys[places]
 
 
-class Compared(Protocol):
-    """As a :class:`Standing`, with keys that are made where they are needed."""
+class ComparableJobs(Protocol):
+    """As a :class:`JobKeys`, with keys that are made where they are needed."""
 
     @property
     def leaves(self) -> IntArray:
@@ -107,7 +107,7 @@ def leaf_keys(
     return keys
 
 
-def earlier(one: Compared, other: Compared, hierarchy: Hierarchy) -> BoolArray:
+def earlier(one: ComparableJobs, other: ComparableJobs, hierarchy: QueueHierarchy) -> BoolArray:
     """Of each pair, whether ``one`` goes first; not where both are the same job."""
     is_first: BoolArray = one.leaves < other.leaves
     apart = np.flatnonzero(one.leaves != other.leaves)
@@ -146,18 +146,18 @@ def search(low: IntArray, high: IntArray, goes_first: Callable[[IntArray, IntArr
     return low
 
 
-def sorted_places(standing: Standing, hierarchy: Hierarchy, from_depth: int = _NONE) -> IntArray:
+def sorted_places(job_keys: JobKeys, hierarchy: QueueHierarchy, from_depth: int = _NONE) -> IntArray:
     """The places of these jobs in their order; with ``from_depth``, of those of one queue at that depth.
 
     Leaf by leaf by their keys, then one stable sort per depth, by what the children show.
     """
-    order = np.lexsort((*standing.keys.T[::-1], standing.leaves))
+    order = np.lexsort((*job_keys.keys.T[::-1], job_keys.leaves))
     for depth in range(hierarchy.n_depths - 2, from_depth - 1, -1):
-        leaves = standing.leaves[order]
+        leaves = job_keys.leaves[order]
         child = hierarchy.above[leaves, depth + 1]
         parent = hierarchy.above[leaves, depth] if depth >= 0 else np.full(len(leaves), _NONE)
         shown = np.where(
-            (child < 0) | ((parent >= 0) & hierarchy.disabled[parent]), 0, -standing.chains[order, depth + 1]
+            (child < 0) | ((parent >= 0) & hierarchy.disabled[parent]), 0, -job_keys.chains[order, depth + 1]
         )
         group = np.where(parent < 0, leaves if depth >= 0 else 0, hierarchy.spans[parent, 0])
         order = order[np.lexsort((shown, group))]
