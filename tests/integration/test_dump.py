@@ -30,8 +30,10 @@ from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import Prioritizer
 from rankd.store.engine.database import Database
 from rankd.store.engine.reading import fetch, open_for_reading
-from rankd.store.look import query as look
 from rankd.store.look.dump import dump
+from rankd.store.look.priority_list import priorities
+from rankd.store.look.queue_list import queues
+from rankd.store.look.share_list import shares
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import admission_tables, sync_catalog
 from rankd.store.record.job import NewJob, apply_changes, insert_jobs
@@ -201,7 +203,7 @@ def evaluated(path, config):
 def shown(path):
     """What the views say of the newest generation: breakdowns, associations, queues."""
     with closing(open_for_reading(path)) as connection:
-        return look.priorities(connection, JobFilter()), look.shares(connection), look.queues(connection)
+        return priorities(connection, JobFilter()), shares(connection), queues(connection)
 
 
 def assert_same_jobs(result, rows, *, whole):
@@ -219,15 +221,15 @@ def assert_same_jobs(result, rows, *, whole):
         assert set(by_id) == {row["id"] for row in rows}
 
 
-def assert_same_groups(result, shares, queues):
+def assert_same_groups(result, share_rows, queue_rows):
     found = {(row["account"], row["user"]): row for row in result["associations"]}
-    for row in shares:
+    for row in share_rows:
         same = found[row["account"], row["user"]]
         assert (same["usage"], same["shares_norm"]) == (row["usage"], row["shares_norm"])
         assert (same["usage_effective"], same["fairshare"]) == (row["usage_effective"], row["fairshare"])
         assert same["level_fairshare"] == row["level_fairshare"]
     by_path = {(row.get("partition", "default"), row["path"]): row for row in result["queues"]}
-    for row in queues:
+    for row in queue_rows:
         same = by_path[row["partition"], row["path"]]
         assert (same["priority"], same["share"]) == (row["priority"], row["share"])
         assert {k: v for k, v in same["pending"].items() if v} == {k: v for k, v in row["pending"].items() if v}
@@ -249,9 +251,9 @@ def assert_dump_is_live(path, config, seed):
 
     asyncio.run(Live(path, config, seed).play(story))
     found, result = evaluated(path, config)
-    rows, shares, queues = shown(path)
+    rows, share_rows, queue_rows = shown(path)
     assert_same_jobs(result, rows, whole=True)
-    assert_same_groups(result, shares, queues)
+    assert_same_groups(result, share_rows, queue_rows)
     assert found.generation == 2
 
 
@@ -290,9 +292,9 @@ def test_users_without_association_have_fair_share_0_and_change_nobody_elses(tmp
 
     asyncio.run(Live(path, config, seed).play(story))
     _, result = evaluated(path, config)
-    rows, shares, queues = shown(path)
+    rows, share_rows, queue_rows = shown(path)
     assert_same_jobs(result, rows, whole=True)
-    assert_same_groups(result, [row for row in shares if row["user"] != "eve"], queues)
+    assert_same_groups(result, [row for row in share_rows if row["user"] != "eve"], queue_rows)
     values = {row["user"]: row["factors"][0]["value"] for row in rows}
     assert values.pop("eve") == 0.0
     assert set(values.values()) <= {place / len(USERS) for place in range(1, len(USERS) + 1)}
@@ -324,9 +326,9 @@ def test_what_has_happened_since_the_generation_is_taken_back(tmp_path, seed):
     asyncio.run(Live(path, config, seed).play(story))
     found, result = evaluated(path, config)
     assert found.newer == 4
-    rows, shares, queues = before["shown"]
+    rows, share_rows, queue_rows = before["shown"]
     assert_same_jobs(result, rows, whole=True)
-    assert_same_groups(result, shares, queues)
+    assert_same_groups(result, share_rows, queue_rows)
     assert result["ranking"] == before["result"]["ranking"]
     assert found.updated == []
 
@@ -407,6 +409,6 @@ def test_the_commands_pass_a_live_state_on(tmp_path):
     dumped = subprocess.run([*RANKD, "dump", *place], capture_output=True, check=True)
     decided = subprocess.run([*RANKD, "evaluate", "-"], input=dumped.stdout, capture_output=True, check=True)
     assert dumped.stderr == decided.stderr == b""
-    rows, shares, queues = shown(path)
+    rows, share_rows, queue_rows = shown(path)
     assert_same_jobs(json.loads(decided.stdout), rows, whole=True)
-    assert_same_groups(json.loads(decided.stdout), shares, queues)
+    assert_same_groups(json.loads(decided.stdout), share_rows, queue_rows)

@@ -20,7 +20,7 @@ from rankd.core.errors import Unavailable
 from rankd.services.intake.lookers import Lookers
 from rankd.store.engine.database import Database
 from rankd.store.look import page
-from rankd.store.look.query import count_jobs, job_ids
+from rankd.store.look.job_filter import count_jobs, job_ids
 from rankd.wire.message import JobFilter, JobList, PriorityList, TableFilter
 
 JOB = {"command": ["true"]}
@@ -107,7 +107,7 @@ async def test_pages_of_priorities_skip_nobody_who_waits_all_the_time(broker, tm
         gone = iter(range(1, 31))
         while True:
             answer = await cluster.database.read(
-                lambda c, wanted=wanted: page.answer(page.priorities(c.connection, wanted), 10**6)
+                lambda c, wanted=wanted: page.answer(page.priority_page(c.connection, wanted), 10**6)
             )
             seen += [row["id"] for row in answer["jobs"]]
             if "next" not in answer:

@@ -23,8 +23,8 @@ from rankd.core.model.setting import PrioritySettings
 from rankd.services.intake.service import IntakeOptions, run
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
-from rankd.store.look.explain import why
-from rankd.store.look.query import queues
+from rankd.store.look.queue_list import queues
+from rankd.store.look.why import why
 from rankd.store.record.catalog import forget_idle_queues, sync_catalog
 from rankd.wire.message import Report
 

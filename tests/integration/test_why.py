@@ -10,7 +10,7 @@ from integration.stage import NOW, a_cluster
 
 from rankd.cli.look.why import explained
 from rankd.store.engine.reading import open_for_reading
-from rankd.store.look.explain import why
+from rankd.store.look.why import why
 
 
 @pytest.fixture(autouse=True)

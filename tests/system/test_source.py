@@ -65,7 +65,7 @@ COMPARING = """
 import json, os, sys
 import numpy, nats, uvloop
 import rankd.bus.connection, rankd.cli.what_if.dump, rankd.cli.what_if.whatif
-import rankd.config.evaluation, rankd.store.look.query
+import rankd.config.evaluation, rankd.store.look.job_list, rankd.store.look.queue_list
 from rankd.cli.main import main
 
 by_file, by_bus, commands = json.load(sys.stdin)

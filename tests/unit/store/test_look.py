@@ -5,7 +5,13 @@ from unit.store.sample_database import GENERATION, GIB, NOW, WEIGHTS, make_datab
 
 from rankd.core.errors import Refused, Unavailable
 from rankd.store.engine.reading import open_for_reading
-from rankd.store.look import query as look
+from rankd.store.look import job_list
+from rankd.store.look.job_detail import job_detail, job_events
+from rankd.store.look.job_list import jobs
+from rankd.store.look.node_list import nodes
+from rankd.store.look.priority_list import head, priorities, weights
+from rankd.store.look.queue_list import queues
+from rankd.store.look.share_list import shares
 from rankd.wire.message import JobFilter
 
 
@@ -53,45 +59,45 @@ def ids(rows):
     ],
 )
 def test_all_conditions_of_a_filter_hold_and_lists_are_alternatives(reader, wanted, expected):
-    assert ids(look.jobs(reader, wanted)) == expected
+    assert ids(jobs(reader, wanted)) == expected
 
 
 def test_a_list_may_be_longer_than_sqlite_has_parameters(reader):
-    assert ids(look.jobs(reader, JobFilter(ids=list(range(2, 100_000))))) == [2, 3, 4, 5, 6]
+    assert ids(jobs(reader, JobFilter(ids=list(range(2, 100_000))))) == [2, 3, 4, 5, 6]
 
 
 def test_active_states_are_found_by_the_partial_index(path):
     statements = []
     connection = sqlite3.connect(path)
     connection.set_trace_callback(statements.append)
-    look.jobs(connection, JobFilter(states=["pending", "running"]))
+    jobs(connection, JobFilter(states=["pending", "running"]))
     plan = connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}").fetchall()
     connection.close()
     assert any("jobs_state" in step[3] for step in plan), plan
 
 
 def test_jobs_come_decoded_and_in_the_users_units(reader):
-    (job,) = look.jobs(reader, JobFilter(id=6))
+    (job,) = jobs(reader, JobFilter(id=6))
     assert job["resources"] == {"vcore": 1.5, "memory": GIB}
     assert job["depends_on"] == [{"type": "afterok", "job": 4}]
     assert job["held"] is False
 
 
 def test_only_ranked_jobs_have_a_rank_and_a_priority(reader):
-    rows = look.jobs(reader, JobFilter())
+    rows = jobs(reader, JobFilter())
     assert {row["id"]: (row["rank"], row["priority"]) for row in rows} == {
         1: (2, 5000), 2: (1, 7540), 3: (None, None), 4: (None, None), 5: (None, None), 6: (None, None),
     }  # fmt: skip
 
 
 def test_ranks_of_many_jobs_are_those_of_few(reader, monkeypatch):
-    few = look.jobs(reader, JobFilter())
-    monkeypatch.setattr(look, "FEW", 0)  # the same six jobs, read as so many are
-    assert look.jobs(reader, JobFilter()) == few
+    few = jobs(reader, JobFilter())
+    monkeypatch.setattr(job_list, "FEW", 0)  # the same six jobs, read as so many are
+    assert jobs(reader, JobFilter()) == few
 
 
 def test_a_job_is_what_was_submitted_and_what_became_of_it(reader):
-    job = look.job(reader, 1)
+    job = job_detail(reader, 1)
     assert job["command"] == ["sleep", "1"]
     assert (job["user"], job["account"], job["queue"], job["state"]) == ("alice", "physics", "root.a", "pending")
     assert job["stdout"] == "out.txt", "no agent has said where it went: as asked for"
@@ -100,7 +106,7 @@ def test_a_job_is_what_was_submitted_and_what_became_of_it(reader):
 
 
 def test_a_pending_jobs_breakdown_adds_up(reader):
-    breakdown = look.job(reader, 2)["priority_breakdown"]
+    breakdown = job_detail(reader, 2)["priority_breakdown"]
     assert (breakdown["rank"], breakdown["generation"], breakdown["ranked_at"]) == (1, GENERATION, NOW)
     assert [factor["name"] for factor in breakdown["factors"]] == list(WEIGHTS)
     total = 0.0
@@ -112,17 +118,17 @@ def test_a_pending_jobs_breakdown_adds_up(reader):
 
 
 def test_a_job_that_does_not_wait_has_no_breakdown(reader):
-    assert "priority_breakdown" not in look.job(reader, 4)
+    assert "priority_breakdown" not in job_detail(reader, 4)
 
 
 def test_an_unknown_job_is_refused(reader):
     with pytest.raises(Refused, match="there is no job 99") as caught:
-        look.job(reader, 99)
+        job_detail(reader, 99)
     assert (caught.value.code, caught.value.status) == ("unknown_job", 404)
 
 
 def test_priorities_come_by_rank_with_factors_in_summing_order(reader):
-    rows = look.priorities(reader, JobFilter())
+    rows = priorities(reader, JobFilter())
     assert ids(rows) == [2, 1, 3, 6]
     assert [list(row) for row in rows] == [list(rows[0])] * 4
     assert not set(rows[0]) & {"age", "age_points", "user_factor", "user_points"}
@@ -130,34 +136,34 @@ def test_priorities_come_by_rank_with_factors_in_summing_order(reader):
 
 
 def test_a_job_that_came_after_the_pass_is_initial_and_has_no_points(reader):
-    (late,) = look.priorities(reader, JobFilter(id=6))
+    (late,) = priorities(reader, JobFilter(id=6))
     assert late["override"] == "initial"
     assert [factor["points"] for factor in late["factors"]] == [None, None, None]
 
 
 def test_the_head_is_the_ranked_jobs_only(reader):
-    assert ids(look.head(reader, 10)) == [2, 1]
-    assert ids(look.head(reader, 1)) == [2]
+    assert ids(head(reader, 10)) == [2, 1]
+    assert ids(head(reader, 1)) == [2]
 
 
 def test_weights_are_the_newest_generations_in_order(reader):
-    assert list(look.weights(reader).items()) == list(WEIGHTS.items())
+    assert list(weights(reader).items()) == list(WEIGHTS.items())
 
 
 def test_before_the_first_pass_nothing_is_ranked_and_nothing_fails(unranked):
-    assert look.weights(unranked) == {}
-    assert look.priorities(unranked, JobFilter()) == look.head(unranked, 5) == []
-    assert look.job(unranked, 1)["priority_breakdown"] is None
-    assert {row["rank"] for row in look.jobs(unranked, JobFilter())} == {None}
+    assert weights(unranked) == {}
+    assert priorities(unranked, JobFilter()) == head(unranked, 5) == []
+    assert job_detail(unranked, 1)["priority_breakdown"] is None
+    assert {row["rank"] for row in jobs(unranked, JobFilter())} == {None}
 
 
 def test_history_is_in_order(reader):
-    assert [(row["event"], row["actor"]) for row in look.history(reader, 1)] == [("submit", "alice"), ("hold", "root")]
-    assert look.history(reader, 99) == []
+    assert [(row["event"], row["actor"]) for row in job_events(reader, 1)] == [("submit", "alice"), ("hold", "root")]
+    assert job_events(reader, 99) == []
 
 
 def test_nodes_tell_what_is_allocated_on_each(reader):
-    rows = {row["name"]: row for row in look.nodes(reader)}
+    rows = {row["name"]: row for row in nodes(reader)}
     assert list(rows) == ["n01", "n02", "n03", "n04", "n11"]
     assert rows["n01"]["capacity"] == {"vcore": 4, "memory": 8 * GIB}
     assert (rows["n01"]["allocations"], rows["n01"]["allocated"]) == (1, {"vcore": 1.5})
@@ -166,14 +172,14 @@ def test_nodes_tell_what_is_allocated_on_each(reader):
 
 
 def test_queues_show_amounts_in_cores(reader):
-    rows = {row["path"]: row for row in look.queues(reader)}
+    rows = {row["path"]: row for row in queues(reader)}
     assert rows["root.a"]["pending"] == {"vcore": 1.5}
     assert rows["root.a"]["max"] == {"vcore": 4}
     assert rows["root.B"]["allocated"] == {}
 
 
 def test_shares_list_accounts_before_their_users(reader):
-    rows = look.shares(reader)
+    rows = shares(reader)
     assert [(row["account"], row["user"]) for row in rows] == [
         ("physics", None), ("physics", "alice"), ("physics", "bob"), ("root", None),
     ]  # fmt: skip
@@ -195,6 +201,6 @@ def test_another_programs_database_is_named_as_such(tmp_path):
     (tmp_path / "other.db").touch()
     connection = open_for_reading(tmp_path / "other.db")
     with pytest.raises(Unavailable, match="rankd db upgrade") as caught:
-        look.jobs(connection, JobFilter())
+        jobs(connection, JobFilter())
     connection.close()
     assert caught.value.code == "no_schema"

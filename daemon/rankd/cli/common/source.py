@@ -1,6 +1,6 @@
 """Where looking commands get their rows from: the database where it is at hand, else the daemon over the bus.
 
-Both give the same records: the intake answers with what :mod:`rankd.store.look.query` finds.
+Both give the same records: the intake answers with what :mod:`rankd.store.look` finds.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ from rankd.cli.common.place import Place, find
 from rankd.cli.common.session import LARGEST_PAGE
 from rankd.cli.common.unheard import Known, known, say
 from rankd.store.engine.reading import open_for_reading
-from rankd.store.look import explain
-from rankd.store.look import query as look
 from rankd.store.look.accounting import accounting, in_time
+from rankd.store.look.class_list import classes
 from rankd.store.look.filter_check import check_filter
+from rankd.store.look.job_detail import job_detail, job_events
+from rankd.store.look.job_filter import count_jobs
+from rankd.store.look.job_list import jobs
+from rankd.store.look.node_list import nodes
+from rankd.store.look.priority_list import priorities, weights
+from rankd.store.look.queue_list import queues
+from rankd.store.look.service_list import services
+from rankd.store.look.share_list import shares
+from rankd.store.look.why import why
 from rankd.wire.message import AccountingFilter, JobFilter
 
 if TYPE_CHECKING:
@@ -88,9 +96,9 @@ class DatabaseSource:
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
         check_filter(self._connection, wanted, self._me)
-        rows = look.jobs(self._connection, wanted)
+        rows = jobs(self._connection, wanted)
         if len(rows) == wanted.limit:
-            _say_cut(len(rows), look.count_jobs(self._connection, wanted), "newest")
+            _say_cut(len(rows), count_jobs(self._connection, wanted), "newest")
         return rows
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
@@ -98,49 +106,49 @@ class DatabaseSource:
         check_filter(self._connection, wanted, self._me)
         rows = accounting(self._connection, wanted)
         if len(rows) == wanted.limit:
-            _say_cut(len(rows), look.count_jobs(self._connection, wanted, *in_time(wanted)), "newest")
+            _say_cut(len(rows), count_jobs(self._connection, wanted, *in_time(wanted)), "newest")
         return rows
 
     def job(self, job_id: int) -> Row:
         """See :class:`Source`."""
-        return look.job(self._connection, job_id, self._reads_environment_of)
+        return job_detail(self._connection, job_id, self._reads_environment_of)
 
     def history(self, job_id: int) -> list[Row]:
         """See :class:`Source`."""
-        return look.history(self._connection, job_id)
+        return job_events(self._connection, job_id)
 
     def priorities(self, wanted: JobFilter) -> list[Row]:
         """See :class:`Source`."""
         check_filter(self._connection, wanted, self._me)
-        return look.priorities(self._connection, wanted)
+        return priorities(self._connection, wanted)
 
     def weights(self) -> dict[str, float]:
         """See :class:`Source`."""
-        return look.weights(self._connection)
+        return weights(self._connection)
 
     def why(self, job_id: int) -> Row:
         """See :class:`Source`."""
-        return explain.why(self._connection, job_id)
+        return why(self._connection, job_id)
 
     def nodes(self) -> list[Row]:
         """See :class:`Source`."""
-        return look.nodes(self._connection)
+        return nodes(self._connection)
 
     def services(self) -> Row:
         """See :class:`Source`."""
-        return look.services(self._connection)
+        return services(self._connection)
 
     def queues(self) -> list[Row]:
         """See :class:`Source`."""
-        return look.queues(self._connection)
+        return queues(self._connection)
 
     def shares(self) -> list[Row]:
         """See :class:`Source`."""
-        return look.shares(self._connection)
+        return shares(self._connection)
 
     def classes(self) -> list[Row]:
         """See :class:`Source`."""
-        return look.classes(self._connection)
+        return classes(self._connection)
 
 
 class BusSource:

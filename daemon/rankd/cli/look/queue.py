@@ -14,7 +14,7 @@ from rankd.cli.common.unheard import Known, say
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold
 from rankd.store.engine.reading import Row
-from rankd.store.look.query import ACTIVE
+from rankd.store.look.job_filter import ACTIVE
 from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:

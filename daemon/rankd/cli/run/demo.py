@@ -22,7 +22,7 @@ from rankd.cli.run.demo_story import STORY, Wave
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
 from rankd.store.engine.reading import open_for_reading
-from rankd.store.look import query as look
+from rankd.store.look.priority_list import priorities
 from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _all_ended(connection: sqlite3.Connection) -> bool:
 
 def _explained(connection: sqlite3.Connection) -> list[str]:
     """A job of the queue's head that is behind another user's by its points, the nearest to the middle."""
-    rows = [row for row in look.priorities(connection, JobFilter(limit=40)) if row["rank"]]
+    rows = [row for row in priorities(connection, JobFilter(limit=40)) if row["rank"]]
     pairs = [
         (row, above)
         for above, row in pairwise(rows)

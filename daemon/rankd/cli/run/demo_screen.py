@@ -14,7 +14,7 @@ from typing import Any, Self
 from rankd.cli.common.screen import cut
 from rankd.cli.common.table import Column, lines
 from rankd.store.engine.reading import Row
-from rankd.store.look import query as look
+from rankd.store.look.priority_list import head
 
 HEAD = 10
 STORY = 4
@@ -73,7 +73,7 @@ class Screen:
 
 def picture(connection: sqlite3.Connection, width: int, most: int) -> list[str]:
     """The screen as lines of at most ``width`` columns, with at most ``most`` waiting jobs."""
-    rows = look.head(connection, most)
+    rows = head(connection, most)
     states = dict(connection.execute("SELECT state, count(*) FROM job GROUP BY state").fetchall())
     running = connection.execute(
         "SELECT \"user\", count(*), sum(cores) FROM job WHERE state IN ('allocated', 'running')"

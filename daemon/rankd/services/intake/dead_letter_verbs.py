@@ -18,7 +18,7 @@ from rankd.services.intake.submission import rejected_of
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
-from rankd.store.look.page import letters as letter_page
+from rankd.store.look.page import letter_page
 from rankd.store.record.dead_letter import LetterHead, StoredLetter, drop_letters, heads, settle, still_dead, stored
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter

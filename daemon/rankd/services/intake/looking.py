@@ -13,9 +13,11 @@ from rankd.services.intake.lookers import Lookers
 from rankd.store.engine.database import Database
 from rankd.store.engine.reading import Reader, Row
 from rankd.store.engine.site import site_of
-from rankd.store.look import explain, page
-from rankd.store.look import query as look
+from rankd.store.look import page
 from rankd.store.look.filter_check import check_filter
+from rankd.store.look.job_detail import job_detail
+from rankd.store.look.service_list import services as service_list
+from rankd.store.look.why import why
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import AccountingFilter, HistoryRequest, JobFilter, JobList, JobShow, PriorityList, TableFilter
 
@@ -47,17 +49,17 @@ class Looking:
             return site_of(self._path)
 
         async def services(asker: Submitter, _payload: bytes) -> Reply:
-            return await self.single.look(asker.user, lambda c: look.services(_reader(c)))
+            return await self.single.look(asker.user, lambda c: service_list(_reader(c)))
 
         return [
             Verb("site.show", site),
             Verb("service.list", services),
             Verb("job.show", self._of_job(_shown)),
-            Verb("job.why", self._of_job(lambda reader, job, _asker: explain.why(reader, job))),
-            Verb("job.history", self._paged(HistoryRequest, page.history, self.single)),
-            Verb("job.list", self._paged(JobList, page.jobs, self.lists)),
-            Verb("job.acct", self._paged(AccountingFilter, page.accounting, self.lists)),
-            Verb("priority.list", self._paged(PriorityList, page.priorities, self.lists)),
+            Verb("job.why", self._of_job(lambda reader, job, _asker: why(reader, job))),
+            Verb("job.history", self._paged(HistoryRequest, page.event_page, self.single)),
+            Verb("job.list", self._paged(JobList, page.job_page, self.lists)),
+            Verb("job.acct", self._paged(AccountingFilter, page.accounting_page, self.lists)),
+            Verb("priority.list", self._paged(PriorityList, page.priority_page, self.lists)),
             *tables,
         ]
 
@@ -88,7 +90,7 @@ class Looking:
 
 
 def _shown(reader: Reader, job: int, asker: Submitter) -> Row:
-    return look.job(reader, job, None if asker.privileged else asker.user)
+    return job_detail(reader, job, None if asker.privileged else asker.user)
 
 
 def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open

@@ -37,7 +37,7 @@ from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, s
 from rankd.store.engine.database import Database
 from rankd.store.engine.lock import acquire_or_fail
 from rankd.store.engine.reading import open_for_reading
-from rankd.store.look.query import count_running
+from rankd.store.look.node_list import count_running
 from rankd.store.schema.migration import upgrade
 from rankd.wire.message import Health
 from rankd.wire.subject import encode_name

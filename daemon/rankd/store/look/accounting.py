@@ -1,4 +1,7 @@
-"""What jobs used: one row per job with the times, the nodes and the measured use of its last run."""
+"""What jobs used: one row per job with the times, the nodes and the measured use of its last run.
+
+Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rankd.store.engine.reading import fetch
-from rankd.store.look.query import job_ids
+from rankd.store.look.job_filter import job_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +26,7 @@ _COLUMNS = """
 def accounting(connection: Reader, wanted: AccountingFilter) -> list[Row]:
     """Jobs, by id, that were in the system at some time between ``since`` and ``until`` (UTC seconds).
 
-    If the limit cuts, the newest.
+    If there are more than the limit, the newest.
     """
     return accounting_of(connection, job_ids(connection, wanted, *in_time(wanted)))
 

@@ -5,7 +5,7 @@ later are left out; jobs that started, ended or were held since are as they were
 its instant. What the records can't take back stays as it is now: nodes, and jobs updated since (:attr:`Dump.updated`).
 Under ``fcfs``, where priorities count from the first job ever submitted, jobs carry their sequence numbers.
 
-Synchronous and without SQLAlchemy, like :mod:`rankd.store.look.query`; the caller holds one read transaction around it.
+The caller holds one read transaction around it. Text: the command line uses it and must not import SQLAlchemy (0.6 s).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Whether a filter names what exists: a misspelt queue is an error, not an empty list."""
+"""Whether the names in a filter exist. A misspelt queue is an error, not an empty list.
+
+Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _KNOWN = (
     ("partitions", "partition", "SELECT partition AS name FROM queues UNION SELECT partition FROM nodes"),
     ("qos", "QoS", "SELECT name FROM qos"),
 )
-"""Fields of a filter, what they name, and where those names are."""
+"""Fields of a filter, what their values name, and the query that gives the known names."""
 
 
 _STATES = frozenset(state.value for state in State)
@@ -36,11 +39,11 @@ _STATES = frozenset(state.value for state in State)
 def check_filter(connection: Reader, wanted: JobFilter, me: str | None = None) -> None:
     """Check that the users, accounts, queues, partitions, QoS and states of a filter exist.
 
-    ``me``: who asks; an own name is known before the first job. So is every user of this machine.
+    ``me``: the user who asks. This name, and the name of every user of this machine, is valid before its first job.
 
     Raises:
         Refused: ``unknown_user``, ``unknown_account``, ``unknown_queue``, ``unknown_partition``, ``unknown_qos``,
-            ``unknown_state``, with a name that is near; ``too_many``, ``too_long``.
+            ``unknown_state``, with a similar known name; ``too_many``, ``too_long``.
     """
     check_request(wanted)
     for field, what, query in _KNOWN:
@@ -69,7 +72,7 @@ def _is_user(name: str) -> bool:
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> Refused:
-    """The first known names are not listed: there may be very many users."""
+    """The error for a name that is not known. It does not list the known names: there may be very many users."""
     near = near_name(name, islice(known, 100 * MOST_COMPARED))
     message = f"there is no {what} '{name[:100]}'" + (f"; did you mean '{near}'?" if near else "")
     return Refused(f"unknown_{what.lower()}", message, "filter", status=404)

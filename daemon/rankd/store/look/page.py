@@ -1,7 +1,8 @@
-"""Lists in pages: what a request over the bus gets at a time, and how to ask for what follows.
+"""Lists in pages: the rows that one request over the bus gets, and how to ask for the next ones.
 
-A page names its last row, not a number of rows to skip: jobs that come and go in between neither shift nor repeat
-others. ``next`` of an answer holds the fields to add to the same request; there is none behind the last page.
+A page names its last row, not a number of rows to skip. So jobs that appear or end between two requests neither
+shift nor repeat other jobs. ``next`` of an answer holds the fields to add to the same request; the answer with the last
+page has no ``next``.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.store.look import query as look
 from rankd.store.look.accounting import accounting_of, in_time
+from rankd.store.look.job_filter import ALL, count_jobs, job_ids
+from rankd.store.look.job_list import jobs_of
+from rankd.store.look.node_list import nodes
+from rankd.store.look.priority_list import priorities_of, weights
+from rankd.store.look.queue_list import queues
 from rankd.store.look.rank_look import whole_ranking
+from rankd.store.look.share_list import shares
 from rankd.store.record import dead_letter
 from rankd.wire.message import (
     AccountingFilter,
@@ -27,7 +33,7 @@ from rankd.wire.message import (
 )
 
 LARGEST_PAGE = 1_000
-"""Rows; a larger ``limit`` gets as many."""
+"""Rows. A larger ``limit`` means the same."""
 
 Cursor = Mapping[str, object]
 
@@ -43,7 +49,7 @@ class Page(NamedTuple):
 
 
 def answer(page: Page, room: int) -> Row:
-    """As much of a page as has room in one message of so many bytes (but one row at least), and the cursor."""
+    """The rows of a page that fit into a message of ``room`` bytes (one row at least), and the cursor."""
     kept, size = 0, 0
     while kept < len(page.rows) and (size < room or not kept):
         size += len(msgspec.json.encode(page.rows[kept])) + 1
@@ -59,14 +65,14 @@ def _size(limit: int) -> int:
     return min(limit, LARGEST_PAGE)
 
 
-def jobs(connection: Reader, wanted: JobList) -> Page:
-    """Newest first; with ``after``, oldest first from there on."""
+def job_page(connection: Reader, wanted: JobList) -> Page:
+    """Jobs, newest first; with ``after``, the jobs after that id, oldest first."""
     ids, more = _ids(connection, wanted)
-    return _of_jobs(wanted, look.jobs_of(connection, ids), more, _total(connection, wanted))
+    return _of_jobs(wanted, jobs_of(connection, ids), more, _total(connection, wanted))
 
 
-def accounting(connection: Reader, wanted: AccountingFilter) -> Page:
-    """The same of what jobs used."""
+def accounting_page(connection: Reader, wanted: AccountingFilter) -> Page:
+    """What jobs used, in the same order."""
     ids, more = _ids(connection, wanted, *in_time(wanted))
     return _of_jobs(wanted, accounting_of(connection, ids), more, _total(connection, wanted, *in_time(wanted)))
 
@@ -75,7 +81,7 @@ def _ids(
     connection: Reader, wanted: JobList, terms: Sequence[str] = (), values: Sequence[object] = ()
 ) -> tuple[list[int], bool]:
     size = _size(wanted.limit)
-    ids = look.job_ids(connection, msgspec.structs.replace(wanted, limit=size + 1), terms, values)
+    ids = job_ids(connection, msgspec.structs.replace(wanted, limit=size + 1), terms, values)
     return ids[:size], len(ids) > size
 
 
@@ -88,17 +94,18 @@ def _of_jobs(wanted: JobList, rows: list[Row], more: bool, besides: Cursor) -> P
 def _total(
     connection: Reader, wanted: JobList, terms: Sequence[str] = (), values: Sequence[object] = ()
 ) -> Mapping[str, object]:
-    """How many there are on all pages, where that is asked for."""
-    return {"total": look.count_jobs(connection, wanted, terms, values)} if wanted.count else {}
+    """The number of jobs on all pages, if the request asks for it."""
+    return {"total": count_jobs(connection, wanted, terms, values)} if wanted.count else {}
 
 
-def priorities(connection: Reader, wanted: PriorityList) -> Page:
-    """Breakdowns by rank; those without a rank last, by id.
+def priority_page(connection: Reader, wanted: PriorityList) -> Page:
+    """Breakdowns by rank; jobs without a rank last, by id.
 
-    A page goes on behind the job that was last, wherever that is now; if it waits no longer, behind its rank then.
+    A page begins after the last job of the page before, at that job's present rank. If that job is no longer pending,
+    the page begins after the rank that it had.
     """
     ranked = whole_ranking(connection)
-    pending = look.job_ids(connection, msgspec.structs.replace(wanted, limit=look.ALL), ("state = 'pending'",), ())
+    pending = job_ids(connection, msgspec.structs.replace(wanted, limit=ALL), ("state = 'pending'",), ())
     ordered = sorted(pending, key=lambda job: _place(ranked.get(job, (None,))[0], job))
     if wanted.behind is not None:
         last = wanted.behind
@@ -106,8 +113,8 @@ def priorities(connection: Reader, wanted: PriorityList) -> Page:
         behind = _place(rank, last.job)
         ordered = [job for job in ordered if _place(ranked.get(job, (None,))[0], job) > behind]
     size = _size(wanted.limit)
-    rows = look.priorities_of(connection, ordered[:size])
-    besides: dict[str, object] = {"weights": look.weights(connection)}
+    rows = priorities_of(connection, ordered[:size])
+    besides: dict[str, object] = {"weights": weights(connection)}
     if wanted.count:
         besides["total"] = len(pending)
     return Page("jobs", rows, len(ordered) > size, _behind_rank, besides)
@@ -121,7 +128,7 @@ def _behind_rank(row: Row) -> Cursor:
     return {"behind": msgspec.to_builtins(RankPlace(job=row["id"], rank=row["rank"]))}
 
 
-def history(connection: Reader, wanted: HistoryRequest) -> Page:
+def event_page(connection: Reader, wanted: HistoryRequest) -> Page:
     """A job's events, oldest first."""
     size = _size(wanted.limit)
     columns = "id, job_id, event, state, at, actor, cause, detail"
@@ -130,8 +137,8 @@ def history(connection: Reader, wanted: HistoryRequest) -> Page:
     return Page("events", rows[:size], len(rows) > size, lambda row: {"after": row["id"]})
 
 
-def letters(connection: Reader, wanted: DeadLetterFilter) -> Page:
-    """Dead letters, oldest first, and how many were lost."""
+def letter_page(connection: Reader, wanted: DeadLetterFilter) -> Page:
+    """Dead letters, oldest first, and the number of lost ones."""
     size = _size(wanted.limit)
     rows = dead_letter.letters(connection, msgspec.structs.replace(wanted, limit=size + 1))
     besides = {"losses": dead_letter.losses(connection, wanted.users)}
@@ -139,14 +146,14 @@ def letters(connection: Reader, wanted: DeadLetterFilter) -> Page:
 
 
 class Listing(NamedTuple):
-    """A list whose rows have a name: what reads it whole, in the order of its key."""
+    """A list whose rows have a name. ``read`` returns the whole list in the order of ``key``."""
 
     name: str
     read: Callable[[Reader], Sequence[Row]]
     key: tuple[str, ...]
 
     def page(self, connection: Reader, wanted: TableFilter) -> Page:
-        """Those behind the key ``after``."""
+        """The rows after the key ``after``."""
         rows = self.read(connection)
         if wanted.after is not None:
             behind = list(wanted.after)
@@ -159,7 +166,7 @@ class Listing(NamedTuple):
 
 
 LISTINGS = {
-    "node.list": Listing("nodes", look.nodes, ("partition", "name")),
-    "queue.list": Listing("queues", look.queues, ("partition", "path")),
-    "share.list": Listing("shares", look.shares, ("account", "user")),
+    "node.list": Listing("nodes", nodes, ("partition", "name")),
+    "queue.list": Listing("queues", queues, ("partition", "path")),
+    "share.list": Listing("shares", shares, ("account", "user")),
 }

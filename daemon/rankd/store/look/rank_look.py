@@ -1,7 +1,6 @@
-"""Ranks for those who look: of all jobs at once, and the job of a rank.
+"""The ranks of all jobs at once, and the job that has a given rank.
 
-In Python, from the stored chunks, where SQL would have to number all rows. Standard library and msgspec only, like
-:mod:`rankd.store.look.query`.
+Both are computed in Python from the stored chunks; SQL would have to number all rows. Text: 0.25 s for 400,000 jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def whole_ranking(connection: Reader) -> Mapping[int, tuple[int, int]]:
-    """Rank and priority of every ranked job, from the stored chunks: a quarter of a second per 400,000 jobs."""
+    """Rank and priority of every ranked job, from the stored chunks: 0.25 s for 400,000 jobs."""
     base = _newest_base(connection)
     inserted, removed = _delta(connection, base)
     ordered: list[tuple[int, int]] = []
@@ -41,7 +40,7 @@ def _numbers(text: bytes) -> list[int]:
 
 
 def _delta(connection: Reader, base: int) -> tuple[dict[int, list[tuple[int, int]]], set[int]]:
-    """What has been inserted before which ranks of the full generation, with priorities; which ranks were removed."""
+    """What deltas changed: inserted jobs and their priorities by the rank that follows them, and the removed ranks."""
     sql = (
         "SELECT d.positions, d.ids, d.priorities FROM ranking_delta_places p JOIN ranking_deltas d"
         " ON d.generation = p.generation AND d.chunk = p.chunk WHERE p.generation = ?"
@@ -60,13 +59,13 @@ def _delta(connection: Reader, base: int) -> tuple[dict[int, list[tuple[int, int
 
 
 def _newest_base(connection: Reader) -> int:
-    """The full generation that the newest one stands on."""
+    """The number of the full generation that the newest generation is based on; 0 before the first."""
     rows = _rows(connection, "SELECT base FROM generations ORDER BY number DESC LIMIT 1")
     return int(rows[0][0]) if rows else 0
 
 
 def at_rank(connection: Reader, rank: int) -> int | None:
-    """The job of a rank."""
+    """The job of a rank; None if no job has it."""
     base, shift = _newest_base(connection), 0
     sql = (
         "SELECT p.shift, d.positions, d.ids FROM ranking_delta_places p JOIN ranking_deltas d"

@@ -1,0 +1,41 @@
+"""One job: everything about it, and what happened to it.
+
+Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look.priority_list import breakdown
+
+
+def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None = "") -> Row:
+    """Everything about one job: its request, what rankd resolved, and how it ran. A pending job has its breakdown too.
+
+    The environment (``env``) is included if the job belongs to the user ``reads_environment_of``. None means any user.
+
+    Raises:
+        Refused: ``unknown_job``.
+    """
+    rows = fetch(connection, "SELECT * FROM job WHERE id = ?", [job_id])
+    if not rows:
+        raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
+    record = rows[0]
+    submitted = msgspec.json.decode(record.pop("request"), type=Row)
+    if reads_environment_of in (None, record["user"]):
+        stored = fetch(connection, "SELECT json_extract(request, '$.env') AS env FROM jobs WHERE id = ?", [job_id])
+        submitted["env"] = msgspec.json.decode(stored[0]["env"] or "{}")
+    # A resolved value replaces the requested one. A value that is not resolved yet (stdout) stays as requested.
+    merged = submitted | {name: value for name, value in record.items() if value is not None or name not in submitted}
+    if record["state"] == "pending":
+        merged["priority_breakdown"] = breakdown(connection, job_id)
+    return merged
+
+
+def job_events(connection: Reader, job_id: int) -> list[Row]:
+    """What happened to a job, oldest first."""
+    columns = "id, job_id, event, state, at, actor, cause, detail"
+    return fetch(connection, f"SELECT {columns} FROM job_event WHERE job_id = ? ORDER BY id", [job_id])

@@ -1,0 +1,53 @@
+"""Nodes, what is allocated on each, and the number of jobs that run on an agent's nodes.
+
+Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look.job_filter import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def nodes(connection: Reader) -> list[Row]:
+    """Nodes by partition and name, with ``allocated`` amounts and the number of ``allocations`` on each."""
+    rows = fetch(
+        connection,
+        "SELECT name, partition, state, capacity, labels, agent, registered_at, heartbeat_at, drained_by, drained_at,"
+        " drain_reason FROM node ORDER BY partition, name",
+    )
+    used = _allocated(connection)
+    for row in rows:
+        row["labels"] = msgspec.json.decode(row["labels"])
+        row["allocations"], amounts = used.get(row["name"], (0, {}))
+        row["allocated"] = amounts
+    return rows
+
+
+def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, float]]]:
+    """The number of open allocations and the allocated amounts, by node. One query; the view needs one per node."""
+    sql = "SELECT nodes, resources AS amounts FROM allocation WHERE ended_at IS NULL"
+    used: dict[str, tuple[int, dict[str, float]]] = {}
+    for row in fetch(connection, sql):
+        amounts = msgspec.json.decode(row["amounts"], type=dict[str, float])
+        for node in msgspec.json.decode(row["nodes"], type=list[str]):
+            number, total = used.get(node, (0, {}))
+            used[node] = (number + 1, {k: total.get(k, 0) + amounts.get(k, 0) for k in total | amounts})
+    return used
+
+
+def count_running(connection: Reader, agents: Sequence[str]) -> int:
+    """The number of jobs that run on the nodes of these agents."""
+    query = (
+        "SELECT count(DISTINCT l.job_id) AS n FROM allocations l"
+        " CROSS JOIN allocation_nodes p ON p.allocation_id = l.id JOIN nodes n ON n.name = p.node WHERE l.ended_at IS NULL AND p.started_at IS NOT NULL AND p.ended_at IS NULL"
+        " AND n.agent IN (SELECT value FROM json_each(?))"
+    )
+    return int(fetch(connection, query, [as_json(agents)])[0]["n"])

@@ -1,0 +1,83 @@
+"""Breakdowns: the priority of pending jobs, factor by factor, and the weights in force.
+
+Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look.job_filter import as_json, conditions
+from rankd.wire.message import JobFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BREAKDOWN = (
+    "class_value",
+    "points_sum",
+    "priority",
+    "override",
+    "override_by",
+    "rank",
+    "generation",
+    "ranked_at",
+)
+
+
+def has_ranking(connection: Reader) -> bool:
+    """Whether there was a ranking yet: the first generation creates the views with factors."""
+    return bool(fetch(connection, "SELECT 1 AS one FROM sqlite_master WHERE type = 'view' AND name = 'job_priority'"))
+
+
+def breakdown(connection: Reader, job_id: int) -> Row | None:
+    """A pending job's priority by factor; None before the first ranking."""
+    rows = priorities(connection, JobFilter(id=job_id))
+    return {name: rows[0][name] for name in (*_BREAKDOWN, "factors")} if rows else None
+
+
+def priorities(connection: Reader, wanted: JobFilter) -> list[Row]:
+    """Breakdowns of pending jobs by rank, jobs without a rank last; ``factors`` in summing order."""
+    where, parameters = conditions(wanted)
+    return _priorities(connection, f"job_priority{where} ORDER BY rank IS NULL, rank, id", [*parameters, wanted.limit])
+
+
+def priorities_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
+    """Breakdowns of these pending jobs by rank, jobs without a rank last."""
+    source = "job_priority WHERE id IN (SELECT value FROM json_each(?)) ORDER BY rank IS NULL, rank, id"
+    return _priorities(connection, source, [as_json(ids), max(len(ids), 1)])
+
+
+def head(connection: Reader, limit: int) -> list[Row]:
+    """The breakdowns of the next jobs, at most 10,000. No other jobs are read."""
+    return _priorities(connection, "queue_head ORDER BY rank", [limit])
+
+
+def _priorities(connection: Reader, source: str, parameters: list[object]) -> list[Row]:
+    if not has_ranking(connection):
+        return []
+    rows = fetch(connection, f"SELECT * FROM {source} LIMIT ?", parameters)
+    by_name = weights(connection)
+    for row in rows:
+        row["factors"] = [_factor(row, name, weight) for name, weight in by_name.items()]
+    return rows
+
+
+def _factor(row: Row, name: str, weight: float) -> Row:
+    """Remove the factor's columns from the row. A factor with the name of another column has the column NAME_factor."""
+    value = row.pop(f"{name}_factor") if f"{name}_factor" in row else row.pop(name)
+    return {"name": name, "value": value, "weight": weight, "points": row.pop(f"{name}_points")}
+
+
+def weights(connection: Reader) -> dict[str, float]:
+    """The factors of the newest generation with their weights, in the order in which they are summed.
+
+    Empty before the first generation.
+    """
+    newest = fetch(connection, "SELECT base, weights FROM generation ORDER BY number DESC LIMIT 1")
+    if not newest:
+        return {}
+    sql = "SELECT substr(name, 8) AS name, value FROM generation_numbers WHERE generation = ? AND name LIKE 'weight.%'"
+    exact = {row["name"]: row["value"] for row in fetch(connection, sql, [newest[0]["base"]])}
+    return {name: exact.get(name, weight) for name, weight in newest[0]["weights"].items()}

@@ -1,0 +1,26 @@
+"""Services, when each was last alive, and the nodes that are silent.
+
+Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+"""
+
+from __future__ import annotations
+
+from rankd.store.engine.reading import Reader, Row, fetch
+
+NODE_UNHEARD_S = 30.0
+"""Agents send a sign of life every ``node.heartbeat_s``, which is 5 s by default."""
+
+
+def services(connection: Reader) -> Row:
+    """``services`` with the time at which each was last alive, and ``nodes`` that are silent.
+
+    The intake records what nodes report, so the silence of a node is measured up to the intake's last sign of life.
+    """
+    alive = fetch(connection, "SELECT name, holder, started_at, alive_at FROM service ORDER BY name")
+    written = [row["alive_at"] for row in alive if row["name"] == "intake"]
+    silent = fetch(
+        connection,
+        "SELECT name, heartbeat_at FROM node WHERE state IN ('up', 'draining') AND heartbeat_at < ? ORDER BY name",
+        [written[0] - NODE_UNHEARD_S if written else 0.0],
+    )
+    return {"services": alive, "nodes": silent}

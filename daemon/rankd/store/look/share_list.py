@@ -1,0 +1,22 @@
+"""Accounts and users: their shares, their usage and their fair share.
+
+Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+"""
+
+from __future__ import annotations
+
+import math
+
+from rankd.store.engine.reading import Reader, Row, fetch
+
+
+def shares(connection: Reader) -> list[Row]:
+    """The accounts (``user`` None) and their users; ``parent`` names the account above.
+
+    An infinite ``level_fairshare`` is the text ``inf``: JSON has no number for it.
+    """
+    rows = fetch(connection, 'SELECT * FROM association_share ORDER BY account, "user" IS NOT NULL, "user"')
+    for row in rows:
+        if row["level_fairshare"] == math.inf:
+            row["level_fairshare"] = "inf"
+    return rows
