@@ -47,7 +47,8 @@ def count_running(connection: Reader, agents: Sequence[str]) -> int:
     """The number of jobs that run on the nodes of these agents."""
     query = (
         "SELECT count(DISTINCT l.job_id) AS n FROM allocations l"
-        " CROSS JOIN allocation_nodes p ON p.allocation_id = l.id JOIN nodes n ON n.name = p.node WHERE l.ended_at IS NULL AND p.started_at IS NOT NULL AND p.ended_at IS NULL"
+        " CROSS JOIN allocation_nodes p ON p.allocation_id = l.id JOIN nodes n ON n.name = p.node"
+        " WHERE l.ended_at IS NULL AND p.started_at IS NOT NULL AND p.ended_at IS NULL"
         " AND n.agent IN (SELECT value FROM json_each(?))"
     )
     return int(fetch(connection, query, [as_json(agents)])[0]["n"])
