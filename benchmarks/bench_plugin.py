@@ -105,7 +105,7 @@ def measure(name: str | None, state: RankingState) -> dict[str, Any]:
         "pass, ms": statistics.median(passes),
         "CPU": statistics.median(cpus),
         "worker's CPU": (sum(map(worker_cpu_s, workers)) - before) * 1000 / REPEATS,
-        "worker's values": (workers[0].tally.last_s or 0.0) * 1000 if workers else 0.0,
+        "worker's values": (workers[0].counts.last_s or 0.0) * 1000 if workers else 0.0,
         "ask 1": asks_ms(workers, state, ranking, 1),
         "ask 100": asks_ms(workers, state, ranking, 100),
         **asyncio.run(store(state, ranking, factors)),

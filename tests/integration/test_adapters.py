@@ -15,7 +15,7 @@ from integration.stage import ASK_EVERY_S, NOW, PATIENCE_S, a_cluster, connected
 from rankd.bus.connection import Bus
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
-from rankd.core.adapter.input import Range, take_rows
+from rankd.core.adapter.input import Range, checked_input
 from rankd.services.intake import service as intake
 from rankd.services.intake.configuration_keeper import read_directory, start_with
 from rankd.services.intake.service import IntakeOptions
@@ -279,7 +279,7 @@ async def test_a_renamed_adapter_that_has_given_its_input_is_noticed(broker, tmp
 
     def change(connection, adapters):
         register_adapters(connection, adapters)
-        given = take_rows([{"account": "physics", "user": "alice", "shares": 3}], adapters[0], Range())
+        given = checked_input([{"account": "physics", "user": "alice", "shares": 3}], adapters[0], Range())
         save_input(connection, StoredInput(name=adapters[0].name, input=given, read_at=NOW))
         return inputs_revision(connection.exec_driver_sql)
 

@@ -238,7 +238,7 @@ async def test_health_names_a_subscription_that_has_ended(registries, places):
         await answer_health(served, "service", fine)
         await served.listen("wake.up", on_message)
         await until(bus, "service", lambda health: health.ready)
-        [wake] = [one.subscription for one in served._standing if one.subscription.subject == "wake.up"]
+        [wake] = [one.subscription for one in served._lasting if one.subscription.subject == "wake.up"]
         wake._wait_for_msgs_task.cancel()
         skip_time(registries[-1])
         said = await until(bus, "service", lambda health: health.detail.count("has hung since") == 1)

@@ -15,7 +15,7 @@ from integration.stage import PATIENCE_S, a_cluster, connected, ready, rows, run
 from watch import gone
 
 from rankd.bus.connection import Bus
-from rankd.bus.diag import ask_diag
+from rankd.bus.diag_request import ask_diag
 from rankd.config.configuration import read_configuration
 from rankd.config.evaluation import Evaluator, parsed_queues
 from rankd.core.errors import ConfigurationError

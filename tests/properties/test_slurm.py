@@ -15,9 +15,9 @@ from rankd.core.model.association import Association
 from rankd.core.slurm.assoc import parse_associations, parse_shares
 from rankd.core.slurm.config import parse_config
 from rankd.core.slurm.conversion import SourceText, convert_slurm
-from rankd.core.slurm.dump import parse_dump
 from rankd.core.slurm.qos import parse_qos
 from rankd.core.slurm.reading import PARENT, Reading
+from rankd.core.slurm.sacctmgr_dump import parse_dump
 from rankd.core.slurm.writing import write_files
 
 NAMES = st.text(string.ascii_lowercase + string.digits + "_.-'", min_size=1, max_size=6)

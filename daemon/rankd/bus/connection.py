@@ -26,9 +26,9 @@ from nats.js import JetStreamContext
 
 from rankd.bus.address import user_in, without_secret
 from rankd.bus.client import PatientClient
+from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
 from rankd.bus.outage import Outage
-from rankd.bus.standing import Standing
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.message import ErrorBody
@@ -95,7 +95,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.loops.reasons.append(self.outage.described)
         self.storage = Failure()
         self.loops.reasons.append(self.storage.reason)
-        self._standing: list[Standing] = []
+        self._lasting: list[LastingSubscription] = []
         self._closing = False
         self._connect_timeout_s = connect_timeout_s
 
@@ -216,13 +216,13 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
     def watch(self, subscription: Subscription) -> None:
         """Let health notice if this subscription ends or its handler hangs."""
-        self._standing.append(Standing(subscription, self.loops))
+        self._lasting.append(LastingSubscription(subscription, self.loops))
 
     def stop_watching(self, subscriptions: Sequence[Subscription]) -> None:
         """These end on purpose."""
-        for standing in [one for one in self._standing if one.subscription in subscriptions]:
-            self._standing.remove(standing)
-            standing.drop()
+        for lasting in [one for one in self._lasting if one.subscription in subscriptions]:
+            self._lasting.remove(lasting)
+            lasting.drop()
 
     async def supervise(self) -> None:
         """Look after the connection and all loops of the service, for ever; see :mod:`rankd.bus.liveness`."""
@@ -238,8 +238,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                 if self.client.is_connected:
                     await self.client.flush(PING_INTERVAL_S)
                     connection.beat()
-            for standing in self._standing:
-                standing.look(self.client)
+            for lasting in self._lasting:
+                lasting.look(self.client)
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def publish(self, subject: str, message: msgspec.Struct) -> None:

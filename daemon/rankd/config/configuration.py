@@ -16,7 +16,7 @@ import msgspec
 from rankd.config.accounts import read_accounts
 from rankd.config.change import FILES
 from rankd.config.plugin import factor_names, look_again
-from rankd.config.priority_class import read_priority_classes
+from rankd.config.priority_classes import read_priority_classes
 from rankd.config.queues import read_queues
 from rankd.config.settings import read_settings
 from rankd.core.admission.acl import EVERYONE, parse_acl

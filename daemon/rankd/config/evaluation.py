@@ -29,7 +29,7 @@ from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.evaluate.check import Range
 from rankd.core.evaluate.document import Document, JobEntry, decode
 from rankd.core.evaluate.evaluate import Given, Surroundings, evaluate
-from rankd.core.evaluate.forest import Forest
+from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.evaluate.result import Result, Warned
 from rankd.core.model.job import State
 from rankd.core.model.queue import Partition
@@ -51,7 +51,7 @@ _DEFAULT_QUEUES = {"partitions": [{"name": "default", "queues": [{"name": "root"
 class Queues(NamedTuple):
     """A queue tree as it was read, what was said about it, and its sorting policies."""
 
-    forest: Forest
+    catalogue: QueueCatalogue
     warnings: tuple[Warned, ...]
     application_sorts: Mapping[str, ApplicationSortPolicy]
     node_sorts: Mapping[str, NodeSortPolicy]
@@ -77,7 +77,7 @@ class Evaluator:
         return evaluate(
             document,
             Surroundings(
-                forest=queues.forest,
+                catalogue=queues.catalogue,
                 warnings=queues.warnings,
                 factors=_factors(document, settings, self._worker),
                 ranges=_ranges(document),
@@ -189,7 +189,7 @@ def _queues(partitions: Sequence[Partition], warnings: tuple[Warned, ...]) -> Qu
         sorts = load_application_sorts(partitions), load_node_sorts(partitions)
     except ConfigurationError as error:
         raise ConfigurationError([_rooted(problem) for problem in error.problems]) from None
-    return Queues(Forest.of(partitions), warnings, *sorts)
+    return Queues(QueueCatalogue.of(partitions), warnings, *sorts)
 
 
 def _rooted(problem: Problem) -> Problem:

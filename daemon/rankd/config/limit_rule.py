@@ -15,7 +15,7 @@ from rankd.config.queue_rule import excess, least
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rankd.config.place import Place
+    from rankd.config.file_place import FilePlace
     from rankd.config.queue_draft import LimitDraft, PartitionDraft, QueueDraft
     from rankd.core.model.quantity import Resources
 
@@ -67,7 +67,7 @@ def _check_names(kind: Kind, drafts: Sequence[LimitDraft]) -> None:
         place.error("the group '*' alone would limit the whole queue; name a group before it, or set the queue's max")
 
 
-def _check_name(kind: Kind, place: Place, name: str, seen: set[str]) -> None:
+def _check_name(kind: Kind, place: FilePlace, name: str, seen: set[str]) -> None:
     what = kind[:-1]
     if name != WILDCARD and not _NAMES[kind].fullmatch(name):
         place.error(f"'{name}' is no name of a {what}; begin with a letter or _ and use no blanks, or write '*'")

@@ -16,7 +16,7 @@ from rankd.config.limit_rule import GROUP_NAME, USER_NAME
 from rankd.core.model.queue import ROOT_QUEUE
 
 if TYPE_CHECKING:
-    from rankd.config.place import Fields, Place
+    from rankd.config.file_place import Fields, FilePlace
     from rankd.config.queue_draft import PartitionDraft, QueueDraft
 
 _KEYS = ("name", "create", "filter", "parent", "value")
@@ -35,7 +35,7 @@ def check_placement_rules(partition: PartitionDraft) -> None:
             _check_target(chain[-1], static, dynamic, partition.root)
 
 
-def _chain(rule: Place) -> list[Fields]:
+def _chain(rule: FilePlace) -> list[Fields]:
     """The rule and its parents, the outermost first, each checked by itself."""
     fields = rule.fields(_KEYS)
     above = _chain(fields["parent"]) if fields["parent"].given else []

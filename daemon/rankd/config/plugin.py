@@ -82,7 +82,7 @@ def check_factor(name: str, settings: PrioritySettings) -> None:
     factor = load_factor(name, settings, is_live=False)
     start_workers([factor], START_S)
     for worker in workers_among([factor]):
-        is_known, message = worker.is_known, worker.tally.message
+        is_known, message = worker.is_known, worker.counts.message
         worker.close()
         if not is_known:
             raise _refusal(name, message or f"its worker does not start within {START_S:g} s")

@@ -18,7 +18,7 @@ from rankd.core.model.queue import DEFAULT_PARTITION, QUEUE_NAME, ROOT_QUEUE, Ch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rankd.config.place import Fields, Place
+    from rankd.config.file_place import Fields, FilePlace
 
 FILE_KEYS = ("partitions", "checksum")
 PARTITION_KEYS = (
@@ -61,7 +61,7 @@ class LimitDraft:
 class QueueDraft:
     """A queue. ``parent``: it is no leaf. ``template``: its own child template."""
 
-    place: Place
+    place: FilePlace
     fields: Fields
     name: str
     parent: bool
@@ -70,7 +70,7 @@ class QueueDraft:
     maxapplications: int
     properties: Properties
     template: ChildTemplate | None
-    template_offset: Place | None
+    template_offset: FilePlace | None
     limits: tuple[LimitDraft, ...]
     queues: tuple[QueueDraft, ...]
 
@@ -86,7 +86,7 @@ class PartitionDraft:
     limits: tuple[LimitDraft, ...]
 
 
-def read_drafts(document: Place) -> list[PartitionDraft]:
+def read_drafts(document: FilePlace) -> list[PartitionDraft]:
     """All partitions of the file; what is wrong is noted, and the rest is still read."""
     fields = document.fields(FILE_KEYS)
     fields["checksum"].text()
@@ -104,7 +104,7 @@ def warn_unused(fields: Fields) -> None:
             fields[key].warn("unused_key", f"rankd does not use '{key}'; it is checked and then left aside")
 
 
-def _partition(place: Place) -> PartitionDraft:
+def _partition(place: FilePlace) -> PartitionDraft:
     fields = place.fields(PARTITION_KEYS)
     _read_unused(fields)
     name = fields["name"].text()
@@ -126,7 +126,7 @@ def _read_unused(fields: Fields) -> None:
     warn_unused(fields)
 
 
-def _root(partition: Place, fields: Fields) -> QueueDraft:
+def _root(partition: FilePlace, fields: Fields) -> QueueDraft:
     """The one top queue where it is root; else a root that is put above what stands there."""
     if not fields["queues"].given:
         fields["queues"].error("a partition needs queues; write 'queues:' with at least '- name: root'")
@@ -140,7 +140,7 @@ def _root(partition: Place, fields: Fields) -> QueueDraft:
     return _assembled(above, above.fields(QUEUE_KEYS), ROOT_QUEUE, "root", _children(tops))
 
 
-def _queue(place: Place, *, top: bool = False) -> QueueDraft:
+def _queue(place: FilePlace, *, top: bool = False) -> QueueDraft:
     fields = place.fields(QUEUE_KEYS)
     queues = _children(fields["queues"].items())
     is_parent = fields["parent"].flag() or bool(queues)
@@ -148,7 +148,7 @@ def _queue(place: Place, *, top: bool = False) -> QueueDraft:
     return _assembled(place, fields, fields["name"].text(), kind, queues)
 
 
-def _assembled(place: Place, fields: Fields, name: str, kind: Kind, queues: tuple[QueueDraft, ...]) -> QueueDraft:
+def _assembled(place: FilePlace, fields: Fields, name: str, kind: Kind, queues: tuple[QueueDraft, ...]) -> QueueDraft:
     for key in ("adminacl", "submitacl"):
         _check_acl(fields[key])
     resources = fields["resources"].fields(_RESOURCES)
@@ -169,7 +169,7 @@ def _assembled(place: Place, fields: Fields, name: str, kind: Kind, queues: tupl
     )
 
 
-def _children(places: list[Place]) -> tuple[QueueDraft, ...]:
+def _children(places: list[FilePlace]) -> tuple[QueueDraft, ...]:
     queues = tuple(_queue(place) for place in places)
     for queue in queues:
         if not QUEUE_NAME.fullmatch(queue.name):
@@ -179,7 +179,7 @@ def _children(places: list[Place]) -> tuple[QueueDraft, ...]:
     return queues
 
 
-def _check_unique(named: Iterable[tuple[Place, str]], what: str) -> None:
+def _check_unique(named: Iterable[tuple[FilePlace, str]], what: str) -> None:
     seen: dict[str, int] = {}
     for place, name in named:
         if name.lower() in seen:
@@ -188,13 +188,13 @@ def _check_unique(named: Iterable[tuple[Place, str]], what: str) -> None:
         seen.setdefault(name.lower(), place.line)
 
 
-def _check_acl(place: Place) -> None:
+def _check_acl(place: FilePlace) -> None:
     acl = place.text()
     if len(acl.split()) > 2:
         place.error(f"'{acl}' has more than two fields; write users, a space, groups, each a comma list, or '*'")
 
 
-def _template(place: Place, kind: Kind) -> tuple[ChildTemplate | None, Place | None]:
+def _template(place: FilePlace, kind: Kind) -> tuple[ChildTemplate | None, FilePlace | None]:
     """The queue's own template, None where it says nothing, and where its offset stands."""
     fields = place.fields(("maxapplications", "properties", "resources"))
     resources = fields["resources"].fields(_RESOURCES)
@@ -216,7 +216,7 @@ def _template(place: Place, kind: Kind) -> tuple[ChildTemplate | None, Place | N
     return template, properties.offset
 
 
-def read_amounts(place: Place) -> Resources:
+def read_amounts(place: FilePlace) -> Resources:
     """Quantities per resource type, zeros kept; empty where all are 0, which counts as not set."""
     amounts: Resources = {}
     for resource, at in place.entries().items():
@@ -227,11 +227,11 @@ def read_amounts(place: Place) -> Resources:
     return amounts if any(amounts.values()) else {}
 
 
-def _limits(place: Place) -> tuple[LimitDraft, ...]:
+def _limits(place: FilePlace) -> tuple[LimitDraft, ...]:
     return tuple(_limit(item) for item in place.items())
 
 
-def _limit(place: Place) -> LimitDraft:
+def _limit(place: FilePlace) -> LimitDraft:
     fields = place.fields(("limit", "users", "groups", "maxresources", "maxapplications"))
     limit = Limit(
         limit=fields["limit"].text(),
@@ -243,7 +243,7 @@ def _limit(place: Place) -> LimitDraft:
     return LimitDraft(fields=fields, limit=limit)
 
 
-def _nodesort(place: Place) -> NodeSort:
+def _nodesort(place: FilePlace) -> NodeSort:
     fields = place.fields(("type", "resourceweights"))
     kind = fields["type"].text()
     if kind and kind not in (known := node_sort_names()):

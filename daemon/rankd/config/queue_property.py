@@ -19,7 +19,7 @@ from rankd.core.model.queue import QueueProperties
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rankd.config.place import Place
+    from rankd.config.file_place import FilePlace
 
 Kind = Literal["root", "parent", "leaf"]
 
@@ -42,10 +42,10 @@ class Properties:
 
     values: QueueProperties
     sort_priority: bool | None
-    offset: Place | None
+    offset: FilePlace | None
 
 
-def read_properties(place: Place, kind: Kind) -> Properties:
+def read_properties(place: FilePlace, kind: Kind) -> Properties:
     """The properties under a queue's ``properties``; warnings go to the place's findings.
 
     For root, policy and offset have no effect and draw no message, so their defaults are returned.
@@ -76,7 +76,7 @@ def parse_offset(text: str) -> int | None:
     return value if _INT32_MIN <= (value := int(text)) <= _INT32_MAX else None
 
 
-def _choice(entries: Mapping[str, Place], key: str, choices: Collection[str]) -> str:
+def _choice(entries: Mapping[str, FilePlace], key: str, choices: Collection[str]) -> str:
     """One of the choices in any case, or ``""``."""
     text = _text(entries, key)
     if text.lower() in choices:
@@ -86,7 +86,7 @@ def _choice(entries: Mapping[str, Place], key: str, choices: Collection[str]) ->
     return ""
 
 
-def _offset(entries: Mapping[str, Place]) -> int:
+def _offset(entries: Mapping[str, FilePlace]) -> int:
     text = _text(entries, OFFSET)
     offset = parse_offset(text)
     if offset is None and text:
@@ -98,7 +98,7 @@ def _offset(entries: Mapping[str, Place]) -> int:
     return offset or 0
 
 
-def _sort_policy(entries: Mapping[str, Place]) -> str:
+def _sort_policy(entries: Mapping[str, FilePlace]) -> str:
     """The name of an installed policy, in its own case."""
     text = _text(entries, SORT_POLICY)
     if text == "stateaware":
@@ -118,7 +118,7 @@ def _sort_policy(entries: Mapping[str, Place]) -> str:
     return "fifo"
 
 
-def _factor(entries: Mapping[str, Place]) -> float | None:
+def _factor(entries: Mapping[str, FilePlace]) -> float | None:
     text = _text(entries, FACTOR)
     value = float(text) if _FACTOR.fullmatch(text) else math.inf
     if math.isfinite(value):
@@ -128,10 +128,10 @@ def _factor(entries: Mapping[str, Place]) -> float | None:
     return None
 
 
-def _text(entries: Mapping[str, Place], key: str) -> str:
+def _text(entries: Mapping[str, FilePlace], key: str) -> str:
     place = entries.get(key)
     return place.text() if place else ""
 
 
-def _warn_value(place: Place, text: str, advice: str) -> None:
+def _warn_value(place: FilePlace, text: str, advice: str) -> None:
     place.warn("bad_property_value", f"'{text}' is no value for this property; {advice}")

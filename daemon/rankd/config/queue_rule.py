@@ -15,7 +15,7 @@ from rankd.core.model.quantity import Resources, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rankd.config.place import Place
+    from rankd.config.file_place import FilePlace
     from rankd.config.queue_draft import QueueDraft
     from rankd.core.model.queue import QueueProperties
 
@@ -54,7 +54,7 @@ def _guaranteed(queue: QueueDraft, above: Resources) -> Resources:
     return queue.guaranteed or total
 
 
-def _forbid(place: Place, amounts: Resources, bound: Resources, does: str, what: str) -> None:
+def _forbid(place: FilePlace, amounts: Resources, bound: Resources, does: str, what: str) -> None:
     too_much = excess(amounts, bound)
     if too_much:
         place.error(f"this queue {does} more than {what}: {too_much}; lower the one or raise the other")
@@ -88,7 +88,7 @@ def _shift(queue: QueueDraft) -> tuple[int, int]:
     return _moved((low, high), queue.properties.values, queue.properties.offset)
 
 
-def _moved(below: tuple[int, int], properties: QueueProperties, place: Place | None) -> tuple[int, int]:
+def _moved(below: tuple[int, int], properties: QueueProperties, place: FilePlace | None) -> tuple[int, int]:
     offset = properties.priority_offset
     if properties.priority_policy == "fence":
         low = high = offset
@@ -99,7 +99,7 @@ def _moved(below: tuple[int, int], properties: QueueProperties, place: Place | N
     return low, high
 
 
-def _warn_offset(place: Place, offset: int, low: int, high: int) -> None:
+def _warn_offset(place: FilePlace, offset: int, low: int, high: int) -> None:
     if (offset > 0 and high + HIGHEST_USER_PRIORITY > _INT32_MAX) or (
         offset < 0 and low - HIGHEST_USER_PRIORITY < _INT32_MIN
     ):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rankd.config.file_place import Caution, FilePlace, Findings, parse, place_of
 from rankd.config.limit_rule import check_limit_rules
-from rankd.config.place import Caution, Findings, Place, parse, place_of
 from rankd.config.placement_rule import check_placement_rules
 from rankd.config.queue_draft import PartitionDraft, QueueDraft, read_drafts
 from rankd.config.queue_rule import check_queue_rules
@@ -84,7 +84,7 @@ def _remarks(cautions: Sequence[Caution]) -> tuple[Remark, ...]:
     return tuple(Remark(path=found.path, line=found.line, message=found.message, code=found.code) for found in cautions)
 
 
-def _read(document: Place, findings: Findings) -> QueuesRead:
+def _read(document: FilePlace, findings: Findings) -> QueuesRead:
     drafts = read_drafts(document)
     for draft in drafts:
         check_queue_rules(draft.root)

@@ -72,7 +72,7 @@ class Blocks:
         self._guard = threading.Lock()
         self._blocks: list[Block] = []
 
-    def take(self, jobs: JobColumns) -> Block:
+    def hold(self, jobs: JobColumns) -> Block:
         """A block with these jobs; to be given back."""
         with self._guard:
             block = next((block for block in self._blocks if block.jobs is jobs), None)

@@ -26,7 +26,7 @@ from rankd.plugin.block import JOB_BYTES, Block, Blocks, write_columns
 from rankd.plugin.briefing import Briefing
 from rankd.plugin.message import Hello, Start
 from rankd.plugin.process import WorkerProcess
-from rankd.plugin.tally import State, Tally
+from rankd.plugin.worker_state import WorkerCounts, WorkerState
 
 log = logging.getLogger("rankd.plugin")
 
@@ -69,7 +69,7 @@ class WorkerFactor:
         self.per = Per.JOB
         self.lowest, self.highest = -np.inf, np.inf
         self.is_given = False
-        self.tally = Tally()
+        self.counts = WorkerCounts()
         self._start_message = Start(
             name=name,
             entry=entry,
@@ -146,7 +146,7 @@ class WorkerFactor:
 
     def _start_if_due(self, now: float) -> None:
         if now >= self._retry_at:
-            self.tally.state, self._briefing = State.STARTING, Briefing()
+            self.counts.state, self._briefing = WorkerState.STARTING, Briefing()
             self._worker = WorkerProcess(self._start_message, self._deadline_s)
 
     def _take_hello(self, worker: WorkerProcess, now: float) -> None:
@@ -185,10 +185,10 @@ class WorkerFactor:
             self._guard.wait(left)
 
     def _ask(self, worker: WorkerProcess, context: FactorContext, keys: IntArray, *, is_pass: bool) -> _Asked:
-        jobs, self.tally.asked = context.jobs, self.tally.asked + 1
-        block = _BLOCKS.take(jobs) if len(jobs) > FEW_JOBS else None
+        jobs, self.counts.asked = context.jobs, self.counts.asked + 1
+        block = _BLOCKS.hold(jobs) if len(jobs) > FEW_JOBS else None
         self._asked = asked = _Asked(
-            number=self.tally.asked,
+            number=self.counts.asked,
             at=time.monotonic(),
             per=self.per,
             size=context.groups.size(self.per, len(jobs)),
@@ -223,9 +223,9 @@ class WorkerFactor:
         with self._guard:
             self._until_free(until)
             if self._worker is None or self._hello is None:
-                raise self._absent(self.tally.message or "its worker has not started yet")
+                raise self._absent(self.counts.message or "its worker has not started yet")
             if not self._is_trusted or self._asked is not None:
-                why = "its worker is busy" if self._is_trusted else self.tally.message
+                why = "its worker is busy" if self._is_trusted else self.counts.message
                 raise self._absent(why or "its worker has not answered yet")
             asked = self._ask(self._worker, context, context.jobs.ids, is_pass=False)
         return self._awaited(asked, until)
@@ -235,7 +235,7 @@ class WorkerFactor:
         is_there = worker is not None and worker.has_answered(until)
         with self._guard:
             if worker is None or self._asked is not asked:
-                raise self._failed(self.tally.message)
+                raise self._failed(self.counts.message)
             if not is_there:
                 raise self._missed(asked)
             try:
@@ -248,8 +248,8 @@ class WorkerFactor:
         """It is too late for whom the answer was for."""
         asked.is_missed = True
         message = f"it does not answer within {self._deadline_s:g} s"
-        self.tally.late += self._is_trusted
-        self.tally.state, self._is_trusted = State.LATE, False
+        self.counts.late += self._is_trusted
+        self.counts.state, self._is_trusted = WorkerState.LATE, False
         if not self._is_live:
             self._end(message)
         self._failed(message)
@@ -264,22 +264,22 @@ class WorkerFactor:
         """
         answer, values = worker.answer(asked.size)
         self._release()
-        self.tally.last_s, self._is_trusted = answer.took_s, answer.took_s <= self._deadline_s
+        self.counts.last_s, self._is_trusted = answer.took_s, answer.took_s <= self._deadline_s
         if answer.error:
-            self.tally.state = State.FAILING
+            self.counts.state = WorkerState.FAILING
             raise self._failed(answer.error)
         if answer.number != asked.number or len(values) != asked.size:
             raise Unavailable("plugin_gone", f"it sent {len(values)} values for {asked.size}")
         if self._is_trusted:
-            self.tally.state, self._pause_s = State.GOOD, FIRST_PAUSE_S
+            self.counts.state, self._pause_s = WorkerState.GOOD, FIRST_PAUSE_S
         return values
 
     def _end(self, message: str) -> None:
         """The worker is of no more use; another one comes after a pause."""
         self._drop()
         self._is_trusted, self._retry_at = False, np.inf
-        self.tally.state, self.tally.message = State.ENDED, message
-        self.tally.ended += 1
+        self.counts.state, self.counts.message = WorkerState.ENDED, message
+        self.counts.ended += 1
         if self._is_live:
             self._retry_at = time.monotonic() + self._pause_s
             log.warning("factor '%s': %s; its worker is started again in %g s", self.name, message, self._pause_s)
@@ -298,8 +298,8 @@ class WorkerFactor:
         self._guard.notify_all()
 
     def _failed(self, message: str) -> FactorError:
-        self.tally.failed += 1
-        self.tally.message = message
+        self.counts.failed += 1
+        self.counts.message = message
         return FactorError(self.name, message)
 
     def _absent(self, message: str) -> FactorError:

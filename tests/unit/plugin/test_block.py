@@ -31,10 +31,10 @@ def test_columns_are_read_as_they_were_written_and_can_not_be_changed(n):
 
 def test_all_readers_of_the_same_jobs_share_a_block_and_its_content_stays_until_the_last_is_done():
     blocks, jobs = Blocks(), factor_context(1).jobs
-    first, second = blocks.take(jobs), blocks.take(jobs)
+    first, second = blocks.hold(jobs), blocks.hold(jobs)
     assert first is second
     blocks.give_back(first)
-    other = blocks.take(factor_context(2).jobs)
+    other = blocks.hold(factor_context(2).jobs)
     assert other is not first
     with mmap.mmap(first.descriptor, 0, access=mmap.ACCESS_READ) as mapped:
         found = read_columns(bytearray(mapped), len(jobs))
@@ -43,9 +43,9 @@ def test_all_readers_of_the_same_jobs_share_a_block_and_its_content_stays_until_
 
 def test_a_block_that_nobody_reads_is_used_again_unless_it_is_far_too_large():
     blocks = Blocks()
-    block = blocks.take(factor_context(1, 200).jobs)
+    block = blocks.hold(factor_context(1, 200).jobs)
     blocks.give_back(block)
-    again = blocks.take(factor_context(2, 210).jobs)
+    again = blocks.hold(factor_context(2, 210).jobs)
     assert again is block
     blocks.give_back(again)
-    assert blocks.take(factor_context(2, 10).jobs).size < block.size
+    assert blocks.hold(factor_context(2, 10).jobs).size < block.size

@@ -80,7 +80,7 @@ def _read(file: str) -> list[Row]:
     import msgspec
 
     from rankd.cli.common.document import read_bytes
-    from rankd.config.priority_class import read_priority_classes
+    from rankd.config.priority_classes import read_priority_classes
 
     try:
         text = read_bytes(file).decode()

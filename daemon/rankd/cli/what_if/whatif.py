@@ -122,7 +122,7 @@ def _print(answer: WhatIf, arguments: argparse.Namespace) -> int:
 def _varied(live: Document, configuration: Configuration, arguments: argparse.Namespace) -> Document:
     from rankd.config.evaluation import queues_document
     from rankd.config.plugin import is_provided
-    from rankd.config.whatif import with_configuration
+    from rankd.config.what_if_document import with_configuration
     from rankd.core.evaluate.whatif import with_weights
 
     varied = live
@@ -139,7 +139,7 @@ def _new_jobs(arguments: argparse.Namespace, configuration: Configuration, at: f
     import msgspec
 
     from rankd.cli.common.session import asker
-    from rankd.config.whatif import job_entries
+    from rankd.config.what_if_document import job_entries
 
     if arguments.submit is None:
         return []

@@ -101,19 +101,19 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     highest: float = 1.0
 
 
-def take_rows(rows: Iterable[Row], settings: AdapterSettings, allowed: Range) -> Input:
+def checked_input(rows: Iterable[Row], settings: AdapterSettings, allowed: Range) -> Input:
     """The rows as the input that the settings name; ``allowed`` is for a factor's values.
 
     Raises:
         ConfigurationError: with the faults of the rows, the first 20 and how many more.
     """
-    taking = _Taking(settings, allowed)
+    table = _CheckedRows(settings, allowed)
     for number, row in enumerate(rows, start=1):
-        taking.take(number, row)
-    return taking.input()
+        table.add(number, row)
+    return table.input()
 
 
-class _Taking:
+class _CheckedRows:
     """The rows so far, and what was wrong with them."""
 
     def __init__(self, settings: AdapterSettings, allowed: Range) -> None:
@@ -129,7 +129,7 @@ class _Taking:
             if ours not in self._known:
                 self._refuse("columns", f"'{ours}' is no column of {settings.input}; known: {self._names()}")
 
-    def take(self, number: int, row: Row) -> None:
+    def add(self, number: int, row: Row) -> None:
         before = len(self._problems)
         cells = self._renamed(number, row)
         typed = {column: self._value(number, column, cell) for column, cell in cells.items()}

@@ -17,10 +17,10 @@ from rankd.core.adapter.source import Cell, Row
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.association import Association
 from rankd.core.slurm.assoc import parse_associations, parse_shares
-from rankd.core.slurm.dump import parse_dump
 from rankd.core.slurm.identify import NAMES, kind_of
 from rankd.core.slurm.qos import parse_qos
 from rankd.core.slurm.reading import Accounting, Reading
+from rankd.core.slurm.sacctmgr_dump import parse_dump
 
 FORMATS = ("csv", "json", "toml", "slurm")
 

@@ -23,7 +23,7 @@ from rankd.core.admission.queue_entry import QueueEntry, check_access
 from rankd.core.errors import Refused
 from rankd.core.evaluate.accounts import Accounts, Pair
 from rankd.core.evaluate.document import Id, JobEntry
-from rankd.core.evaluate.forest import Forest
+from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.model.job import ACTIVE_STATES, State
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY
 from rankd.core.model.quantity import Resources, parse_resources
@@ -37,7 +37,7 @@ NO_CLASS = Resolved(class_value=0, name=None, preemption_policy=PREEMPT_LOWER_PR
 class Rules(msgspec.Struct, frozen=True):
     """What jobs are held against. ``default_qos`` None: a job that names no QoS has none."""
 
-    forest: Forest
+    catalogue: QueueCatalogue
     classes: ClassTable
     accounts: Accounts
     qos: Mapping[str, int]
@@ -46,20 +46,25 @@ class Rules(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, forest: Forest, classes: ClassTable, accounts: Accounts, qos: Sequence[Qos], default_qos: str | None
+        cls,
+        catalogue: QueueCatalogue,
+        classes: ClassTable,
+        accounts: Accounts,
+        qos: Sequence[Qos],
+        default_qos: str | None,
     ) -> Rules:
         """The rules, in the form that submission has them in as well."""
         tables = AdmissionTables(
             settings=_SETTINGS,
             classes=classes,
-            partitions=forest.names,
-            queues=forest.entries,
+            partitions=catalogue.names,
+            queues=catalogue.entries,
             associations=frozenset(),
             accounts=frozenset(),
             default_accounts={},
         )
         places = {row.name: place for place, row in enumerate(qos)}
-        return cls(forest, classes, accounts, places, default_qos if default_qos in places else None, tables)
+        return cls(catalogue, classes, accounts, places, default_qos if default_qos in places else None, tables)
 
 
 _SETTINGS = Settings()
@@ -165,12 +170,12 @@ def _job(
     resolved: Resolved,
     resources: Resources,
 ) -> Job:
-    id_ = rules.forest.id_of(queue)
+    id_ = rules.catalogue.id_of(queue)
     return Job(
         entry=entry,
         number=number,
         queue=id_,
-        partition=rules.forest.places[id_],
+        partition=rules.catalogue.places[id_],
         pair=pair,
         qos=qos,
         resolved=resolved,

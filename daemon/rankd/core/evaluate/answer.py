@@ -67,7 +67,7 @@ def _warnings(situation: Situation, ranking: Ranking) -> Iterator[Warned]:
     for error in ranking.priorities.failures:
         yield Warned(code=error.code, message=f"{error.message}; it counts 0")
     for node in situation.inventory.nodes:
-        if node.partition not in situation.forest.names:
+        if node.partition not in situation.catalogue.names:
             message = f"node '{node.name}' is in the partition '{node.partition}', which queues does not have"
             yield Warned(code="unknown_partition", message=message)
 
@@ -114,8 +114,8 @@ def _override(job: Job, situation: Situation) -> str | None:
 
 def _queues(situation: Situation, ranking: Ranking) -> Iterator[QueueResult]:
     rows = _rows(ranking)
-    several = len(situation.forest.names) > 1
-    for partition, views in zip(situation.forest.names, situation.state.queues, strict=True):
+    several = len(situation.catalogue.names) > 1
+    for partition, views in zip(situation.catalogue.names, situation.state.queues, strict=True):
         for view in views:
             row, properties = rows[view.id], view.properties
             yield QueueResult(
@@ -136,8 +136,8 @@ def _rows(ranking: Ranking) -> dict[int, QueueRow]:
 
 def _order_key(situation: Situation, queue: int) -> str:
     """A queue's path, behind its partition's name if that is not the first."""
-    place, path = situation.forest.places[queue], situation.forest.paths[queue]
-    return path if place == 0 else f"{situation.forest.names[place]}:{path}"
+    place, path = situation.catalogue.places[queue], situation.catalogue.paths[queue]
+    return path if place == 0 else f"{situation.catalogue.names[place]}:{path}"
 
 
 def _queue_orders(situation: Situation, ranking: Ranking) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ from rankd.core.evaluate.admission import Job
 from rankd.core.evaluate.amount import read_amounts
 from rankd.core.evaluate.document import ApplicationEntry, Document, Id
 from rankd.core.evaluate.eligibility import submitted_at
-from rankd.core.evaluate.forest import Forest
+from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.model.quantity import Resources
 from rankd.core.model.queue import DEFAULT_QUEUE
 from rankd.core.ranking.application_order import RUNNING
@@ -28,7 +28,7 @@ STATES = frozenset(
 )  # fmt: skip
 """YuniKorn's, in lower case."""
 
-Key = tuple[int, Id]
+ApplicationKey = tuple[int, Id]
 """An application: its leaf queue and its id."""
 
 
@@ -47,7 +47,7 @@ class ApplicationBook(msgspec.Struct, frozen=True):
     """All applications, and the place of each among them."""
 
     applications: list[Application]
-    places: dict[Key, int]
+    places: dict[ApplicationKey, int]
 
     def place_of(self, job: Job) -> int:
         """The place of the job's application; -1 where it is its own."""
@@ -77,13 +77,13 @@ def _id_key(id_: Id) -> tuple[bool, int, str]:
 
 
 def read_applications(
-    document: Document, forest: Forest, jobs: Sequence[Job], problems: list[Problem]
+    document: Document, catalogue: QueueCatalogue, jobs: Sequence[Job], problems: list[Problem]
 ) -> ApplicationBook:
     """The applications of the document and of these jobs; what is wrong is noted."""
     book = ApplicationBook([], {})
     created = _first_submissions(jobs, document.now)
     for place, entry in enumerate(document.applications):
-        key = (_queue_of(entry, place, forest, problems), entry.id)
+        key = (_queue_of(entry, place, catalogue, problems), entry.id)
         if key in book.places:
             message = f"'{entry.id}' is there twice in its queue; remove one"
             problems.append(Problem(path=f"$.applications[{place}].id", message=message))
@@ -96,8 +96,8 @@ def read_applications(
     return book
 
 
-def _first_submissions(jobs: Sequence[Job], now: float) -> dict[Key, float]:
-    first: dict[Key, float] = {}
+def _first_submissions(jobs: Sequence[Job], now: float) -> dict[ApplicationKey, float]:
+    first: dict[ApplicationKey, float] = {}
     for job in jobs:
         if job.entry.application is not None:
             key = (job.queue, job.entry.application)
@@ -105,11 +105,11 @@ def _first_submissions(jobs: Sequence[Job], now: float) -> dict[Key, float]:
     return first
 
 
-def _queue_of(entry: ApplicationEntry, place: int, forest: Forest, problems: list[Problem]) -> int:
+def _queue_of(entry: ApplicationEntry, place: int, catalogue: QueueCatalogue, problems: list[Problem]) -> int:
     wanted = entry.queue or DEFAULT_QUEUE
-    queue = forest.find(wanted, None if entry.partition is None else (entry.partition,))
+    queue = catalogue.find(wanted, None if entry.partition is None else (entry.partition,))
     if queue is not None and queue.is_leaf:
-        return forest.id_of(queue)
+        return catalogue.id_of(queue)
     where = "" if entry.partition is None else f" of the partition '{entry.partition}'"
     message = f"'{wanted}' is no leaf queue{where}; name one that queues has"
     problems.append(Problem(path=f"$.applications[{place}].queue", message=message))

@@ -21,8 +21,8 @@ from rankd.core.evaluate.answer import answer
 from rankd.core.evaluate.check import Range, check
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.first_use import admit_making_queues
-from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.placing import NodeSorts, place
+from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.evaluate.result import Result, Warned
 from rankd.core.evaluate.state import ApplicationSorts, build
 from rankd.core.model.priority_class import PriorityClass
@@ -36,11 +36,11 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What goes with a document.
 
     ``factors`` are those of its weights that plugins provide, ``ranges`` the values that installed factors take;
-    ``application_sorts`` are those that leaves of the forest name, or leaves that first use makes in it; ``classes``
+    ``application_sorts`` are those that leaves of the catalogue name, or leaves that first use makes in it; ``classes``
     and ``default_qos`` serve where the document has none of its own.
     """
 
-    forest: Forest
+    catalogue: QueueCatalogue
     warnings: Sequence[Warned] = ()
     factors: Mapping[str, Factor]
     ranges: Mapping[str, Range]
@@ -62,10 +62,10 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
         raise ConfigurationError(problems)
     settings, qos = document.priority or PrioritySettings(), document.qos or []
     accounts = Accounts.of(document.associations or [], document.unknown_association)
-    forest, admitted = admit_making_queues(
-        document, surroundings.forest, lambda f: Rules.of(f, classes, accounts, qos, surroundings.default_qos)
+    catalogue, admitted = admit_making_queues(
+        document, surroundings.catalogue, lambda f: Rules.of(f, classes, accounts, qos, surroundings.default_qos)
     )
-    situation = build(document, forest, accounts, admitted, qos, surroundings.application_sorts)
+    situation = build(document, catalogue, accounts, admitted, qos, surroundings.application_sorts)
     factors = [surroundings.factors.get(name) or Given(name) for name in settings.weights]
     ranking = rank(situation.state, settings, factors, document.now, outright=situation.outright)
     placed = place(situation, ranking, surroundings.node_sorts)

@@ -10,7 +10,7 @@ from rankd.core.errors import Problem
 from rankd.core.evaluate.admission import Job
 from rankd.core.evaluate.amount import add, read_amounts
 from rankd.core.evaluate.document import Document
-from rankd.core.evaluate.forest import Forest
+from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import Resources
 
@@ -52,19 +52,21 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
         return [node for node in self.nodes if node.partition == partition]
 
 
-def read_inventory(document: Document, forest: Forest, active: Sequence[Job], problems: list[Problem]) -> Inventory:
+def read_inventory(
+    document: Document, catalogue: QueueCatalogue, active: Sequence[Job], problems: list[Problem]
+) -> Inventory:
     """Nodes and allocations; amounts that are none are noted.
 
     An exclusive job holds its nodes whole. What a node states as used stands instead of the sum of allocations.
     """
-    nodes = {node.name: node for node in _nodes(document, forest, problems)}
+    nodes = {node.name: node for node in _nodes(document, catalogue, problems)}
     parts = _parts(document, nodes, problems)
     held, used = _held(document, parts, active)
     stated = {entry.name for entry in document.nodes if entry.used is not None}
     for name in used.keys() - stated:
         nodes[name] = msgspec.structs.replace(nodes[name], used=used[name])
-    totals: dict[str, Resources] = {name: {} for name in forest.names}
-    counts = dict.fromkeys(forest.names, 0)
+    totals: dict[str, Resources] = {name: {} for name in catalogue.names}
+    counts = dict.fromkeys(catalogue.names, 0)
     for node in nodes.values():
         if node.state in COUNTED and node.partition in totals:
             add(totals[node.partition], node.capacity)
@@ -78,8 +80,8 @@ def read_inventory(document: Document, forest: Forest, active: Sequence[Job], pr
     )
 
 
-def _nodes(document: Document, forest: Forest, problems: list[Problem]) -> list[Node]:
-    first = forest.names[0] if forest.names else ""
+def _nodes(document: Document, catalogue: QueueCatalogue, problems: list[Problem]) -> list[Node]:
+    first = catalogue.names[0] if catalogue.names else ""
     return [
         Node(
             name=entry.name,

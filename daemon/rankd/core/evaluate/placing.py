@@ -38,7 +38,7 @@ def place(situation: Situation, ranking: Ranking, sorts: NodeSorts) -> Placed:
     """Run a cycle in each partition on what was ranked."""
     placed = Placed([], [], {})
     cycles = _Cycles(situation, ranking)
-    for at, partition in enumerate(situation.forest.partitions):
+    for at, partition in enumerate(situation.catalogue.partitions):
         outcome = run_cycle(cycles.problem(at), sorts[partition.nodesort.type])
         placed.placements.extend(outcome.placements)
         placed.reservations.extend(outcome.reservations)
@@ -70,7 +70,7 @@ class _Cycles:
     def problem(self, at: int) -> PartitionProblem:
         """The cycle of a partition by its place."""
         situation = self._situation
-        partition, views = situation.forest.partitions[at], situation.state.queues[at]
+        partition, views = situation.catalogue.partitions[at], situation.state.queues[at]
         return PartitionProblem(
             now=situation.document.now,
             queues=views,
@@ -155,5 +155,5 @@ def node_order(situation: Situation, sorts: NodeSorts) -> dict[str, list[tuple[s
         partition.name: NodeTable(
             situation.inventory.of(partition.name), sorts[partition.nodesort.type], partition.nodesort.resourceweights
         ).in_order()
-        for partition in situation.forest.partitions
+        for partition in situation.catalogue.partitions
     }

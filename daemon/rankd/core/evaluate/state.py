@@ -19,8 +19,8 @@ from rankd.core.evaluate.admission import Admitted, Job
 from rankd.core.evaluate.application import ApplicationBook, read_applications
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.eligibility import Verdict, judge, submitted_at
-from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.inventory import Inventory, read_inventory
+from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.evaluate.use import read_stated, stated_pending, used_by_application, used_by_leaf, with_stated
 from rankd.core.fairshare.decay import billing_rate
 from rankd.core.model.quantity import VCORE, scaled
@@ -40,7 +40,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
     document: Document
     settings: PrioritySettings
-    forest: Forest
+    catalogue: QueueCatalogue
     accounts: Accounts
     pending: list[Job]
     active: list[Job]
@@ -54,7 +54,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 def build(
     document: Document,
-    forest: Forest,
+    catalogue: QueueCatalogue,
     accounts: Accounts,
     admitted: Admitted,
     qos: Sequence[Qos],
@@ -65,14 +65,14 @@ def build(
     Raises:
         ConfigurationError: amounts that are none, and names that nothing else in the document has.
     """
-    return _Builder(document, forest, accounts, admitted, qos, sorts).situation()
+    return _Builder(document, catalogue, accounts, admitted, qos, sorts).situation()
 
 
 class _Builder:
     def __init__(
         self,
         document: Document,
-        forest: Forest,
+        catalogue: QueueCatalogue,
         accounts: Accounts,
         admitted: Admitted,
         qos: Sequence[Qos],
@@ -80,24 +80,24 @@ class _Builder:
     ) -> None:
         problems: list[Problem] = []
         taken = [*admitted.pending, *admitted.active]
-        self.document, self.forest, self.qos, self.sorts = document, forest, qos, sorts
+        self.document, self.catalogue, self.qos, self.sorts = document, catalogue, qos, sorts
         self.settings = document.priority or PrioritySettings()
         self.pending = admitted.pending
         self.active = admitted.active
-        self.inventory = read_inventory(document, forest, admitted.active, problems)
-        self.book = read_applications(document, forest, taken, problems)
-        self.stated = read_stated(document, forest, problems)
+        self.inventory = read_inventory(document, catalogue, admitted.active, problems)
+        self.book = read_applications(document, catalogue, taken, problems)
+        self.stated = read_stated(document, catalogue, problems)
         if problems:
             raise ConfigurationError(problems)
         self.accounts = accounts.with_newcomers(job.pair for job in taken if job.pair)
         self.verdicts = judge(self.pending, document.jobs, document.now)
-        self.shapes, self.shape_places = _shapes(self.pending, forest)
+        self.shapes, self.shape_places = _shapes(self.pending, catalogue)
 
     def situation(self) -> Situation:
         return Situation(
             document=self.document,
             settings=self.settings,
-            forest=self.forest,
+            catalogue=self.catalogue,
             accounts=self.accounts,
             pending=self.pending,
             active=self.active,
@@ -112,8 +112,8 @@ class _Builder:
     def _state(self) -> RankingState:
         totals, counts, tree = self.inventory.totals, self.inventory.counts, self.accounts.tree
         views = [
-            queue_views(partition, self.forest.ids, total, self.sorts)
-            for partition, total in zip(self.forest.partitions, totals, strict=True)
+            queue_views(partition, self.catalogue.ids, total, self.sorts)
+            for partition, total in zip(self.catalogue.partitions, totals, strict=True)
         ]
         parents = {view.id: view.parent for part in views for view in part}
         used = used_by_application(self.inventory.held, self.book)
@@ -137,7 +137,7 @@ class _Builder:
                 associations=association_names(tree, ids),
                 qos=[row.name for row in self.qos],
                 queues=queue_names(views),
-                partitions=self.forest.names,
+                partitions=self.catalogue.names,
             ),
         )
 
@@ -214,7 +214,7 @@ class _Builder:
 _SCHEDULING = SchedulingSettings()
 
 
-def _shapes(pending: Sequence[Job], forest: Forest) -> tuple[list[Shape], list[int]]:
+def _shapes(pending: Sequence[Job], catalogue: QueueCatalogue) -> tuple[list[Shape], list[int]]:
     """What jobs ask for, once each, and which of them each job does."""
     shapes: dict[object, int] = {}
     found: list[Shape] = []
@@ -233,7 +233,7 @@ def _shapes(pending: Sequence[Job], forest: Forest) -> tuple[list[Shape], list[i
             shapes[key] = len(found)
             found.append(
                 Shape(
-                    partition=forest.names[job.partition],
+                    partition=catalogue.names[job.partition],
                     nodes=entry.nodes,
                     min_nodes=job.min_nodes,
                     resources=job.resources,

@@ -9,21 +9,21 @@ from rankd.core.evaluate.admission import Job
 from rankd.core.evaluate.amount import add, read_amounts
 from rankd.core.evaluate.application import ApplicationBook
 from rankd.core.evaluate.document import Document
-from rankd.core.evaluate.forest import Forest
 from rankd.core.evaluate.inventory import Held
+from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.model.quantity import Resources, scaled
 from rankd.core.ranking.columns import NO_GROUP
 
 
-def read_stated(document: Document, forest: Forest, problems: list[Problem]) -> dict[int, Resources]:
+def read_stated(document: Document, catalogue: QueueCatalogue, problems: list[Problem]) -> dict[int, Resources]:
     """What queues of the first partition use, as the document says under ``used``."""
     stated: dict[int, Resources] = {}
     for path, amounts in document.used.items():
-        queue = forest.find(path, forest.names[:1])
+        queue = catalogue.find(path, catalogue.names[:1])
         if queue is None:
             problems.append(Problem(path=f"$.used.{path}", message=f"unknown queue '{path}'; correct the path"))
         else:
-            stated[forest.id_of(queue)] = read_amounts(amounts, f"$.used.{path}", problems)
+            stated[catalogue.id_of(queue)] = read_amounts(amounts, f"$.used.{path}", problems)
     return stated
 
 

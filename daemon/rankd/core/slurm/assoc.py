@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.model.association import ROOT, Association
+from rankd.core.slurm.printed_table import PrintedRow, PrintedTable, parse_table
 from rankd.core.slurm.reading import Accounting, Entries, Reading
-from rankd.core.slurm.table import Row, Table, parse_table
 
 _SHARES = ("share", "fairshare", "rawshares")
 _PARENT = ("parentname", "parname")
@@ -50,14 +50,14 @@ def parse_shares(text: str, reading: Reading, cluster: str = "") -> Accounting:
     return accounting
 
 
-def _has(table: Table, reading: Reading, command: str, *columns: str) -> bool:
+def _has(table: PrintedTable, reading: Reading, command: str, *columns: str) -> bool:
     missing = [name for name in columns if name not in table.titles]
     if missing:
         reading.refuse(1, f"the header has no column '{missing[0]}'; run {command}, with its header")
     return not missing
 
 
-def _of_cluster(table: Table, cluster: str, reading: Reading) -> list[Row]:
+def _of_cluster(table: PrintedTable, cluster: str, reading: Reading) -> list[PrintedRow]:
     """The rows of one cluster."""
     names = list(dict.fromkeys(row.get("cluster") for row in table.rows))
     if cluster and cluster in names:
@@ -69,7 +69,7 @@ def _of_cluster(table: Table, cluster: str, reading: Reading) -> list[Row]:
     return table.rows
 
 
-def _entries(rows: list[Row], table: Table, reading: Reading, *, usage: bool) -> Entries:
+def _entries(rows: list[PrintedRow], table: PrintedTable, reading: Reading, *, usage: bool) -> Entries:
     """The associations with their parents, by the blanks or by the column for it."""
     entries = Entries(reading)
     named = any(name in table.titles for name in _PARENT)
@@ -93,14 +93,14 @@ def _entries(rows: list[Row], table: Table, reading: Reading, *, usage: bool) ->
     return entries
 
 
-def _parent(above: list[str], row: Row, reading: Reading) -> str:
+def _parent(above: list[str], row: PrintedRow, reading: Reading) -> str:
     """The account one blank to the left, above."""
     if row.depth > len(above) or (row.depth == 0 and above):
         reading.refuse(row.line, f"account '{row.get('account')}' stands at depth {row.depth} under no account")
     return above[row.depth - 1] if 0 < row.depth <= len(above) else ROOT
 
 
-def _entry(row: Row, reading: Reading, *, usage: bool) -> Association:
+def _entry(row: PrintedRow, reading: Reading, *, usage: bool) -> Association:
     subject = _subject(row)
     used = reading.amount(row.line, f"usage of {subject}", row.get("rawusage"), 0.0) if usage else 0.0
     return Association(
@@ -112,7 +112,7 @@ def _entry(row: Row, reading: Reading, *, usage: bool) -> Association:
     )
 
 
-def _check_sums(rows: list[Row], accounting: Accounting, reading: Reading) -> None:
+def _check_sums(rows: list[PrintedRow], accounting: Accounting, reading: Reading) -> None:
     """Say where an account used more than the users that are listed: deleted users, or ``-a`` was not given."""
     parents = {entry.account: entry.parent or ROOT for entry in accounting.associations if entry.user is None}
     known, children = dict[str, float](), dict[str, int]()
@@ -131,6 +131,6 @@ def _check_sums(rows: list[Row], accounting: Accounting, reading: Reading) -> No
             reading.remark(row.line, f"{message} (run sshare with -a)")
 
 
-def _subject(row: Row) -> str:
+def _subject(row: PrintedRow) -> str:
     user, account = row.get("user"), row.get("account")
     return f"user '{user}' in '{account}'" if user else f"account '{account}'"

@@ -66,7 +66,7 @@ def parse_config(text: str, reading: Reading) -> SlurmConfig:
     lines = list(_logical(text))
     config.version = next((_version(value) for _, key, value in lines if key.lower() == VERSION), None)
     for number, key, value in lines:
-        config.take(number, key, value)
+        config.add(number, key, value)
     return config.found()
 
 
@@ -102,7 +102,7 @@ class _Config:
         self.weights: dict[str, float] = {}
         self.settings: dict[str, Value] = {}
         self.partitions: list[Partition] = []
-        self.taken = self.others = 0
+        self.n_read = self.others = 0
         self.flags: frozenset[str] = frozenset()
         self._known: dict[str, Callable[[int, str], None]] = {
             "prioritymaxage": self._max_age,
@@ -116,8 +116,8 @@ class _Config:
             "partitionname": self._partition,
         }
 
-    def take(self, line: int, written: str, value: str) -> None:
-        self.taken += 1
+    def add(self, line: int, written: str, value: str) -> None:
+        self.n_read += 1
         key = written.lower()
         if key in self._known:
             self._known[key](line, value)
@@ -129,7 +129,7 @@ class _Config:
             self.others += 1
 
     def found(self) -> SlurmConfig:
-        if not self.taken:
+        if not self.n_read:
             self.reading.refuse(0, "holds no line of the form Key = value")
         if self.others:
             self.reading.remark(0, f"settings about other things than priorities, not looked at: {self.others}")
@@ -159,7 +159,7 @@ class _Config:
         if seconds:
             self.settings["priority.max_age_s"] = seconds
         elif seconds is not None:
-            self.reading.remark(line, "PriorityMaxAge of 0 has no counterpart; the default of 7 days is taken")
+            self.reading.remark(line, "PriorityMaxAge of 0 has no counterpart; rankd uses the default of 7 days")
 
     def _half_life(self, line: int, value: str) -> None:
         seconds = self._duration(line, value)
@@ -210,7 +210,7 @@ class _Config:
         if value.strip().lower() == "priority/basic":
             self.settings["priority.policy"] = "fcfs"
         elif value.strip().lower() not in _AS_HERE["prioritytype"]:
-            self.reading.remark(line, f"PriorityType {value}: no counterpart; taken as priority/multifactor")
+            self.reading.remark(line, f"PriorityType {value}: no counterpart; it is read as priority/multifactor")
 
     def _partition(self, line: int, value: str) -> None:
         fields = {key.lower(): text.strip('"') for key, text in _PAIR.findall(value)}

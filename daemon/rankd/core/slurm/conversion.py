@@ -17,10 +17,10 @@ from rankd.core.model.association import Association
 from rankd.core.model.setting import Qos
 from rankd.core.slurm.assoc import parse_associations, parse_shares
 from rankd.core.slurm.config import Partition, SlurmConfig, Value, parse_config
-from rankd.core.slurm.dump import parse_dump
 from rankd.core.slurm.identify import NAMES, Kind, kind_of
 from rankd.core.slurm.qos import parse_qos
 from rankd.core.slurm.reading import Accounting, Reading, Remark, naming, said
+from rankd.core.slurm.sacctmgr_dump import parse_dump
 
 DEFAULT_QUEUE = "default"
 _ORDER: tuple[Kind, ...] = ("dump", "associations", "shares")

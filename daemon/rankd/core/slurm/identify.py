@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from rankd.core.slurm.table import canonical
+from rankd.core.slurm.printed_table import canonical
 
 Kind = Literal["dump", "associations", "shares", "qos", "config"]
 

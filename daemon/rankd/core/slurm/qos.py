@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rankd.core.model.setting import Qos
+from rankd.core.slurm.printed_table import parse_table
 from rankd.core.slurm.reading import Accounting, Reading
-from rankd.core.slurm.table import parse_table
 
 _USED = ("name", "priority", "usagefactor", "id", "description", "descr")
 _EMPTY = frozenset({"gracetime=00:00:00", "preemptmode=cluster"})

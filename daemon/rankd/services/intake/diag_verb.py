@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from rankd.bus.connection import Bus
-from rankd.bus.diag import ask_diag
+from rankd.bus.diag_request import ask_diag
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import admins_only

@@ -15,7 +15,7 @@ import sys
 import msgspec
 
 from rankd.config.adapter import load_adapter
-from rankd.core.adapter.input import Range, take_rows
+from rankd.core.adapter.input import Range, checked_input
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
 
@@ -44,7 +44,7 @@ def read(task: Task) -> Answer:
         adapter = load_adapter(task.settings, task.directory)
         signal.setitimer(signal.ITIMER_REAL, task.settings.time_limit_s)
         rows = adapter.read()
-        taken = take_rows(rows, task.settings, task.allowed)
+        taken = checked_input(rows, task.settings, task.allowed)
     except ConfigurationError as error:
         return Answer(error=error.message)
     except ValueError as error:

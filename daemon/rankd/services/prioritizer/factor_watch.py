@@ -65,13 +65,13 @@ class FactorWatch:
         return {
             worker.name: PluginDiag(
                 pid=worker.pid,
-                state=worker.tally.state,
-                asked=worker.tally.asked,
-                failed=worker.tally.failed,
-                late=worker.tally.late,
-                ended=worker.tally.ended,
-                last_s=worker.tally.last_s,
-                message=worker.tally.message or None,
+                state=worker.counts.state,
+                asked=worker.counts.asked,
+                failed=worker.counts.failed,
+                late=worker.counts.late,
+                ended=worker.counts.ended,
+                last_s=worker.counts.last_s,
+                message=worker.counts.message or None,
             )
             for worker in workers_among(self._factors)
         }

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from rankd.bus.connection import LOST, STREAM_BYTES, Bus
-from rankd.bus.diag import answer_diag
+from rankd.bus.diag_request import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.liveness import Loop
 from rankd.bus.stream import ensure_streams

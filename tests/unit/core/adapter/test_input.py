@@ -10,7 +10,7 @@ from rankd.core.adapter.input import (
     QosRow,
     Range,
     UsageRow,
-    take_rows,
+    checked_input,
 )
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
@@ -19,7 +19,7 @@ from rankd.core.model.setting import AdapterSettings
 def take(kind, *rows, allowed=None, **settings):
     factor = "site" if kind == "factor" else None
     adapter = AdapterSettings(name="x", input=kind, adapter="file", factor=factor, **settings)
-    return take_rows(rows, adapter, allowed or Range())
+    return checked_input(rows, adapter, allowed or Range())
 
 
 def faults(kind, *rows, **settings):

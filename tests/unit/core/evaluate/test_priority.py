@@ -192,7 +192,7 @@ def test_a_factor_that_fails_counts_0_and_is_warned_about(values):
     factors = {"broken": Broken(values), "age": Age(document.priority)}
     queues = Evaluator()._own_queues
     surroundings = Surroundings(
-        forest=queues.forest,
+        catalogue=queues.catalogue,
         factors=factors,
         ranges={},
         node_sorts=queues.node_sorts,

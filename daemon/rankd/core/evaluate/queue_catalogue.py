@@ -10,7 +10,7 @@ from rankd.core.admission.queue_entry import QueueEntry, find_queue, queue_entri
 from rankd.core.model.queue import Partition, with_made
 
 
-class Forest(msgspec.Struct, frozen=True, kw_only=True):
+class QueueCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions in the document's order; a queue's id counts them all, partition by partition, root first.
 
     ``ids`` and ``entries`` are by (partition, path in lower case), as admission looks queues up; ``places`` says
@@ -25,8 +25,8 @@ class Forest(msgspec.Struct, frozen=True, kw_only=True):
     places: tuple[int, ...]
 
     @classmethod
-    def of(cls, partitions: Iterable[Partition]) -> Forest:
-        """The forest of a configuration."""
+    def of(cls, partitions: Iterable[Partition]) -> QueueCatalogue:
+        """The catalogue of a configuration."""
         partitions = tuple(partitions)
         names = tuple(partition.name for partition in partitions)
         entries = {key: entry for partition in partitions for key, entry in queue_entries(partition).items()}
@@ -40,12 +40,12 @@ class Forest(msgspec.Struct, frozen=True, kw_only=True):
             places=tuple(places[entry.partition] for entry in entries.values()),
         )
 
-    def with_made(self, made: Iterable[tuple[str, str]]) -> Forest:
+    def with_made(self, made: Iterable[tuple[str, str]]) -> QueueCatalogue:
         """With leaf queues, (partition, path), that first use makes."""
         wanted = list(made)
         if not wanted:
             return self
-        return Forest.of(
+        return QueueCatalogue.of(
             with_made(partition, [path for name, path in wanted if name == partition.name])
             for partition in self.partitions
         )

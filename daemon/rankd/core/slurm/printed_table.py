@@ -13,7 +13,7 @@ from rankd.core.slurm.reading import NOT_SET, Reading
 ACCOUNT = "account"
 
 
-class Row(NamedTuple):
+class PrintedRow(NamedTuple):
     """One line: its number from 1, the depth of its account, its cells by column, stripped."""
 
     line: int
@@ -25,13 +25,13 @@ class Row(NamedTuple):
         return next((self.cells[column] for column in columns if column in self.cells), "")
 
 
-class Table(NamedTuple):
+class PrintedTable(NamedTuple):
     """Columns by their canonical names (lower case, no blanks), with what the header calls them; the rows."""
 
     titles: dict[str, str]
-    rows: list[Row]
+    rows: list[PrintedRow]
 
-    def left(self, row: Row, used: Sequence[str]) -> list[str]:
+    def left(self, row: PrintedRow, used: Sequence[str]) -> list[str]:
         """What stands in columns other than these, as ``Title=value``."""
         return [
             f"{self.titles[column]}={value}"
@@ -49,12 +49,12 @@ def canonical(title: str) -> str:
     return title.strip().lower().replace(" ", "").replace("_", "")
 
 
-def parse_table(text: str, reading: Reading) -> Table:
+def parse_table(text: str, reading: Reading) -> PrintedTable:
     """The rows; lines with another number of cells than the header are refused."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     if not lines:
         reading.refuse(0, "holds no lines")
-        return Table({}, [])
+        return PrintedTable({}, [])
     header = [canonical(title) for title in lines[0][1].split("|")]
     titles = {canonical(title): title.strip() for title in reversed(lines[0][1].split("|")) if title.strip()}
     rows = []
@@ -64,8 +64,8 @@ def parse_table(text: str, reading: Reading) -> Table:
             reading.refuse(number, f"{len(cells)} cells where the header has {len(header)}; is the file whole?")
             continue
         named = {title: cell.strip() for title, cell in reversed(list(zip(header, cells, strict=True))) if title}
-        rows.append(Row(number, _depth(header, cells), dict(reversed(named.items()))))
-    return Table(titles, rows)
+        rows.append(PrintedRow(number, _depth(header, cells), dict(reversed(named.items()))))
+    return PrintedTable(titles, rows)
 
 
 def _depth(header: Sequence[str], cells: Sequence[str]) -> int:

@@ -5,8 +5,8 @@ import pytest
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.setting import Qos
-from rankd.core.slurm.dump import parse_dump
 from rankd.core.slurm.reading import Reading
+from rankd.core.slurm.sacctmgr_dump import parse_dump
 
 DUMP = r"""# To edit this file start with a cluster line for the new cluster
 # Cluster - 'cluster_name':MaxTRESPerJob=node=50

@@ -1,6 +1,6 @@
 """Typed questions to the nodes of a document, and the findings that a reader makes on the way.
 
-A :class:`Place` is a node with its path. It answers (:meth:`Place.text`, :meth:`Place.count`, …) and notes
+A :class:`FilePlace` is a node with its path. It answers (:meth:`FilePlace.text`, :meth:`FilePlace.count`, …) and notes
 what is wrong instead of raising, so that one reading finds every problem, each with its path and line. It
 knows no rule of any format.
 """
@@ -60,7 +60,7 @@ class Findings:
             raise ConfigurationError(sorted(self.errors, key=lambda problem: problem.line))
 
 
-class Place:
+class FilePlace:
     """A node, where it stands, and where to note what is wrong with it. ``node`` is None where none is.
 
     ``line`` is that of its key, in a list that of its beginning, without a node that of what should hold it.
@@ -87,7 +87,7 @@ class Place:
         """Notes a warning at this place."""
         self.findings.warn(code, self.path, self.line, message)
 
-    def entries(self) -> dict[str, Place]:
+    def entries(self) -> dict[str, FilePlace]:
         """The entries of a mapping with free keys; null values are kept."""
         if not self.given or not isinstance(self.node, Entries):
             if self.given:
@@ -96,22 +96,22 @@ class Place:
         for key, line in self.node.repeated:
             self.findings.error(self._below(key), line, f"'{key}' is written twice; keep one of them")
         return {
-            key: Place(node, self._below(key), self.findings, self.node.lines[key])
+            key: FilePlace(node, self._below(key), self.findings, self.node.lines[key])
             for key, node in self.node.nodes.items()
         }
 
-    def nothing(self) -> Place:
+    def nothing(self) -> FilePlace:
         """An empty place at this one, for what a reader adds by itself."""
-        return Place(None, self.path, self.findings, self.line)
+        return FilePlace(None, self.path, self.findings, self.line)
 
-    def entry(self, path: str) -> Place:
+    def entry(self, path: str) -> FilePlace:
         """What stands under a key, or under dotted keys; an empty place where that is nothing."""
         here = self
         for key in path.split("."):
             node, line = None, here.line
             if isinstance(here.node, Entries) and key in here.node.nodes:
                 node, line = here.node.nodes[key], here.node.lines[key]
-            here = Place(node, here._below(key), here.findings, line)
+            here = FilePlace(node, here._below(key), here.findings, line)
         return here
 
     def fields(self, known: Collection[str]) -> Fields:
@@ -122,14 +122,14 @@ class Place:
                 place.error(f"unknown key '{key}'; known here: {', '.join(known)}")
         return Fields(self, entries)
 
-    def items(self) -> list[Place]:
+    def items(self) -> list[FilePlace]:
         """The items of a list."""
         if not self.given or not isinstance(self.node, Items):
             if self.given:
                 self.error(f"{self._shown()} is no list; write '- item' lines here")
             return []
         return [
-            Place(node, f"{self.path}[{position}]", self.findings, node.line)
+            FilePlace(node, f"{self.path}[{position}]", self.findings, node.line)
             for position, node in enumerate(self.node.nodes)
         ]
 
@@ -200,19 +200,19 @@ class Fields:
 
     __slots__ = ("_entries", "place")
 
-    def __init__(self, place: Place, entries: dict[str, Place]) -> None:
+    def __init__(self, place: FilePlace, entries: dict[str, FilePlace]) -> None:
         self.place = place
         self._entries = entries
 
-    def __getitem__(self, key: str) -> Place:
+    def __getitem__(self, key: str) -> FilePlace:
         place = self._entries.get(key)
         if place is not None:
             return place
         path = f"{self.place.path}.{key}" if self.place.path else key
-        return Place(None, path, self.place.findings, self.place.line)
+        return FilePlace(None, path, self.place.findings, self.place.line)
 
 
-def parse(text: str, findings: Findings) -> Place:
+def parse(text: str, findings: Findings) -> FilePlace:
     """The one document of a file; an empty place for an empty file.
 
     Raises:
@@ -222,30 +222,30 @@ def parse(text: str, findings: Findings) -> Place:
     if len(places) > 1:
         places[1].error("a second document begins here; this file holds one")
         findings.raise_errors()
-    return places[0] if places else Place(None, "", findings, 0)
+    return places[0] if places else FilePlace(None, "", findings, 0)
 
 
-def parse_all(text: str, findings: Findings) -> list[Place]:
+def parse_all(text: str, findings: Findings) -> list[FilePlace]:
     """The documents of a file, empty ones too.
 
     Raises:
         ConfigurationError: it can't be read.
     """
     try:
-        return [Place(node, "", findings, node.line) for node in compose(text)]
+        return [FilePlace(node, "", findings, node.line) for node in compose(text)]
     except Unreadable as unreadable:
         findings.error("", unreadable.line, unreadable.message)
         raise ConfigurationError(findings.errors) from None
 
 
-def place_of(document: object, findings: Findings, path: str = "") -> Place:
+def place_of(document: object, findings: Findings, path: str = "") -> FilePlace:
     """A document that was decoded from JSON already; its places have no lines.
 
     Raises:
         ConfigurationError: it is nested beyond all reason.
     """
     try:
-        return Place(from_data(document), path, findings, 0)
+        return FilePlace(from_data(document), path, findings, 0)
     except Unreadable as unreadable:
         findings.error(path, 0, unreadable.message)
         raise ConfigurationError(findings.errors) from None

@@ -51,7 +51,7 @@ def parse_dump(text: str, reading: Reading) -> Accounting:
     """The account tree and the QoS of a dump; everything wrong is noted, with its line."""
     dump = _Dump(reading)
     for line in _lines(text, reading):
-        dump.take(line)
+        dump.add(line)
     if not dump.cluster:
         reading.refuse(0, "no line `Cluster - 'name'`: this is no whole dump of sacctmgr")
     return dump.entries.accounting(dump.cluster, tuple(dump.qos.values()), dump.default_qos)
@@ -68,7 +68,7 @@ class _Dump:
         self.qos: dict[str, Qos] = {}
         self.parent = ROOT
 
-    def take(self, line: _Line) -> None:
+    def add(self, line: _Line) -> None:
         handlers = {
             "cluster": self._cluster,
             "parent": self._parent,

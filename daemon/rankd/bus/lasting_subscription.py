@@ -14,7 +14,7 @@ from nats.aio.subscription import Subscription
 from rankd.bus.liveness import Loops
 
 
-class Standing:
+class LastingSubscription:
     """One subscription, and its loop among ``loops``."""
 
     def __init__(self, subscription: Subscription, loops: Loops) -> None:

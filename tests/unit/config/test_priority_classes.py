@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from rankd.config.priority_class import read_priority_classes
+from rankd.config.priority_classes import read_priority_classes
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.priority_class import PriorityClass
 

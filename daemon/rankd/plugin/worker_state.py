@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 
-class State(StrEnum):
+class WorkerState(StrEnum):
     """Of a worker, as ``rankd diag`` shows it."""
 
     STARTING = "starting"
@@ -17,13 +17,13 @@ class State(StrEnum):
     ENDED = "ended"
 
 
-class Tally(msgspec.Struct):
+class WorkerCounts(msgspec.Struct):
     """``asked`` for values; of these ``failed``; ``late``: how often it began to be; ``ended`` before its time.
 
     ``last_s``: how long its last values took. ``message``: what was wrong last, also where all is well since.
     """
 
-    state: State = State.STARTING
+    state: WorkerState = WorkerState.STARTING
     asked: int = 0
     failed: int = 0
     late: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.config.place import Findings, Place, parse_all
+from rankd.config.file_place import FilePlace, Findings, parse_all
 from rankd.core.admission.priority_class import BUILT_IN, ClassTable, check_policy
 from rankd.core.errors import Refused
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY, PriorityClass
@@ -47,7 +47,7 @@ def read_priority_classes(text: str, file: str = "priorityclasses.yaml") -> tupl
     return tuple(given for name, given in table.classes.items() if name not in _BUILT_IN_VALUES)
 
 
-def _manifests(documents: list[Place]) -> Iterator[Place]:
+def _manifests(documents: list[FilePlace]) -> Iterator[FilePlace]:
     for document in documents:
         kind = document.entry("kind").text()
         if kind not in _LISTS:
@@ -59,7 +59,7 @@ def _manifests(documents: list[Place]) -> Iterator[Place]:
         yield from fields["items"].items()
 
 
-def _with(table: ClassTable, manifest: Place) -> ClassTable:
+def _with(table: ClassTable, manifest: FilePlace) -> ClassTable:
     """The table with one manifest's class; what is wrong with it is noted, and the table stays."""
     fields = manifest.fields(_KEYS)
     in_list = manifest.path.startswith("items")
@@ -89,6 +89,6 @@ def _with(table: ClassTable, manifest: Place) -> ClassTable:
         return table
 
 
-def _expect(place: Place, wanted: str) -> None:
+def _expect(place: FilePlace, wanted: str) -> None:
     if place.text() != wanted:
         place.error(f"'{place.text()}' stands where '{wanted}' is needed; only that is understood here")
