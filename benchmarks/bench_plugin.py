@@ -30,7 +30,7 @@ from rankd.core.ranking.factor import Factor, FactorContext, evaluate
 from rankd.core.ranking.name import Names
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.plugin.worker_factor import WorkerFactor, late_values, start_workers, workers_among
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.generation import GenerationRecord, stages
 from rankd.store.schema.migration import upgrade
 from rankd.store.schema.view import FactorColumn
@@ -140,7 +140,7 @@ async def store(state: RankingState, ranking: Ranking, factors: list[Factor]) ->
     )
     del state
     with tempfile.TemporaryDirectory(prefix="rankd-bench-") as place:
-        async with Database(Path(place) / "rankd.db", durable=False) as database:
+        async with open_database(Path(place) / "rankd.db", durable=False) as database:
             await upgrade(database)
             begun, cpu = time.perf_counter(), time.process_time()
             for stage in stages(record):

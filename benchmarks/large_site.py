@@ -20,7 +20,7 @@ import numpy as np
 from rankd.config.configuration import load_configuration
 from rankd.core.model.job import JobRequest
 from rankd.core.placement.request import Shape
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import Catalog, sync_catalog
 from rankd.store.schema.migration import upgrade
 
@@ -75,7 +75,7 @@ def _queues(level: int, rng: np.random.Generator, fanout: Sequence[int]) -> Iter
 async def make_database(path: Path, config: Path, n_jobs: int) -> None:
     """The schema, the configuration's names, and ``n_jobs`` pending jobs of all users in all queues."""
     configuration = load_configuration(config)
-    async with Database(path) as database:
+    async with open_database(path) as database:
         await upgrade(database)
         catalog = await database.write(lambda c: sync_catalog(c, configuration, time.time()))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -30,7 +30,7 @@ from rankd.core.ranking.order import Applications
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import RankingState, Usage
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.node import register_node
 from rankd.store.schema.migration import upgrade
 from rankd.wire.message import NodeRegistration
@@ -354,7 +354,7 @@ def _template():
     path = Path(directory) / "empty.db"
 
     async def make():
-        async with Database(path, durable=False) as database:
+        async with open_database(path, durable=False) as database:
             await upgrade(database)
 
     with ThreadPoolExecutor(1) as thread:  # the caller may be in an event loop

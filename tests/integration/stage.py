@@ -26,6 +26,7 @@ from rankd.services.prioritizer.service import Prioritizer
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.services.scheduler.service import Scheduler
 from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.job import NewJob, insert_jobs
 from rankd.store.record.job_action import act
@@ -239,7 +240,9 @@ class Cluster:
 
 
 @asynccontextmanager
-async def a_cluster(directory: Path, url: str, configuration=None, roles=("prioritizer", "scheduler"), kind=Database):
+async def a_cluster(
+    directory: Path, url: str, configuration=None, roles=("prioritizer", "scheduler"), kind=open_database
+):
     """The database in ``directory``, with these roles taken."""
     used = configuration or builder.configuration()
     async with kind(directory / "rankd.db", durable=False) as database, Bus(url, "test") as bus:

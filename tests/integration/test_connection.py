@@ -13,7 +13,7 @@ from rankd.bus.client import PatientClient
 from rankd.bus.connection import Bus
 from rankd.core.errors import Unavailable
 from rankd.services.runtime import life as runtime
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 
 
 async def cancelled(task):
@@ -89,7 +89,7 @@ async def test_a_flush_follows_the_commands_before_it():
 
 async def test_health_says_that_the_broker_stands_still_and_then_that_it_is_back(broker, tmp_path, monkeypatch):
     monkeypatch.setattr(runtime, "PROBE_S", 0.05)
-    async with Database(tmp_path / "rankd.db") as database, Bus(broker.url, "test") as bus:
+    async with open_database(tmp_path / "rankd.db") as database, Bus(broker.url, "test") as bus:
         assert "bus" in await runtime.probe(database, bus)
         broker.stall()
         with pytest.raises(Unavailable, match="does not answer"):

@@ -10,7 +10,7 @@ from integration.test_enqueued import enqueue, heard
 from integration.test_intake import an_intake
 from sqlalchemy import Connection
 
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record import dead_letter
 from rankd.store.record.dead_letter import Undelivered, keep, letters, losses, settle, stored
 from rankd.wire.message import DeadLetterFilter
@@ -87,7 +87,7 @@ async def test_of_very_many_letters_all_are_dropped_part_by_part(broker, tmp_pat
     def work(connection: Connection) -> None:
         keep(connection, [letter(f"a{number}") for number in range(900)])
 
-    async with Database(tmp_path / "rankd.db", durable=False) as database:
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
         await database.write(work)
     async with an_intake(broker, tmp_path) as stage:
         dropped = (await stage.do("deadletter.drop", {"ids": list(range(1_000, 0, -1))})).body
@@ -127,7 +127,7 @@ async def test_of_one_user_the_oldest_vanish_and_are_counted_and_others_keep_the
         assert waiting(connection, "alice") == ["larger"]  # the newest one always stays
         assert losses(connection.connection, ["bob"]) == []
 
-    async with Database(tmp_path / "rankd.db", durable=False) as database:
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
         await database.write(work)
 
 
@@ -141,7 +141,7 @@ async def test_a_settled_letter_holds_no_room(tmp_path, monkeypatch):
         assert losses(connection.connection, None) == []
         assert stored(connection, [1])[1].payload == b""
 
-    async with Database(tmp_path / "rankd.db", durable=False) as database:
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
         await database.write(work)
 
 
@@ -151,5 +151,5 @@ async def test_long_texts_in_a_letter_are_cut(tmp_path):
         [row] = letters(connection.connection, DeadLetterFilter())
         assert (len(row["message"]), len(row["message_id"])) == (dead_letter.LONGEST_TEXT, dead_letter.LONGEST_TEXT)
 
-    async with Database(tmp_path / "rankd.db", durable=False) as database:
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
         await database.write(work)

@@ -28,8 +28,8 @@ from rankd.core.model.queue import Partition, QueueProperties
 from rankd.core.model.setting import AdmissionSettings, FairshareSettings, PrioritySettings, Qos
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import Prioritizer
-from rankd.store.engine.database import Database
 from rankd.store.engine.reading import fetch, open_for_reading
+from rankd.store.engine.url import open_database
 from rankd.store.look.dump import dump
 from rankd.store.look.priority_list import priorities
 from rankd.store.look.queue_list import queues
@@ -109,7 +109,7 @@ class Live:
         self.users = USERS
 
     async def play(self, story):
-        async with Database(self.path, durable=False) as self.database:
+        async with open_database(self.path, durable=False) as self.database:
             await self.database.take_role("prioritizer", NOW)
             self.catalog = await self.database.write(lambda c: sync_catalog(c, self.config, NOW))
             await self.database.write(self._add_nodes)

@@ -14,7 +14,7 @@ from integration.test_intake import an_intake
 from sqlalchemy import create_engine
 
 from rankd.cli.job.request import exported
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.schema.migration import shipped, upgrade
 
 JOB = {"command": ["true"]}
@@ -84,7 +84,7 @@ async def test_an_upgrade_removes_the_broker_from_stored_requests_and_takes_the_
     )
     connection.close()
     path.chmod(0o644)
-    async with Database(path, durable=False) as database:
+    async with open_database(path, durable=False) as database:
         await upgrade(database)
         [(request,)] = await database.read(lambda c: c.exec_driver_sql("SELECT request FROM jobs").all())
     assert request == '{"command":["true"],"env":{"A":"1"}}'
@@ -94,7 +94,7 @@ async def test_an_upgrade_removes_the_broker_from_stored_requests_and_takes_the_
 async def test_a_new_database_is_its_owners_alone(tmp_path):
     path = tmp_path / "new" / "rankd.db"
     path.parent.mkdir()
-    async with Database(path) as database:
+    async with open_database(path) as database:
         await upgrade(database)
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     assert {modes[name] for name in ("rankd.db", "rankd.db-wal", "rankd.db-shm")} == {0o600}

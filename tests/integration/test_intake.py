@@ -17,9 +17,9 @@ from watch import PATIENCE_S
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import MAX_REQUESTS_PER_ASKER
 from rankd.services.intake.service import IntakeOptions, run
-from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.engine.lock import FileLock
+from rankd.store.engine.url import open_database
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.node import register_node
 from rankd.wire.codec import encode
@@ -413,7 +413,7 @@ async def test_a_work_with_a_bug_fails_alone(tmp_path):
         connection.exec_driver_sql(roles, (f"r{epoch}", epoch))
         return epoch
 
-    async with Database(tmp_path / "rankd.db") as database:
+    async with open_database(tmp_path / "rankd.db") as database:
         await database.take_role("intake", NOW)
         group = GroupCommit(database, "intake", nothing, nothing)
         works = [lambda c: insert(c, 1), lambda _: 1 // 0, lambda c: insert(c, 3), lambda c: insert(c, 1)]
@@ -702,7 +702,7 @@ async def allocate(tmp_path, job: int, *nodes: str) -> int:
         commit_allocations(connection, [new], 1, NOW)
         return connection.exec_driver_sql("SELECT max(id) FROM allocations").scalar_one()
 
-    async with Database(tmp_path / "rankd.db") as database:
+    async with open_database(tmp_path / "rankd.db") as database:
         return await database.write(commit)
 
 

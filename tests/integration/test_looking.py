@@ -18,7 +18,7 @@ from rankd.bus.connection import Bus
 from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
 from rankd.services.intake.lookers import Lookers
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.look import page
 from rankd.store.look.job_filter import count_jobs, job_ids
 from rankd.wire.message import JobFilter, JobList, PriorityList, TableFilter
@@ -146,7 +146,7 @@ async def test_tables_come_in_pages_too(broker, tmp_path):
 
 
 async def test_users_take_turns_and_who_has_too_many_waiting_is_refused(tmp_path):
-    async with Database(tmp_path / "rankd.db", durable=False) as database:
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
         lookers = Lookers(database, slots=1, per_user=1, waiting=3)
         go_on, order = threading.Event(), list[str]()
 

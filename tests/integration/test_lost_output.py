@@ -12,7 +12,7 @@ from integration.stage import ready, running, write_config
 
 from rankd.bus.connection import Bus
 from rankd.services.intake import service as intake
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.schema.migration import upgrade
 
 RANKD = str(Path(sys.executable).with_name("rankd"))
@@ -26,7 +26,7 @@ LOST = {
 async def lost(broker, tmp_path):
     """An intake; runs commands without a standard output, and returns exit status and errors."""
     database = tmp_path / "rankd.db"
-    async with Database(database) as opened:
+    async with open_database(database) as opened:
         await upgrade(opened)
     options = intake.IntakeOptions(nats=broker.url, db=str(database), config=write_config(tmp_path / "config"))
     async with Bus(broker.url, "test") as bus, running(intake.run, options):

@@ -23,7 +23,7 @@ from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
 from rankd.core.model.setting import FairshareSettings, PrioritySettings
 from rankd.services.prioritizer.service import PrioritizerOptions, run
-from rankd.store.engine.database import Database
+from rankd.store.engine.sqlite import SqliteDatabase
 from rankd.store.record import generation as stored_generation
 from rankd.store.record.node import register_node
 from rankd.wire.message import NodeRegistration, RankingEvent, Report
@@ -159,7 +159,7 @@ async def test_what_a_crashed_pass_left_does_no_harm(broker, tmp_path):
         assert check_breakdowns(cluster) == 2
 
 
-class Watched(Database):
+class Watched(SqliteDatabase):
     """Somebody looks after every transaction."""
 
     look = staticmethod(lambda: None)
@@ -187,7 +187,7 @@ async def test_a_reader_in_the_middle_of_the_writing_sees_one_generation_whole(b
         assert set(staged[visible_from:]) == {(2, after, after)}
 
 
-class Busy(Database):
+class Busy(SqliteDatabase):
     """Something happens after every transaction of a pass, but for those in which no delta can be made."""
 
     meanwhile = None

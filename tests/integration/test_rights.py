@@ -13,7 +13,7 @@ from integration.stage import connected, ready, running, write_config
 
 from rankd.bus.connection import Bus
 from rankd.services.intake import service as intake
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.dead_letter import Undelivered, keep
 from rankd.store.schema.migration import upgrade
 
@@ -24,7 +24,7 @@ RANKD = str(Path(sys.executable).with_name("rankd"))
 async def site(broker, tmp_path):
     """An intake with jobs 1 of alice and 2 of bob; runs commands as users."""
     database = tmp_path / "rankd.db"
-    async with Database(database) as opened:
+    async with open_database(database) as opened:
         await upgrade(opened)
     options = intake.IntakeOptions(nats=broker.url, db=str(database), config=write_config(tmp_path / "config"))
     async with Bus(broker.url, "test") as bus, running(intake.run, options), connected(broker.url) as client:
@@ -88,7 +88,7 @@ async def test_all_dead_letters_are_listed_however_many_pages_they_fill(site):
         return Undelivered(source=f"s{number}", user="alice", at=1.0, message_id=None, payload=payload,
                            code="bad_request", message="m")  # fmt: skip
 
-    async with Database(site.database) as opened:
+    async with open_database(site.database) as opened:
         await opened.write(lambda connection: keep(connection, [letter(number) for number in range(2_100)]))
     rows = json.loads(await site("deadletter", "list", "--json", "--as", "alice"))
     assert [row["id"] for row in rows] == list(range(1, 2_101))
@@ -102,7 +102,7 @@ async def test_an_own_filter_selects_own_jobs_alone(site):
 
 async def test_a_broker_and_the_database_of_another_site_are_an_error(site, tmp_path):
     other = tmp_path / "other.db"
-    async with Database(other) as opened:
+    async with open_database(other) as opened:
         await upgrade(opened)
     both = ["--nats", site.url, "--db"]
     for words in (["queue"], ["cancel", "1", "--as", "alice"], ["submit", "--", "true"]):
@@ -135,7 +135,7 @@ async def test_health_of_all_services_is_a_line_each_and_the_worst_status(site):
 async def test_a_named_broker_is_asked_whatever_lies_about(site, tmp_path):
     stray = tmp_path / ".rankd"
     stray.mkdir(mode=0o700)
-    async with Database(stray / "rankd.db") as opened:
+    async with open_database(stray / "rankd.db") as opened:
         await upgrade(opened)
     for words in (["queue", "-h"], ["show", "1"], ["why", "1"], ["acct", "-j", "1"], ["list"]):
         assert "alice" in await site(*words), words

@@ -18,8 +18,8 @@ from rankd.core.errors import RoleLost, Unavailable
 from rankd.services.intake import service as intake
 from rankd.services.prioritizer import service as prioritizer
 from rankd.services.scheduler import service as scheduler
-from rankd.store.engine.database import Database
 from rankd.store.engine.lock import FileLock
+from rankd.store.engine.url import open_database
 
 """Less than a service waits for its broker."""
 
@@ -44,7 +44,7 @@ def service_of(name: str, tmp_path, url: str):
 
 async def take_over(tmp_path, role: str) -> None:
     """As if the other had not seen the lock: on another machine, say."""
-    async with Database(tmp_path / "rankd.db") as database:
+    async with open_database(tmp_path / "rankd.db") as database:
         await database.write(lambda c: c.exec_driver_sql("UPDATE roles SET epoch = epoch + 1 WHERE name = ?", (role,)))
 
 

@@ -10,10 +10,10 @@ import builder
 import pytest
 from integration.stage import NOW, a_cluster
 
-from rankd.store.engine.database import Database
+from rankd.store.engine.sqlite import SqliteDatabase
 
 
-class Turnstile(Database):
+class Turnstile(SqliteDatabase):
     """Calls ``happen`` before its operation number ``at``."""
 
     at = 0

@@ -25,7 +25,7 @@ from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
 from rankd.services.intake.node_watch import lose_nodes
 from rankd.services.prioritizer.eligibility import _make_eligible
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.application import follow, overdue_applications
 from rankd.store.record.catalog import admission_tables, sync_catalog
@@ -83,7 +83,7 @@ class Life(RuleBasedStateMachine):
     def set_up(self):
         self.directory = tempfile.mkdtemp(prefix="rankd-life-")
         self.runner = asyncio.Runner()
-        self.database = Database(new_database(self.directory), durable=False)
+        self.database = open_database(new_database(self.directory), durable=False)
         self.now = NOW
         configured = configuration(root=ROOT)
         self.catalog = self.write(lambda c: sync_catalog(c, configured, NOW))
@@ -523,7 +523,7 @@ def test_a_requeued_job_keeps_its_age(tmp_path):
     """And it may start again, under a new allocation."""
 
     async def story():
-        async with Database(new_database(tmp_path), durable=False) as database:
+        async with open_database(new_database(tmp_path), durable=False) as database:
             catalog = await database.write(lambda c: sync_catalog(c, configuration(), NOW))
             await database.write(lambda c: add_nodes(c, "n1"))
             job = NewJob(accepted=accepted(), actor="alice", at=NOW)
@@ -559,7 +559,7 @@ async def lose_and_allocate_again(database):
 @pytest.mark.parametrize("kind", ["started", "ended"])
 def test_a_late_report_of_an_old_allocation_says_nothing_of_the_new_one(tmp_path, kind):
     async def story():
-        async with Database(new_database(tmp_path), durable=False) as database:
+        async with open_database(new_database(tmp_path), durable=False) as database:
             await lose_and_allocate_again(database)
             late = Report(allocation=1, job=1, kind=kind, at=NOW + 1, started_at=NOW, exit_status=0)
             await database.write(lambda c: take_reports(c, [("n1", late)], 1, NOW + 1))
@@ -591,7 +591,7 @@ def test_a_gang_that_fails_in_one_place_is_ended_in_the_others(tmp_path):
     """And the job ends when the last of them has, by the cause of the first."""
 
     async def story():
-        async with Database(new_database(tmp_path), durable=False) as database:
+        async with open_database(new_database(tmp_path), durable=False) as database:
             catalog = await database.write(lambda c: sync_catalog(c, configuration(), NOW))
             await database.write(lambda c: add_nodes(c, "a", "b"))
             job = NewJob(accepted=accepted(nodes=2), actor="alice", at=NOW)

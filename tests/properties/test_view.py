@@ -38,7 +38,7 @@ from rankd.services.runtime.stated import Stated
 from rankd.services.scheduler import ahead
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.services.scheduler.service import Scheduler
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.job import NewJob, apply_changes, insert_jobs
@@ -359,7 +359,7 @@ def run(config, nodes, first_id, story):
         path = new_database(directory)
 
         async def run_story():
-            async with Database(path, durable=False) as database:
+            async with open_database(path, durable=False) as database:
                 cluster = Cluster(database, config)
                 await cluster.set_up(nodes, first_id)
                 await story(cluster)

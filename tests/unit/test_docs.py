@@ -12,7 +12,7 @@ from rankd.config.plugin import load_factors
 from rankd.core.model.job import JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
 from rankd.services.intake.service import Intake
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.schema.migration import replace_views, upgrade
 from rankd.store.schema.view import FactorColumn, factor_views
@@ -68,7 +68,7 @@ def columns_by_view(connection):
 
 @pytest.fixture
 async def database(tmp_path):
-    async with Database(tmp_path / "rankd.db") as database:
+    async with open_database(tmp_path / "rankd.db") as database:
         yield database
 
 

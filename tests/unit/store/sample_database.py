@@ -8,7 +8,7 @@ import asyncio
 import json
 
 from rankd.core.model.setting import PrioritySettings
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.schema.migration import replace_views, upgrade
 from rankd.store.schema.view import FactorColumn, factor_views
 from rankd_plugins.factors.age import Age
@@ -26,7 +26,7 @@ def make_database(path, *, ranked=True):
     """Make the file; without ``ranked`` there was no pass yet."""
 
     async def make():
-        async with Database(path) as database:
+        async with open_database(path) as database:
             await upgrade(database)
             await database.write(lambda connection: _fill(connection, ranked=ranked))
 

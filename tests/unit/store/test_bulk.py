@@ -5,8 +5,8 @@ import pytest
 from builder import new_database
 
 from rankd.store.engine.bulk import bulk_insert, bulk_update, stream
-from rankd.store.engine.database import Database
 from rankd.store.engine.sqlite_bulk import AT_ONCE
+from rankd.store.engine.url import open_database
 
 INTO = "INSERT INTO node_events (node, event, at, actor)"
 QUERY = "SELECT node, event, at, actor FROM node_events ORDER BY id"
@@ -14,7 +14,7 @@ QUERY = "SELECT node, event, at, actor FROM node_events ORDER BY id"
 
 @pytest.fixture
 async def database(tmp_path):
-    async with Database(new_database(tmp_path), durable=False) as opened:
+    async with open_database(new_database(tmp_path), durable=False) as opened:
         yield opened
 
 

@@ -9,8 +9,9 @@ from builder import NOW, new_database
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from rankd.core.errors import RoleLost, Unavailable
-from rankd.store.engine.database import CHECKPOINT_PAGES, Database, sqlite_path
+from rankd.store.engine.database import CHECKPOINT_PAGES
 from rankd.store.engine.lock import FileLock, acquire_or_fail
+from rankd.store.engine.url import open_database, sqlite_path
 
 INSERT = "INSERT INTO node_events (node, event, at, actor) VALUES (?, 'x', 0, '')"
 COUNT = "SELECT count(*) FROM node_events"
@@ -18,7 +19,7 @@ COUNT = "SELECT count(*) FROM node_events"
 
 @pytest.fixture
 async def database(tmp_path):
-    async with Database(new_database(tmp_path), durable=False) as opened:
+    async with open_database(new_database(tmp_path), durable=False) as opened:
         yield opened
 
 
@@ -95,7 +96,7 @@ async def test_a_broken_rule_of_the_schema_is_no_unavailability(database):
 
 @pytest.mark.parametrize("what", ["write", "checkpoint", "close"])
 async def test_writes_checkpoints_and_closing_wait_for_whoever_holds_the_lock(tmp_path, what):
-    database = Database(new_database(tmp_path), durable=False)
+    database = open_database(new_database(tmp_path), durable=False)
     await database.write(insert("a"))
     loop = asyncio.get_running_loop()
     lock = FileLock(database.path.with_name(database.path.name + ".lock"))
@@ -117,10 +118,10 @@ async def test_writes_checkpoints_and_closing_wait_for_whoever_holds_the_lock(tm
 
 WRITER = f"""
 import asyncio, pathlib, sys
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 
 async def main():
-    async with Database(pathlib.Path(sys.argv[1]), durable=False) as database:
+    async with open_database(pathlib.Path(sys.argv[1]), durable=False) as database:
         print("ready", flush=True)
         sys.stdin.readline()
         for _ in range(60):
@@ -190,10 +191,10 @@ async def test_a_role_is_held_by_one_only(database):
 
 async def test_another_may_take_a_role_as_soon_as_its_holder_has_gone(tmp_path):
     path = new_database(tmp_path)
-    async with Database(path, durable=False) as first:
+    async with open_database(path, durable=False) as first:
         assert await first.take_role("scheduler", NOW) == 1
         await first.write(insert("a"), role="scheduler")
-    async with Database(path, durable=False) as second:
+    async with open_database(path, durable=False) as second:
         assert await second.take_role("scheduler", NOW) == 2
         assert await second.take_role("intake", NOW) == 1
         await second.write(insert("b"), role="scheduler")
@@ -201,9 +202,9 @@ async def test_another_may_take_a_role_as_soon_as_its_holder_has_gone(tmp_path):
 
 async def test_who_waits_gets_the_role_when_its_holder_goes(tmp_path):
     path = new_database(tmp_path)
-    first = Database(path, durable=False)
+    first = open_database(path, durable=False)
     await first.take_role("scheduler", NOW)
-    async with Database(path, durable=False) as second, asyncio.TaskGroup() as tasks:
+    async with open_database(path, durable=False) as second, asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(second.take_role("scheduler", NOW))
         await asyncio.sleep(0)
         await first.__aexit__(None, None, None)
@@ -213,7 +214,7 @@ async def test_who_waits_gets_the_role_when_its_holder_goes(tmp_path):
 async def test_who_lost_a_role_writes_nothing_any_more(tmp_path):
     """As when somebody clears away lock files while rankd runs."""
     path = new_database(tmp_path)
-    async with Database(path, durable=False) as old, Database(path, durable=False) as new:
+    async with open_database(path, durable=False) as old, open_database(path, durable=False) as new:
         await old.take_role("scheduler", NOW)
         path.with_name(path.name + ".scheduler.lock").unlink()
         await new.take_role("scheduler", NOW)

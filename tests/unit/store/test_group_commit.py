@@ -6,8 +6,8 @@ from builder import NOW, new_database
 from watch import PATIENCE_S
 
 from rankd.core.errors import Refused, RoleLost, Unavailable
-from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, MAX_WAITING, GroupCommit
+from rankd.store.engine.url import open_database
 
 ROLE = "intake"
 """A work that is forgotten fails its test; it does not hang it."""
@@ -34,7 +34,7 @@ def told():
 
 @pytest.fixture
 async def group(tmp_path, told):
-    async with Database(new_database(tmp_path), durable=False) as database:
+    async with open_database(new_database(tmp_path), durable=False) as database:
         await database.take_role(ROLE, NOW)
         yield GroupCommit(database, ROLE, told.after_commit, told.on_rollback)
 

@@ -11,7 +11,7 @@ from builder import new_database
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.schema.generation_table import metadata
 from rankd.store.schema.migration import shipped, upgrade
 from rankd.store.schema.view import fixed_views
@@ -19,7 +19,7 @@ from rankd.store.schema.view import fixed_views
 
 @pytest.fixture
 async def database(tmp_path):
-    async with Database(new_database(tmp_path), durable=False) as opened:
+    async with open_database(new_database(tmp_path), durable=False) as opened:
         yield opened
 
 
@@ -84,7 +84,7 @@ async def test_every_fixed_view_can_be_read_in_an_empty_database(database, view)
 
 async def test_a_new_file_is_made_in_write_ahead_mode(tmp_path):
     path = tmp_path / "new.db"
-    async with Database(path) as database:
+    async with open_database(path) as database:
         await upgrade(database)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -93,7 +93,7 @@ async def test_a_new_file_is_made_in_write_ahead_mode(tmp_path):
 
 async def test_two_who_upgrade_at_once_make_one_schema(tmp_path):
     path = tmp_path / "new.db"
-    async with Database(path) as one, Database(path) as other:
+    async with open_database(path) as one, open_database(path) as other:
         await asyncio.gather(upgrade(one), upgrade(other))
         assert {row[1] for row in await one.read(schema)} >= {"jobs", "generations", "job", "ranking"}
 

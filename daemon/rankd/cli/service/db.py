@@ -57,11 +57,11 @@ def run_upgrade(arguments: argparse.Namespace) -> int:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
     import uvloop
 
-    from rankd.store.engine.database import Database
+    from rankd.store.engine.url import open_database
     from rankd.store.schema.migration import upgrade
 
     async def run() -> None:
-        async with Database(path.absolute()) as database:
+        async with open_database(path.absolute()) as database:
             await upgrade(database)
 
     uvloop.run(run())
@@ -75,7 +75,7 @@ def run_prune(arguments: argparse.Namespace) -> int:
 
     from rankd.core.model.setting import RetentionSettings
     from rankd.services.intake.retention_sweep import sweep
-    from rankd.store.engine.database import Database
+    from rankd.store.engine.url import open_database
 
     path, now = find(arguments).need_database(), time.time()
     age = now - parse_time(arguments.before, now, "past")
@@ -83,7 +83,7 @@ def run_prune(arguments: argparse.Namespace) -> int:
         raise Refused("usage", f"--before {arguments.before}: give a time at least an hour ago", "before")
 
     async def run() -> dict[str, int]:
-        async with Database(path) as database:
+        async with open_database(path) as database:
             return await sweep(database, RetentionSettings(jobs_s=age, events_s=age), now)
 
     for kind, number in uvloop.run(run()).items():

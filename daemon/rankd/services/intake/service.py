@@ -46,8 +46,9 @@ from rankd.services.intake.submission import Submission, dependencies_of, read_b
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.database import CHECKPOINT_PAGES, Database, sqlite_path
+from rankd.store.engine.database import CHECKPOINT_PAGES, Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.dependency import known_jobs
@@ -86,7 +87,7 @@ async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event
 
 
 async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
-    database = await stack.enter_async_context(Database(sqlite_path(options.db)))
+    database = await stack.enter_async_context(open_database(options.db))
     found = await find(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
     bus.stream_bytes = options.stream_bytes

@@ -49,7 +49,8 @@ from rankd.services.runtime.rest import rest
 from rankd.services.runtime.stated import Stated, read_stated, settled, with_weights
 from rankd.services.runtime.statistic import PrioritizerStatistic
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.database import Database, sqlite_path
+from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, read_catalog
 from rankd.store.record.generation import Header, Settlement
@@ -95,7 +96,7 @@ async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
 
 
 async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioritizer:
-    database = await stack.enter_async_context(Database(sqlite_path(options.db), durable=False))
+    database = await stack.enter_async_context(open_database(options.db, durable=False))
     stated = await read_stated(database, options.config)
     with_weights(stated.configuration, options.weights)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))

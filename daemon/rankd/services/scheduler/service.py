@@ -39,7 +39,8 @@ from rankd.services.runtime.stated import Stated, read_stated, settled
 from rankd.services.runtime.statistic import SchedulerStatistic
 from rankd.services.scheduler.scheduling_source import RESERVED, SchedulingSource
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.database import Database, sqlite_path
+from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.allocation import (
     NewAllocation,
@@ -94,7 +95,7 @@ async def run(options: SchedulerOptions, stop: asyncio.Event) -> None:
 
 
 async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
-    database = await stack.enter_async_context(Database(sqlite_path(options.db)))
+    database = await stack.enter_async_context(open_database(options.db))
     stated = await read_stated(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
     bus.stream_bytes = options.stream_bytes

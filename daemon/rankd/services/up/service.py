@@ -34,9 +34,9 @@ from rankd.services.up.child import STOP_PATIENCE_S, Child, Manner
 from rankd.services.up.command import UpOptions, service_commands
 from rankd.services.up.private_directory import make_private
 from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
-from rankd.store.engine.database import Database
 from rankd.store.engine.lock import acquire_or_fail
 from rankd.store.engine.reading import open_for_reading
+from rankd.store.engine.url import open_database
 from rankd.store.look.node_list import count_running
 from rankd.store.schema.migration import upgrade
 from rankd.wire.message import Health
@@ -185,7 +185,7 @@ class _Machine:
     async def run(self, told: Told) -> None:
         """Until it is told to stop, or until a service turns out to be hopeless."""
         self._file.unlink(missing_ok=True)
-        async with Database(self._db) as database:
+        async with open_database(self._db) as database:
             await upgrade(database)
         everything = [child for child in (self._broker, *self._services.values()) if child]
         try:

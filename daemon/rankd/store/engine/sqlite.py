@@ -1,0 +1,181 @@
+"""SQLite: who may write how, and how it is read.
+
+Writing: a single thread of this process has one connection. A write is one synchronous function that runs whole on
+that thread, between taking the file lock and giving it back, so that no wait of the event loop ever lengthens a
+transaction. Reading: a synchronous function too, whole on one of a few threads. Connections that read are
+``query_only``.
+
+Commits are durable (``synchronous=FULL``) unless the writer says that losing the last one in a power failure
+costs nothing but work (generations: ``durable=False``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from rankd.core.errors import Unavailable, usable
+from rankd.store.engine.database import CHECKPOINT_PAGES, Database
+from rankd.store.engine.lock import FileLock
+from rankd.store.engine.role import Roles
+from rankd.store.engine.sqlite_connection import reading_engine, storage_failures, writing_engine
+from rankd.store.engine.wal import Log, read_log, sync_log
+
+T = TypeVar("T")
+
+LONG_WAIT_S = 3.0
+"""After this wait, :meth:`SqliteDatabase.trouble` says that another process holds the database."""
+RECENT_FAILURE_S = 30.0
+"""A write that failed is reported for this long, unless a later one succeeds."""
+READERS = 4
+"""Short reads of a process that run at the same time."""
+LOOKERS = 4
+"""Reads for users that run at the same time, on threads and connections of their own."""
+
+
+class SqliteDatabase(Database):
+    """Implements :class:`.database.Database` for a file. ``clock`` returns UTC seconds."""
+
+    def __init__(self, path: Path, *, durable: bool = True, clock: Callable[[], float] = time.time) -> None:
+        self._path = path
+        with usable(path, "db"):
+            _make_private(path)
+            self._lock = FileLock(path.with_name(path.name + ".lock"))
+        self._roles = Roles(path, clock)
+        self._waits_since: float | None = None
+        self._failed: tuple[float, str] | None = None
+        self._wal = path.with_name(path.name + "-wal")
+        self._copied = Log(b"", 0)
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
+        self._writing = writing_engine(path, durable=durable)
+        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
+        self._reading = reading_engine(path, READERS)
+        self._lookers = ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="store-looker")
+        self._looking = reading_engine(path, LOOKERS)
+
+    @property
+    def path(self) -> Path:
+        """See :class:`.database.Database`."""
+        return self._path
+
+    async def __aenter__(self) -> Self:
+        """Open; connections are made when they are first used."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close everything. The last connection's own checkpoint happens under the lock."""
+        for readers, engine in ((self._readers, self._reading), (self._lookers, self._looking)):
+            await asyncio.to_thread(readers.shutdown)
+            engine.dispose()
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
+        self._writer.shutdown()
+
+    def _close(self) -> None:
+        with self._lock.held():
+            self._writing.dispose()
+        self._roles.close()
+        self._lock.close()
+
+    async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
+        """See :class:`.database.Database`: on the writer thread, under the file lock."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, role)
+
+    def _write(self, work: Callable[[Connection], T], role: str | None) -> T:
+        self._waits_since = time.monotonic()
+        try:
+            with self._lock.held(), self._writing.begin() as connection:
+                self._waits_since = None
+                if role is not None:
+                    self._roles.check(connection, role)
+                result = work(connection)
+        except Exception as error:
+            if isinstance(getattr(error, "orig", None), sqlite3.OperationalError):
+                self._failed = (time.monotonic(), str(error.orig))  # type: ignore[attr-defined]
+                raise Unavailable("storage_failed", f"the database could not be written: {self._failed[1]}") from error
+            raise
+        finally:
+            self._waits_since = None
+        self._failed = None
+        return result
+
+    def trouble(self) -> str | None:
+        """See :class:`.database.Database`."""
+        now, since, failed = time.monotonic(), self._waits_since, self._failed
+        if since is not None and now - since > LONG_WAIT_S:
+            return f"another process has held the database {self.path} for {now - since:.0f} s"
+        if failed is not None and now - failed[0] < RECENT_FAILURE_S:
+            return f"the database {self.path} cannot be written: {failed[1]}"
+        return None
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """See :class:`.database.Database`."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work, self._reading)
+
+    async def read_at_once(self, work: Callable[[Connection], T]) -> T:
+        """See :class:`.database.Database`."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work, self._reading)
+
+    async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
+        """See :class:`.database.Database`."""
+        return await asyncio.to_thread(self._read, work, self._reading)
+
+    async def look(self, work: Callable[[Connection], T]) -> T:
+        """See :class:`.database.Database`."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookers, self._read, work, self._looking)
+
+    def _read(self, work: Callable[[Connection], T], engine: Engine) -> T:
+        with storage_failures("read"), engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            return work(connection)
+
+    async def checkpoint(self) -> int:
+        """See :class:`.database.Database`: move the write-ahead log into the file once it holds enough."""
+        pages = self._pages_in_log()
+        if pages < CHECKPOINT_PAGES:
+            return pages
+        with storage_failures("copied from its log"):
+            await asyncio.to_thread(sync_log, self._wal)  # what is on the disk already takes no time under the lock
+            await asyncio.get_running_loop().run_in_executor(self._writer, self._checkpoint)
+        return self._pages_in_log()
+
+    def _pages_in_log(self) -> int:
+        """How many pages of the log are not in the file yet."""
+        log = read_log(self._wal)
+        return log.frames - self._copied.frames if log.salts == self._copied.salts else log.frames
+
+    def _checkpoint(self) -> None:
+        self._waits_since = time.monotonic()
+        with self._lock.held(), self._writing.connect() as connection:
+            self._waits_since = None
+            raw = connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)  # noqa: S101 - narrows the type
+            # PASSIVE never waits: a reader that forgot to finish must not hold up everybody's writes
+            ((_, _, copied),) = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._copied = Log(read_log(self._wal).salts, copied)
+
+    async def take_role(self, role: str, now: float) -> int:
+        """See :class:`.database.Database`."""
+        await self._roles.acquire(role)
+        return await self.write(lambda connection: self._roles.begin_epoch(connection, role, now))
+
+    async def stay_alive(self, role: str) -> None:
+        """See :class:`.database.Database`."""
+        await self.write(lambda _: None, role=role)
+
+
+def _make_private(path: Path) -> None:
+    """Make a new file its owner's alone. SQLite gives its log and its index the same mode. An old file is unchanged."""
+    with suppress(OSError):  # SQLite's error says what is wrong with a place where no file can be made
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))

@@ -1,0 +1,84 @@
+"""SQLAlchemy's engines for an SQLite file: one that writes, several that only read.
+
+All connections run in WAL mode without automatic checkpoints, and begin their transactions themselves.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from rankd.core.errors import Unavailable
+
+BUSY_TIMEOUT_MS = 30_000
+STORAGE_CODES = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+"""SQLite's codes for failures that may pass by themselves."""
+_ARGUMENTS = {"check_same_thread": False, "isolation_level": None}
+
+
+def writing_engine(path: Path, *, durable: bool) -> Engine:
+    """One connection, for one thread at a time. Its transactions are ``BEGIN IMMEDIATE``."""
+
+    def on_connect(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = OFF")
+
+    engine = create_engine(_url(path), poolclass=StaticPool, connect_args=_ARGUMENTS)
+    event.listen(engine, "connect", on_connect)
+    event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def reading_engine(path: Path, size: int) -> Engine:
+    """Up to ``size`` connections that stay open. They can't write."""
+    # last in, first out: a connection has the pages that it has read in its cache
+    engine = create_engine(_url(path), pool_size=size, pool_use_lifo=True, connect_args=_ARGUMENTS)
+    event.listen(engine, "connect", _on_reader_connect)
+    return engine
+
+
+@contextmanager
+def storage_failures(done: str) -> Iterator[None]:
+    """Turn what a full disk or a failing device raises into ``storage_failed``; other errors pass.
+
+    ``done`` completes the message: the database could not be *read*.
+    """
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        cause = getattr(error, "orig", error)
+        if isinstance(cause, OSError) or getattr(cause, "sqlite_errorcode", 0) & 0xFF in STORAGE_CODES:
+            raise Unavailable("storage_failed", f"the database could not be {done}: {cause}") from error
+        raise
+
+
+def _url(path: Path) -> URL:
+    return URL.create("sqlite", database=str(path))
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _on_reader_connect(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA query_only = ON")
