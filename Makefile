@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 lint format bench bench-scale soak soak-load lock clean
+.PHONY: help install demo test test-users test-cgroup2 lint format docs bench bench-scale soak soak-load lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -51,6 +51,10 @@ format: install ## let ruff format and fix what it can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+docs: install ## build the documentation site in site/; a broken link or anchor is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open site/index.html; the search needs a server: $(BIN)/python -m http.server --directory site"
+
 bench: install ## measure what is claimed; a table on the terminal, JSON in benchmarks/results
 	@echo "== benchmarks"
 	@for script in $(filter-out benchmarks/bench_scale.py,$(wildcard benchmarks/bench_*.py)); do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
@@ -80,5 +84,5 @@ lock: ## resolve the dependencies again (needs uv)
 	@$(COMPILE) --group dev --output-file requirements-dev.lock
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) .rankd dist build .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results
+	rm -rf $(VENV) .rankd dist build site .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
