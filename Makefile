@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 lint format docs bench bench-scale soak soak-load lock clean
+.PHONY: help install demo test test-users test-cgroup2 lint format docs reference bench bench-scale soak soak-load lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -54,6 +54,9 @@ format: install ## let ruff format and fix what it can
 docs: install ## build the documentation site in site/; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open site/index.html; the search needs a server: $(BIN)/python -m http.server --directory site"
+
+reference: install ## write the options and settings into docs/reference from the code
+	@$(BIN)/python docs/tools/reference.py
 
 bench: install ## measure what is claimed; a table on the terminal, JSON in benchmarks/results
 	@echo "== benchmarks"

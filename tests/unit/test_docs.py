@@ -1,14 +1,17 @@
 """The documentation says what the code does: columns, keys, fields, verbs, links."""
 
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from rankd.bus.connection import Bus
+from rankd.cli.main import COMMANDS
 from rankd.config.configuration import load_configuration
 from rankd.config.plugin import load_factors
+from rankd.core.model import setting
 from rankd.core.model.job import JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
 from rankd.services.intake.service import Intake
@@ -110,15 +113,45 @@ def sections_until(text, begin, end):
     return text[text.index(begin) : text.index(end)]
 
 
+@pytest.fixture(scope="module")
+def reference():
+    """The module that writes the generated parts."""
+    spec = spec_from_file_location("reference", ROOT / "docs" / "tools" / "reference.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["cli.md", "configuration.md"])
+def test_the_generated_parts_are_what_the_code_says(reference, page):
+    assert reference.filled(read(page)) == read(page), "run `make reference`"
+
+
+def test_the_reference_has_every_command():
+    assert set(re.findall(r"^<!-- generated: (\w+) -->$", read("cli.md"), re.MULTILINE)) >= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_says_what_it_does(reference, command):
+    parsed = reference.parsers(command)
+    silent = [action.dest for found in parsed for action in found.parser._actions if not action.help]
+    assert parsed
+    assert silent == []
+
+
+def test_every_setting_says_what_it_does(reference):
+    kinds = [kind for kind in vars(setting).values() if isinstance(kind, type) and kind.__module__ == setting.__name__]
+    fields = [(kind, field.name) for kind in kinds for field in msgspec.structs.fields(kind)]
+    tables = {"priority", "fairshare", "plugins", "scheduling", "admission", "node", "retention", "qos", "adapters"}
+    assert [name for kind, name in fields if name not in {*reference.field_texts(kind), *tables}] == []
+
+
 def test_deleting_old_records_is_documented():
-    assert "`db prune --before TIME`" in first_rows(read("cli.md"))
+    assert "**`rankd db prune [OPTION …]`**" in read("cli.md")
+    assert "| `--before TIME` |" in read("cli.md")
     guide = (ROOT / "docs" / "how-to" / "administrator.md").read_text(encoding="utf-8")
     assert "`[retention]`" in guide
     assert "$ rankd db prune --before" in guide
-
-
-def first_rows(text):
-    return re.findall(r"^\| (`[^`]+`)", text, flags=re.MULTILINE)
 
 
 def test_the_job_format_is_documented_field_by_field():

@@ -28,8 +28,8 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``diag``."""
     text = "How the services are doing since they started: cycles, passes, durations, what fails."
     parser = add_command(subparsers, "diag", run, text)
-    parser.add_argument("--json", action="store_true", help="all of it, as the bus has it")
-    parser.add_argument("-r", "--reset", action="store_true", help="show it, then count anew (administrators)")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("-r", "--reset", action="store_true", help="print, then set all counts to zero (needs --admin)")
     add_place(parser)
     add_asker(parser)
 

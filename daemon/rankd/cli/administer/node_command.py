@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
 
 _TEXTS = {
-    "drain": "Nothing new starts on these nodes; what runs goes on.",
-    "resume": "Draining nodes take jobs again.",
+    "drain": "Start no new jobs on these nodes; running jobs go on.",
+    "resume": "Let draining nodes accept jobs again.",
     "undrain": "The same as resume.",
 }
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``node`` and its verbs."""
-    parser = add_command(subparsers, "node", run, "Take nodes out of use, and back; for administrators.")
+    parser = add_command(subparsers, "node", run, "Take nodes out of use, and put them back (administrators only).")
     verbs = parser.add_subparsers(required=True, metavar="|".join(_TEXTS))
     for verb, text in _TEXTS.items():
         one = add_command(verbs, verb, run, text)
-        one.add_argument("node", nargs="+", metavar="NODE", help="n1, or n[01-08],n11")
-        one.add_argument("-r", "--reason", help="why; shown to everybody")
+        one.add_argument("node", nargs="+", metavar="NODE", help="names of nodes: n1, or n[01-08],n11")
+        one.add_argument("-r", "--reason", help="the reason, shown by `rankd nodes -R`")
         one.add_argument("--json", action="store_true", help="print the answer as JSON")
         add_place(one)
         add_asker(one)

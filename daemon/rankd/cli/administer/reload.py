@@ -24,10 +24,12 @@ def add_parser(subparsers: Subparsers) -> None:
     text = "Read the configuration's files again, without a restart; for administrators. All of it, or nothing."
     parser = add_command(subparsers, "reload", run, text)
     parser.add_argument(
-        "--dry-run", action="store_true", help="change nothing: print what would be different, and whose rank would"
+        "--dry-run", action="store_true", help="change nothing; print which settings and whose ranks would change"
     )
-    parser.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="--dry-run: show N jobs (default 20)")
-    parser.add_argument("--json", action="store_true", help="print JSON; with --dry-run that of `rankd whatif`")
+    parser.add_argument(
+        "--limit", type=limit, default=SHOWN, metavar="N", help="with --dry-run: show at most N jobs (default: 20)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON; with --dry-run in the form of `rankd whatif`")
     add_place(parser)
     add_asker(parser)
 

@@ -23,7 +23,7 @@ BAD_DOCUMENT = 2
 def add_lines(parser: argparse.ArgumentParser) -> None:
     """``--lines``."""
     parser.add_argument(
-        "--lines", metavar="FILE", help="a document per line in, an answer per line out; - is standard input"
+        "--lines", metavar="FILE", help="read one document per line, print one answer per line; - is standard input"
     )
 
 

@@ -34,10 +34,16 @@ def add_command(
 def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
     """Where rankd is. ``looks``: the command only looks, so that it may read the database instead of asking."""
     group = parser.add_argument_group("where rankd is (the first that names anything: options, variables, .rankd)")
-    group.add_argument("--dir", metavar="DIR", help="directory of `rankd up` ($RANKD_DIR; .rankd here or above)")
-    group.add_argument("--nats", metavar="URL", help="the broker ($RANKD_NATS; ~/.config/rankd/client.toml)")
-    group.add_argument("--db", metavar="FILE", help="the database ($RANKD_DB)")
-    group.add_argument("-v", "--verbose", action="store_true", help="say which rankd was chosen, and why")
+    group.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="the directory of `rankd up` (default: $RANKD_DIR, then .rankd here or in a parent directory)",
+    )
+    group.add_argument(
+        "--nats", metavar="URL", help="URL of the broker (default: $RANKD_NATS, then ~/.config/rankd/client.toml)"
+    )
+    group.add_argument("--db", metavar="FILE", help="the database file (default: $RANKD_DB)")
+    group.add_argument("-v", "--verbose", action="store_true", help="print which rankd was chosen, and why")
     parser.set_defaults(looks=looks)
 
 
@@ -48,9 +54,9 @@ def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
         *(names or ("--as",)),
         dest="asker",
         metavar="USER",
-        help="the user who asks ($RANKD_USER, else the broker's user in its URL, else the login name)",
+        help="act as this user (default: $RANKD_USER, then the user in the broker's URL, then the login name)",
     )
-    group.add_argument("--admin", action="store_true", help="with an administrator's rights, for what needs them")
+    group.add_argument("--admin", action="store_true", help="act with an administrator's rights")
 
 
 def add_output(parser: argparse.ArgumentParser, *no_header: str) -> None:

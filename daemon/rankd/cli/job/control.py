@@ -25,7 +25,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the three."""
     for verb, text in _TEXTS.items():
         parser = add_command(subparsers, verb, run, text)
-        parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="17, or 17,18, or 17-20")
+        parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="job ids: 17, or 17,18, or 17-20")
         add_filters(parser)
         add_report(parser)
         add_place(parser)

@@ -30,23 +30,29 @@ AT_ONCE = 500
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``deadletter`` and its verbs."""
-    parser = add_command(subparsers, "deadletter", run_list, "Submissions that could not be accepted.")
+    parser = add_command(subparsers, "deadletter", run_list, "Enqueued submissions that could not be accepted.")
     verbs = parser.add_subparsers(required=True, metavar="list|show|retry|drop")
     listed = add_command(
-        verbs, "list", run_list, "Those that wait for a decision: mine, or with --admin all.", dash_h=False
+        verbs,
+        "list",
+        run_list,
+        "List submissions that wait for a decision: your own, or with --admin all.",
+        dash_h=False,
     )
-    listed.add_argument("-u", "--user", type=names, metavar="USERS", help="of these users (with --admin)")
-    listed.add_argument("--all", action="store_true", help="also those that were retried or dropped")
+    listed.add_argument(
+        "-u", "--user", type=names, metavar="USERS", help="only submissions of these users (needs --admin)"
+    )
+    listed.add_argument("--all", action="store_true", help="include those that were retried or dropped")
     add_output(listed, "-h")
-    show = add_command(verbs, "show", run_show, "A submission as it came, and what is wrong with it.")
-    show.add_argument("id", type=int, metavar="ID")
+    show = add_command(verbs, "show", run_show, "Show a submission as it arrived, and what is wrong with it.")
+    show.add_argument("id", type=int, metavar="ID", help="id of the dead letter")
     show.add_argument("--json", action="store_true", help="print JSON")
     retry = add_command(
-        verbs, "retry", run_settle, "Submit again as its user, with the same key: no job is made twice."
+        verbs, "retry", run_settle, "Submit again for the same user with the same key, so that no job is made twice."
     )
-    drop = add_command(verbs, "drop", run_settle, "Take off the list; the record stays.")
+    drop = add_command(verbs, "drop", run_settle, "Remove submissions from the list; their records stay.")
     for verb, name in ((retry, "retry"), (drop, "drop")):
-        verb.add_argument("id", type=job_ids, nargs="+", metavar="ID", help="3, or 3,4, or 3-7")
+        verb.add_argument("id", type=job_ids, nargs="+", metavar="ID", help="ids of dead letters: 3, or 3,4, or 3-7")
         verb.add_argument("--json", action="store_true", help="print the answer as JSON")
         verb.set_defaults(verb=f"deadletter.{name}")
     for any_verb in (listed, show, retry, drop):

@@ -26,7 +26,9 @@ ANSWER_TIMEOUT_S = 30.0
 
 def add_report(parser: argparse.ArgumentParser) -> None:
     """How much is said of it; with ``-v`` (of ``add_place``) also which jobs were changed."""
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print how many jobs would be changed, and change nothing"
+    )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 

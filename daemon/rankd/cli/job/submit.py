@@ -30,81 +30,139 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_submission(parser)
     add_place(parser)
     add_asker(parser, "--user", "--as")
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run, after --")
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments, after --"
+    )
 
 
 def _add_belonging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what the job belongs to")
-    group.add_argument("-J", "--name", "--job-name", help="its name")
-    group.add_argument("-A", "--account", help="the account that is charged")
-    group.add_argument("-q", "--queue", help="the queue, such as root.a")
-    group.add_argument("-p", "--partition", help="the partition")
-    group.add_argument("--qos", help="the quality of service")
-    group.add_argument("--class", dest="priority_class", metavar="CLASS", help="the priority class")
-    group.add_argument("--urgency", metavar="N", help="0 (hold) to 31 (expedite), default 16; over 16 with --admin")
-    group.add_argument("--application", metavar="ID", help="the application that it is part of")
-    group.add_argument("--comment", help="free text")
+    group.add_argument("-J", "--name", "--job-name", help="the job's name (default: that of the program)")
+    group.add_argument("-A", "--account", help="the account to charge (default: your default account)")
+    group.add_argument("-q", "--queue", help="the queue, such as root.a (default: root.default)")
+    group.add_argument("-p", "--partition", help="the partition (default: default)")
+    group.add_argument("--qos", help="the quality of service, QoS (default: that of the configuration)")
+    group.add_argument(
+        "--class",
+        dest="priority_class",
+        metavar="CLASS",
+        help="the priority class (default: the global default class, if there is one)",
+    )
+    group.add_argument(
+        "--urgency", metavar="N", help="0 (hold) to 31 (before all others), default 16; over 16 needs --admin"
+    )
+    group.add_argument("--application", metavar="ID", help="the application that the job belongs to")
+    group.add_argument("--comment", help="a comment, shown by `rankd show`")
 
 
 def _add_size(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what it needs")
-    group.add_argument("-N", "--nodes", metavar="N[-M]", help="nodes; N-M starts with as many as are free")
-    group.add_argument("-n", "--ntasks", dest="tasks", type=int, metavar="N", help="tasks, spread over the nodes")
     group.add_argument(
-        "-c", "--cores", "--cpus-per-task", metavar="N", help="cores per task (one task per node), or 500m"
+        "-N",
+        "--nodes",
+        metavar="N[-M]",
+        help="number of nodes (default: 1); N-M takes as many as are free in this range",
     )
-    group.add_argument("--mem", metavar="SIZE", help="memory per node: 4G (GiB); without a suffix MiB")
-    group.add_argument("--mem-per-cpu", metavar="SIZE", help="memory per core")
+    group.add_argument(
+        "-n", "--ntasks", dest="tasks", type=int, metavar="N", help="number of tasks, spread over the nodes"
+    )
+    group.add_argument(
+        "-c",
+        "--cores",
+        "--cpus-per-task",
+        metavar="N",
+        help="cores per task (default: 1); without -n there is one task per node; 500m is half a core",
+    )
+    group.add_argument(
+        "--mem", metavar="SIZE", help="memory per node: 4G is 4 GiB, 500 is 500 MiB (default: no memory limit)"
+    )
+    group.add_argument("--mem-per-cpu", metavar="SIZE", help="memory per core, in the same form")
     group.add_argument("-G", "--gpus", type=int, metavar="N", help="GPUs of the whole job")
     group.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs per node")
-    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node")
+    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node, such as licence:2")
     group.add_argument(
-        "-C", "--constraint", dest="constraints", metavar="LABELS", help="nodes' labels: gpu=a100,disk!=hdd"
+        "-C",
+        "--constraint",
+        dest="constraints",
+        metavar="LABELS",
+        help="labels that nodes must have, such as gpu=a100,disk!=hdd",
     )
-    group.add_argument("--exclusive", action="store_true", help="whole nodes, shared with nobody")
-    group.add_argument("-t", "--time", metavar="LIMIT", help="time limit: minutes, h:m:s, d-h:m:s, 90s")
+    group.add_argument("--exclusive", action="store_true", help="use whole nodes, shared with no other job")
+    group.add_argument("-t", "--time", metavar="LIMIT", help="time limit: minutes, m:s, h:m:s, d-h:m:s, 90s or 2h")
 
 
 def _add_conditions(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("when it may start")
-    group.add_argument("-b", "--begin", metavar="TIME", help="not before: now+2hours, 16:30, 2030-01-31T08:00")
-    group.add_argument("-d", "--dependency", metavar="LIST", help="after other jobs: afterok:1:2,afterany:3")
-    group.add_argument("-H", "--hold", action="store_true", help="held until `rankd release`")
+    group.add_argument(
+        "-b", "--begin", metavar="TIME", help="start no earlier than this: now+2hours, 16:30, 2030-01-31T08:00"
+    )
+    group.add_argument(
+        "-d",
+        "--dependency",
+        metavar="LIST",
+        help="wait for other jobs: afterok:1:2,afterany:3; all conditions must be met",
+    )
+    group.add_argument("-H", "--hold", action="store_true", help="hold the job until `rankd release`")
     group.add_argument("-a", "--array", metavar="INDEXES", help="an array of jobs: 0-9")
     group.add_argument(
-        "--requeue", action=argparse.BooleanOptionalAction, help="start again if its node is lost (usual)"
+        "--requeue",
+        action=argparse.BooleanOptionalAction,
+        help="whether the job is queued again if its node is lost (default: it is)",
     )
 
 
 def _add_running(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how it runs")
-    group.add_argument("-D", "--chdir", metavar="DIR", help="where (default: here; with --nats: the agent's)")
-    group.add_argument("-i", "--input", dest="stdin", metavar="FILE", help="its standard input")
-    group.add_argument("-o", "--output", dest="stdout", metavar="FILE", help="its standard output")
-    group.add_argument("-e", "--error", dest="stderr", metavar="FILE", help="its standard error")
-    group.add_argument("--export", metavar="LIST", help="environment: NAME, NAME=VALUE, ALL, NONE (default)")
     group.add_argument(
-        "--export-env", action="append", type=key_value, default=[], metavar="NAME=VALUE", help="one variable"
+        "-D", "--chdir", metavar="DIR", help="working directory (default: the current one; with --nats the agent's)"
     )
-    group.add_argument("--wrap", metavar="LINE", help="a line for sh instead of a command")
+    group.add_argument("-i", "--input", dest="stdin", metavar="FILE", help="standard input (default: empty)")
+    group.add_argument(
+        "-o",
+        "--output",
+        dest="stdout",
+        metavar="FILE",
+        help="standard output (default: job-N.out in the agent's output directory)",
+    )
+    group.add_argument("-e", "--error", dest="stderr", metavar="FILE", help="standard error (default: job-N.err there)")
+    group.add_argument(
+        "--export",
+        metavar="LIST",
+        help="environment variables to pass on: NAME, NAME=VALUE, ALL or NONE (default: NONE)",
+    )
+    group.add_argument(
+        "--export-env",
+        action="append",
+        type=key_value,
+        default=[],
+        metavar="NAME=VALUE",
+        help="one environment variable, whose value may hold commas",
+    )
+    group.add_argument("--wrap", metavar="LINE", help="a shell line in place of a command")
 
 
 def _add_submission(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("submitting")
-    group.add_argument("--file", metavar="FILE", help="a job or a list of jobs as JSON; - is standard input")
-    group.add_argument("--count", type=int, default=1, metavar="N", help="so many copies")
-    group.add_argument("--key", help="submitted again with the same key, it is the same job (default: a new one)")
-    group.add_argument("--atomic", action="store_true", help="all jobs or none")
+    group.add_argument("--file", metavar="FILE", help="a job, or a list of jobs, as JSON; - is standard input")
+    group.add_argument("--count", type=int, default=1, metavar="N", help="number of copies (default: 1)")
+    group.add_argument("--key", help="a second submission with the same key gives the same job (default: a new key)")
+    group.add_argument("--atomic", action="store_true", help="accept all jobs or none")
     group.add_argument(
-        "--retry-for", type=float, default=RETRY_FOR_S, metavar="SECONDS", help="while rankd is away (30)"
+        "--retry-for",
+        type=float,
+        default=RETRY_FOR_S,
+        metavar="SECONDS",
+        help="repeat the request for up to this long while rankd does not answer (default: 30)",
     )
     group.add_argument(
-        "--enqueue", action="store_true", help="leave it with the broker; rankd takes it up, now or when it is back"
+        "--enqueue",
+        action="store_true",
+        help="store the job at the broker; rankd accepts it now, or when it runs again",
     )
-    group.add_argument("--test-only", action="store_true", help="print the request, submit nothing")
-    group.add_argument("-W", "--wait", action="store_true", help="wait for the end; exit with the job's status")
+    group.add_argument("--test-only", action="store_true", help="print the request and submit nothing")
+    group.add_argument("-W", "--wait", action="store_true", help="wait until the job ends, and exit with its status")
     group.add_argument("--json", action="store_true", help="print the answer as JSON")
-    group.add_argument("--parsable", action="store_true", help="print the job's number alone")
+    group.add_argument("--parsable", action="store_true", help="print the job's id alone")
 
 
 def run(arguments: argparse.Namespace) -> int:

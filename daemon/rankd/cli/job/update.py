@@ -24,9 +24,9 @@ _OR_NOTHING = ("comment", "application", "priority_class", "constraints")
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    text = "Change jobs that wait. What is not named stays."
+    text = "Change pending jobs. What you do not name stays as it is."
     parser = add_command(subparsers, "update", run, text)
-    parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="17, or 17,18, or 17-20")
+    parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="job ids: 17, or 17,18, or 17-20")
     _add_which(parser)
     _add_belonging(parser)
     _add_size(parser)
@@ -38,46 +38,66 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _add_which(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which jobs (or of those with these numbers; lists are separated by commas)")
-    group.add_argument("-u", "--user", type=names, metavar="USERS", help="of these users")
-    group.add_argument("--me", action="store_true", help="of mine")
+    group.add_argument("-u", "--user", type=names, metavar="USERS", help="pending jobs of these users")
+    group.add_argument("--me", action="store_true", help="my own pending jobs")
     group.add_argument(
         "-w", "--where", type=key_value, action="append", default=[], metavar="KEY=VALUES",
-        help=f"{', '.join(_KEYS)}: queue=root.a,root.b; given several times, all must hold",
+        help=f"select jobs by {', '.join(_KEYS)}, such as queue=root.a,root.b; of several, all must match",
     )  # fmt: skip
 
 
 def _add_belonging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what they belong to from now on")
-    group.add_argument("--urgency", metavar="N", help="0 (hold) to 31 (expedite); over 16 with --admin")
-    group.add_argument("-q", "--queue", help="the queue")
-    group.add_argument("-p", "--partition", help="the partition")
-    group.add_argument("--qos", help="the quality of service")
-    group.add_argument("-A", "--account", help="the account that is charged")
-    group.add_argument("--class", dest="priority_class", metavar="CLASS", help="the priority class; '': the default")
-    group.add_argument("--application", metavar="ID", help="the application; '': none")
-    group.add_argument("-J", "--name", "--job-name", help="the name")
-    group.add_argument("--comment", help="free text; '': none")
+    group.add_argument(
+        "--urgency", metavar="N", help="new urgency: 0 (hold) to 31 (before all others); over 16 needs --admin"
+    )
+    group.add_argument("-q", "--queue", help="move to this queue, such as root.a")
+    group.add_argument("-p", "--partition", help="move to this partition")
+    group.add_argument("--qos", help="new quality of service (QoS)")
+    group.add_argument("-A", "--account", help="charge this account")
+    group.add_argument(
+        "--class", dest="priority_class", metavar="CLASS", help="new priority class; '' for the default class"
+    )
+    group.add_argument("--application", metavar="ID", help="new application; '' for none")
+    group.add_argument("-J", "--name", "--job-name", help="new name")
+    group.add_argument("--comment", help="new comment; '' for none")
 
 
 def _add_size(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what they need")
-    group.add_argument("-t", "--time", metavar="LIMIT", help="time limit: minutes, h:m:s, d-h:m:s, 90s; '': the usual")
-    group.add_argument("-N", "--nodes", metavar="N[-M]", help="nodes")
-    group.add_argument("-c", "--cores", metavar="N", help="cores per node, or 500m")
-    group.add_argument("--mem", metavar="SIZE", help="memory per node: 4G (GiB); without a suffix MiB; 0: none asked")
-    group.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs per node")
-    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node")
-    group.add_argument("-C", "--constraint", dest="constraints", metavar="LABELS", help="nodes' labels; '': any nodes")
-    group.add_argument("--exclusive", action=argparse.BooleanOptionalAction, help="whole nodes")
-    group.add_argument("-b", "--begin", metavar="TIME", help="not before: now+2hours, 16:30, …; now: at once")
-    group.add_argument("-d", "--dependency", metavar="LIST", help="after other jobs: afterok:1:2,…; '': none")
-    group.add_argument("--requeue", action=argparse.BooleanOptionalAction, help="start again if the node is lost")
+    group.add_argument(
+        "-t", "--time", metavar="LIMIT", help="time limit: minutes, m:s, h:m:s, d-h:m:s, 90s or 2h; '' for the default"
+    )
+    group.add_argument("-N", "--nodes", metavar="N[-M]", help="number of nodes, or a range such as 2-4")
+    group.add_argument("-c", "--cores", metavar="N", help="cores per node; 500m is half a core")
+    group.add_argument("--mem", metavar="SIZE", help="memory per node: 4G is 4 GiB, 500 is 500 MiB, 0 asks for none")
+    group.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs per node; 0 asks for none")
+    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node; an amount of 0 asks for none")
+    group.add_argument(
+        "-C",
+        "--constraint",
+        dest="constraints",
+        metavar="LABELS",
+        help="labels that nodes must have, such as gpu=a100; '' for any node",
+    )
+    group.add_argument(
+        "--exclusive", action=argparse.BooleanOptionalAction, help="use whole nodes, shared with no other job"
+    )
+    group.add_argument(
+        "-b", "--begin", metavar="TIME", help="start no earlier than this: now+2hours, 16:30; now removes the limit"
+    )
+    group.add_argument(
+        "-d", "--dependency", metavar="LIST", help="wait for other jobs: afterok:1:2,afterany:3; '' for none"
+    )
+    group.add_argument(
+        "--requeue", action=argparse.BooleanOptionalAction, help="whether the job is queued again if its node is lost"
+    )
 
 
 def _add_rights(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("administrators")
-    group.add_argument("--fix-priority", type=int, metavar="N", help="the priority, whatever the factors say")
-    group.add_argument("--unfix", action="store_true", help="let the factors count again")
+    group.add_argument("--fix-priority", type=int, metavar="N", help="fix the priority at N, whatever the factors give")
+    group.add_argument("--unfix", action="store_true", help="remove the fixed priority; the factors count again")
 
 
 def run(arguments: argparse.Namespace) -> int:

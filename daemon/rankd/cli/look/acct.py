@@ -30,16 +30,23 @@ _WORDS = {"node_lost": "NODE_FAIL"}
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``acct``."""
-    text = "What jobs used: those that were in the system since midnight, or in the time that is given."
+    text = "What jobs used: jobs that were in the system since midnight, or in a given time."
     parser = add_command(subparsers, "acct", run, text)
     add_filters(parser)
-    parser.add_argument("-S", "--starttime", metavar="TIME", help="jobs that had not ended before (default: today)")
-    parser.add_argument("-E", "--endtime", metavar="TIME", help="jobs submitted until then (default: now)")
+    parser.add_argument(
+        "-S",
+        "--starttime",
+        metavar="TIME",
+        help="only jobs that had not ended before this time (default: midnight today)",
+    )
+    parser.add_argument("-E", "--endtime", metavar="TIME", help="only jobs submitted up to this time (default: now)")
     add_limit(parser)
-    parser.add_argument("-X", "--allocations", action="store_true", help="one line per job (always so)")
-    parser.add_argument("-P", "--parsable2", action="store_true", help="fields separated by |")
-    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"such as {USUAL}")
-    parser.add_argument("-e", "--helpformat", action="store_true", help="list the fields")
+    parser.add_argument(
+        "-X", "--allocations", action="store_true", help="accepted for Slurm's sake: there is always one line per job"
+    )
+    parser.add_argument("-P", "--parsable2", action="store_true", help="separate fields with |")
+    parser.add_argument("-o", "--format", metavar="FIELDS", help=f"fields, such as {USUAL}")
+    parser.add_argument("-e", "--helpformat", action="store_true", help="list all fields and exit")
     add_output(parser, "-H")
     add_place(parser, looks=True)
     add_asker(parser)

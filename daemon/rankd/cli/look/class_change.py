@@ -31,19 +31,32 @@ def add_verbs(verbs: Subparsers) -> None:
         "Change a class: its description, and whether it is the global default. What is not named stays.",
     )
     for parser in (create, update):
-        parser.add_argument("name", nargs="?", metavar="NAME")
-        parser.add_argument("-f", "--file", metavar="FILE", help="Kubernetes' PriorityClass manifests; - is stdin")
-        parser.add_argument("--value", type=int, metavar="N", help="what it adds to a job's priority; then fixed")
-        parser.add_argument("--description", metavar="TEXT")
+        parser.add_argument("name", nargs="?", metavar="NAME", help="name of the class")
         parser.add_argument(
-            "--global-default", action=argparse.BooleanOptionalAction, help="whether jobs without a class get it"
+            "-f", "--file", metavar="FILE", help="a file of Kubernetes' PriorityClass manifests; - is standard input"
         )
-        parser.add_argument("--preemption-policy", metavar="POLICY", help="PreemptLowerPriority or Never; then fixed")
+        parser.add_argument(
+            "--value",
+            type=int,
+            metavar="N",
+            help="points that the class adds to a job's priority; can't be changed later",
+        )
+        parser.add_argument("--description", metavar="TEXT", help="what the class is for")
+        parser.add_argument(
+            "--global-default",
+            action=argparse.BooleanOptionalAction,
+            help="whether jobs that name no class get this one",
+        )
+        parser.add_argument(
+            "--preemption-policy",
+            metavar="POLICY",
+            help="PreemptLowerPriority (default) or Never; can't be changed later",
+        )
         _add_asking(parser)
     create.set_defaults(verb="class.create")
     update.set_defaults(verb="class.update")
     delete = add_command(verbs, "delete", run_delete, "Delete classes; jobs that name them keep their number.")
-    delete.add_argument("names", nargs="+", metavar="NAME")
+    delete.add_argument("names", nargs="+", metavar="NAME", help="names of the classes")
     _add_asking(delete)
 
 

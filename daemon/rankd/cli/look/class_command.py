@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     listed = add_command(verbs, "list", run_list, "All classes, the highest value first.", dash_h=False)
     add_output(listed, "-h")
     show = add_command(verbs, "show", run_show, "Everything about a class.")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", help="name of the class")
     show.add_argument("--json", action="store_true", help="print JSON")
     for looking in (listed, show):
         add_place(looking, looks=True)
@@ -37,8 +37,10 @@ def add_parser(subparsers: Subparsers) -> None:
     class_change.add_verbs(verbs)
     text = "Say whether a class may be created, updated or deleted, and how the table looks afterwards."
     check = add_command(verbs, "check", run_check, text)
-    check.add_argument("file", nargs="?", metavar="FILE", help="existing classes and an operation, as JSON; or -")
-    check.add_argument("--json", action="store_true", help="JSON on one line")
+    check.add_argument(
+        "file", nargs="?", metavar="FILE", help="existing classes and one operation, as JSON; - is standard input"
+    )
+    check.add_argument("--json", action="store_true", help="print JSON on one line")
     add_lines(check)
 
 

@@ -25,15 +25,19 @@ _BINARY = (("T", 2**40), ("G", 2**30), ("M", 2**20), ("K", 2**10))
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``nodes``."""
     parser = add_command(subparsers, "nodes", run, "Nodes by partition and state, and how full they are.", dash_h=False)
-    parser.add_argument("-N", "--node", action="store_true", help="a line per node")
-    parser.add_argument("-l", "--long", action="store_true", help="more about each")
+    parser.add_argument("-N", "--node", action="store_true", help="one line per node")
+    parser.add_argument("-l", "--long", action="store_true", help="more columns")
     parser.add_argument(
-        "-s", "--summarize", action="store_true", help="a line per partition: allocated/idle/other/total"
+        "-s", "--summarize", action="store_true", help="one line per partition: allocated/idle/other/total nodes"
     )
-    parser.add_argument("-R", "--list-reasons", action="store_true", help="only nodes that take no jobs")
-    parser.add_argument("-n", "--nodes", metavar="NODES", help="only these (n[01-08])")
-    parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only of these partitions")
-    parser.add_argument("-t", "--states", type=names, metavar="STATES", help="only in these states (idle, mixed, …)")
+    parser.add_argument(
+        "-R", "--list-reasons", action="store_true", help="only nodes that accept no jobs, with the reason"
+    )
+    parser.add_argument("-n", "--nodes", metavar="NODES", help="only these nodes, such as n[01-08]")
+    parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only nodes of these partitions")
+    parser.add_argument(
+        "-t", "--states", type=names, metavar="STATES", help="only nodes in these states, such as idle,mixed"
+    )
     parser.add_argument("-o", "--format", metavar="SPEC", help="columns, such as '%%P %%t %%N'; see the reference")
     add_output(parser, "-h")
     add_place(parser, looks=True)

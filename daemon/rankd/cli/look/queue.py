@@ -44,22 +44,26 @@ _OTHER_WORDS = {
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``queue`` and ``list``."""
-    queue = add_command(subparsers, "queue", run_queue, "Jobs that wait and run, in the order of squeue.", dash_h=False)
+    queue = add_command(subparsers, "queue", run_queue, "Jobs that wait or run, in squeue's order.", dash_h=False)
     add_filters(queue)
-    queue.add_argument("-w", "--nodelist", metavar="NODES", help="only jobs on these nodes (n[01-08])")
+    queue.add_argument("-w", "--nodelist", metavar="NODES", help="only jobs on these nodes, such as n[01-08]")
     queue.add_argument("-o", "--format", metavar="SPEC", help="columns, such as '%%.10i %%u %%T'; see the reference")
-    queue.add_argument("-S", "--sort", metavar="KEYS", help="sort by fields, such as 'u,-Q'")
-    queue.add_argument("-l", "--long", action="store_true", help="whole words for states, and time limits")
-    queue.add_argument("-r", "--array", action="store_true", help="one line per job (always so)")
-    queue.add_argument("--start", action="store_true", help="expected starts of pending jobs")
+    queue.add_argument(
+        "-S", "--sort", metavar="KEYS", help="sort by these fields, such as 'u,-Q'; - before a field for descending"
+    )
+    queue.add_argument("-l", "--long", action="store_true", help="show states as words, and time limits")
+    queue.add_argument(
+        "-r", "--array", action="store_true", help="accepted for Slurm's sake: there is always one line per job"
+    )
+    queue.add_argument("--start", action="store_true", help="show when pending jobs are expected to start")
     add_limit(queue)
-    queue.add_argument("-i", "--iterate", type=float, metavar="SECONDS", help="again every so many seconds")
+    queue.add_argument("-i", "--iterate", type=float, metavar="SECONDS", help="print again every SECONDS seconds")
     add_output(queue, "-h")
     add_place(queue, looks=True)
     add_asker(queue)
-    listing = add_command(subparsers, "list", run_list, "Jobs in any state, by number.", dash_h=False)
+    listing = add_command(subparsers, "list", run_list, "Jobs in any state, by id.", dash_h=False)
     add_filters(listing)
-    listing.add_argument("-o", "--format", metavar="SPEC", help="columns, as in `rankd queue`")
+    listing.add_argument("-o", "--format", metavar="SPEC", help="columns, in the same format as `rankd queue`")
     add_limit(listing)
     add_output(listing, "-h")
     add_place(listing, looks=True)
@@ -68,22 +72,24 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
     """How many jobs at most."""
-    text = "at most so many jobs, the newest (default: all; over the bus 10,000)"
+    text = "at most N jobs, the newest (default: all; over the bus 10,000)"
     parser.add_argument("--limit", type=limit, default=EVERYTHING, metavar="N", help=text)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Which jobs; the same words wherever jobs are chosen."""
     group = parser.add_argument_group("which jobs (lists are separated by commas)")
-    group.add_argument("-j", "--jobs", type=job_ids, metavar="IDS", help="these jobs")
-    group.add_argument("-u", "--user", type=names, metavar="USERS", help="of these users")
-    group.add_argument("--me", action="store_true", help="of mine")
-    group.add_argument("-A", "--account", type=names, metavar="ACCOUNTS", help="of these accounts")
-    group.add_argument("-q", "--queue", type=names, metavar="QUEUES", help="in these queues")
-    group.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="in these partitions")
-    group.add_argument("-t", "--states", type=names, metavar="STATES", help="in these states (PD, running, …; all)")
-    group.add_argument("-n", "--name", type=names, metavar="NAMES", help="with these names")
-    group.add_argument("--qos", type=names, metavar="QOS", help="with these qualities of service")
+    group.add_argument("-j", "--jobs", type=job_ids, metavar="IDS", help="only these jobs: 17, or 17,18, or 17-20")
+    group.add_argument("-u", "--user", type=names, metavar="USERS", help="only jobs of these users")
+    group.add_argument("--me", action="store_true", help="only my own jobs")
+    group.add_argument("-A", "--account", type=names, metavar="ACCOUNTS", help="only jobs of these accounts")
+    group.add_argument("-q", "--queue", type=names, metavar="QUEUES", help="only jobs in these queues")
+    group.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only jobs in these partitions")
+    group.add_argument(
+        "-t", "--states", type=names, metavar="STATES", help="only jobs in these states: PD, running, … or all"
+    )
+    group.add_argument("-n", "--name", type=names, metavar="NAMES", help="only jobs with these names")
+    group.add_argument("--qos", type=names, metavar="QOS", help="only jobs with these QoS")
 
 
 def job_filter(arguments: argparse.Namespace, states: tuple[str, ...] | None = None) -> JobFilter:

@@ -21,7 +21,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``queues``."""
     text = "The tree of queues: the priority of what waits, offsets and fences, shares and limits."
     parser = add_command(subparsers, "queues", run, text, dash_h=False)
-    parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only of these partitions")
+    parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only queues of these partitions")
     add_output(parser, "-h")
     add_place(parser, looks=True)
     add_asker(parser)

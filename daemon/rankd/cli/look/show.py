@@ -28,13 +28,18 @@ FIRST = ("id", "name", "user", "account", "queue", "partition", "qos", "state", 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``show`` and ``history``."""
-    show = add_command(subparsers, "show", run_show, "Everything about a job: as submitted, as resolved, as it went.")
-    show.add_argument("job", type=int, nargs="+", metavar="JOB")
+    show = add_command(
+        subparsers,
+        "show",
+        run_show,
+        "Show everything about a job: what was submitted, what rankd made of it, and what happened.",
+    )
+    show.add_argument("job", type=int, nargs="+", metavar="JOB", help="ids of jobs")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
     add_place(show, looks=True)
     add_asker(show)
-    history = add_command(subparsers, "history", run_history, "What happened to a job, oldest first.", dash_h=False)
-    history.add_argument("job", type=int, metavar="JOB")
+    history = add_command(subparsers, "history", run_history, "The events of a job, oldest first.", dash_h=False)
+    history.add_argument("job", type=int, metavar="JOB", help="id of the job")
     add_output(history, "-h")
     add_place(history, looks=True)
     add_asker(history)

@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``watch``."""
-    text = "What happens to jobs, as it happens. Nothing is missed while the broker or rankd is away; Ctrl-C ends."
+    text = "Print events of jobs as they happen. No event is lost while the broker or rankd is away. Ctrl-C ends."
     parser = add_command(subparsers, "watch", run, text)
-    parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="only these: 17, or 17,18, or 17-20")
+    parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="only these jobs: 17, or 17,18, or 17-20")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-u", "--user", type=names, metavar="USERS", help="jobs of these users (default: mine)")
-    which.add_argument("--all", action="store_true", help="everybody's jobs")
-    parser.add_argument("--since", metavar="TIME", help="begin in the past: 08:00, yesterday, now-1hour; default: now")
-    parser.add_argument("--json", action="store_true", help="one event per line as JSON")
+    which.add_argument("--all", action="store_true", help="jobs of all users")
+    parser.add_argument(
+        "--since", metavar="TIME", help="start with events of this time: 08:00, yesterday, now-1hour (default: now)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one event per line, as JSON")
     add_place(parser)
     add_asker(parser)
 

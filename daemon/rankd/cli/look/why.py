@@ -46,11 +46,16 @@ _REASONS = {
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    parser = add_command(subparsers, "why", run, "Why a job stands where it stands, and why it does not run yet.")
-    parser.add_argument("job", type=int, metavar="JOB")
-    gap = "also what would put it before the job above, and before the next of another user, tried on a copy"
+    parser = add_command(subparsers, "why", run, "Explain a job's rank, and why it does not run yet.")
+    parser.add_argument("job", type=int, metavar="JOB", help="id of the job")
+    gap = "also print what would put the job before the one above, and before the next one of another user"
     parser.add_argument("--gap", action="store_true", help=gap)
-    parser.add_argument("--live-config", type=Path, metavar="DIR", help="for --gap: the services' configuration")
+    parser.add_argument(
+        "--live-config",
+        type=Path,
+        metavar="DIR",
+        help="with --gap: the configuration to use (default: the one in force)",
+    )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     add_place(parser, looks=True)
     add_asker(parser)

@@ -41,7 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers, "demo", run, "Start everything, let four users submit, show the queue as it moves."
     )
-    parser.add_argument("--keep", action="store_true", help="leave the demo's directory behind")
+    parser.add_argument("--keep", action="store_true", help="keep the demo's directory")
 
 
 def run(arguments: argparse.Namespace) -> int:

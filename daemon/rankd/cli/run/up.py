@@ -30,26 +30,44 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--dir",
         default=os.environ.get("RANKD_DIR") or ".rankd",
-        help="where everything is kept ($RANKD_DIR; default .rankd)",
+        help="directory for everything that rankd stores (default: $RANKD_DIR, then .rankd)",
     )
-    parser.add_argument("--config", type=Path, metavar="DIR", help="the configuration (default: the one that ships)")
-    parser.add_argument("--simulate", type=int, default=0, metavar="N", help="add N simulated nodes")
-    parser.add_argument("--no-local-agent", action="store_true", help="run no jobs on this machine itself")
-    parser.add_argument("--nats", metavar="URL", help="use this broker instead of the embedded one")
+    parser.add_argument(
+        "--config", type=Path, metavar="DIR", help="directory of the configuration (default: the one that ships)"
+    )
+    parser.add_argument("--simulate", type=int, default=0, metavar="N", help="add N simulated nodes (default: 0)")
+    parser.add_argument("--no-local-agent", action="store_true", help="don't run jobs on this machine")
+    parser.add_argument("--nats", metavar="URL", help="use this broker in place of the embedded one")
     parser.add_argument(
         "--listen",
         metavar="ADDRESS",
-        help="where the embedded broker listens (default: 127.0.0.1), so that agents on other machines can join."
-        " It has no authentication: who can connect can act as any user, and run commands here",
+        help="address on which the embedded broker listens (default: 127.0.0.1); agents on other machines need one."
+        " It has no authentication: anyone who can connect can act as any user and run commands here",
     )
-    parser.add_argument("--port", type=port, default=0, help="the embedded broker's port (default: 0, a free one)")
-    parser.add_argument("--name", default=os.uname().nodename.partition(".")[0], help="this machine's name as a node")
-    parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
-    parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
+    parser.add_argument("--port", type=port, default=0, help="port of the embedded broker (default: 0, any free port)")
     parser.add_argument(
-        "--keep-jobs", action="store_true", help="leave running jobs running on Ctrl-C; the next `rankd up` finds them"
+        "--name",
+        default=os.uname().nodename.partition(".")[0],
+        help="name of this machine as a node (default: the host's name)",
     )
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    parser.add_argument(
+        "--resources",
+        type=pairs,
+        metavar="vcore=8,memory=16Gi",
+        help="what this node offers (default: the host's cores and memory)",
+    )
+    parser.add_argument(
+        "--labels", type=pairs, default={}, metavar="K=V,...", help="labels of this node, for `rankd submit -C`"
+    )
+    parser.add_argument(
+        "--keep-jobs", action="store_true", help="leave jobs running on Ctrl-C; the next `rankd up` continues with them"
+    )
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        help="least level that is logged (default: info)",
+    )
 
 
 def port(text: str) -> int:

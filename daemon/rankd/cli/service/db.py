@@ -33,18 +33,33 @@ def add_parser(subparsers: Subparsers) -> None:
         (
             "upgrade",
             run_upgrade,
-            "Make the database, or bring its schema to this version. Does nothing twice.",
+            "Make the database, or bring its schema to this version. A second run changes nothing.",
         ),
         ("check", run_check, "SQLite's version, the schema's revision, and the file's integrity."),
     ):
         parser = add_command(actions, name, run, text)
         add_place(parser, looks=True)
-    prune = add_command(actions, "prune", run_prune, "Delete jobs and events from before a time; usage stays.")
-    prune.add_argument("--before", required=True, metavar="TIME", help="such as 2026-01-31; at least an hour ago")
+    prune = add_command(
+        actions, "prune", run_prune, "Delete jobs that ended before a time, and older events. Their usage stays."
+    )
+    prune.add_argument(
+        "--before",
+        required=True,
+        metavar="TIME",
+        help="delete what ended before this time, such as 2026-01-31; at least an hour ago",
+    )
     add_place(prune)
-    sql = add_command(actions, "sql", run_sql, "Run a query; it can't write and is ended after its time.", dash_h=False)
-    sql.add_argument("query", metavar="QUERY", help="such as 'SELECT * FROM job_priority LIMIT 10'")
-    sql.add_argument("--limit-s", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help="its time (10)")
+    sql = add_command(
+        actions, "sql", run_sql, "Run a query. It can't write, and it is ended after a time limit.", dash_h=False
+    )
+    sql.add_argument("query", metavar="QUERY", help="the SQL text, such as 'SELECT * FROM job_priority LIMIT 10'")
+    sql.add_argument(
+        "--limit-s",
+        type=float,
+        default=TIME_LIMIT_S,
+        metavar="SECONDS",
+        help="end the query after this time (default: 10)",
+    )
     add_output(sql, "-h")
     add_place(sql, looks=True)
 

@@ -30,9 +30,11 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``health``."""
     text = "Whether a service is ready: it asks its database and its bus, then answers."
     parser = add_command(subparsers, "health", run, text)
-    which = "intake, prioritizer, scheduler, or agent-NODE; without it, the first three"
+    which = "the service: intake, prioritizer, scheduler or agent-NODE (default: the first three)"
     parser.add_argument("service", metavar="SERVICE", nargs="?", help=which)
-    parser.add_argument("--timeout", type=float, default=2.0, metavar="SECONDS", help="how long to wait (2)")
+    parser.add_argument(
+        "--timeout", type=float, default=2.0, metavar="SECONDS", help="how long to wait for the answer (default: 2)"
+    )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     add_place(parser)
 

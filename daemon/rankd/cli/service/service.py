@@ -27,9 +27,11 @@ PARENT_CHECK_S = 0.5
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the four."""
-    intake = _service(subparsers, "intake", run_intake, "Take requests of users and nodes, and answer them.")
+    intake = _service(subparsers, "intake", run_intake, "Accept requests of users and nodes, record them, and answer.")
     _add_store(intake)
-    prioritizer = _service(subparsers, "prioritizer", run_prioritizer, "Rank the pending jobs, all the time.")
+    prioritizer = _service(
+        subparsers, "prioritizer", run_prioritizer, "Rank the pending jobs, again after every change."
+    )
     _add_store(prioritizer)
     prioritizer.add_argument(
         "--weight",
@@ -37,9 +39,9 @@ def add_parser(subparsers: Subparsers) -> None:
         type=weight,
         default=[],
         metavar="FACTOR=N",
-        help="instead of the configuration's",
+        help="override one weight of the configuration; may be repeated",
     )
-    scheduler = _service(subparsers, "scheduler", run_scheduler, "Start jobs in the ranking's order.")
+    scheduler = _service(subparsers, "scheduler", run_scheduler, "Start jobs in the order of the ranking.")
     _add_store(scheduler)
     _add_agent(subparsers)
 
@@ -48,48 +50,76 @@ def _service(
     subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
     parser = add_command(subparsers, name, run, text)
-    parser.add_argument("--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="the broker ($RANKD_NATS)")
-    parser.add_argument("--parent-pid", type=int, metavar="PID", help="stop when this is no longer the parent process")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    parser.add_argument(
+        "--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="URL of the broker (default: $RANKD_NATS)"
+    )
+    parser.add_argument(
+        "--parent-pid", type=int, metavar="PID", help="stop when the process PID is no longer this one's parent"
+    )
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        help="least level that is logged (default: info)",
+    )
     return parser
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--db", metavar="URL", default=os.environ.get("RANKD_DB"), help="the database ($RANKD_DB)")
+    parser.add_argument(
+        "--db", metavar="URL", default=os.environ.get("RANKD_DB"), help="the database file (default: $RANKD_DB)"
+    )
     parser.add_argument(
         "--config",
         metavar="DIR",
         type=Path,
         default=os.environ.get("RANKD_CONFIG"),
-        help="the configuration's directory ($RANKD_CONFIG; default: the one that ships)",
+        help="directory of the configuration (default: $RANKD_CONFIG, then the one that ships)",
     )
     parser.add_argument(
         "--stream-bytes",
         type=amount_of_bytes,
         metavar="SIZE",
         default=os.environ.get("RANKD_STREAM_BYTES") or "832Mi",
-        help="what the broker's streams may take together when they are made ($RANKD_STREAM_BYTES; 832Mi)",
+        help="size of the broker's streams together when they are created (default: $RANKD_STREAM_BYTES, then 832Mi)",
     )
 
 
 def _add_agent(subparsers: Subparsers) -> None:
-    parser = _service(subparsers, "agent", run_agent, "Run jobs on this node, or pretend to be many nodes.")
-    parser.add_argument("--state", metavar="DIR", type=Path, required=True, help="where it keeps what it runs")
-    parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
-    parser.add_argument("--output", metavar="DIR", type=Path, help="where jobs' output goes (default: in --state)")
+    parser = _service(subparsers, "agent", run_agent, "Run jobs on this node, or simulate many nodes.")
     parser.add_argument(
-        "--simulate", type=int, default=0, metavar="N", help="stand for N nodes whose jobs only take their time"
+        "--state",
+        metavar="DIR",
+        type=Path,
+        required=True,
+        help="directory for what the agent remembers of its jobs; keep it over restarts",
     )
-    parser.add_argument("--partition", default="default", help="the nodes' partition")
-    parser.add_argument("--resources", type=pairs, metavar="vcore=8,memory=16Gi", help="instead of what the host has")
-    parser.add_argument("--labels", type=pairs, default={}, metavar="K=V,...", help="labels for jobs' constraints")
+    parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, help="directory for the jobs' output (default: output/ in --state)"
+    )
+    parser.add_argument(
+        "--simulate", type=int, default=0, metavar="N", help="simulate N nodes, whose jobs only take time"
+    )
+    parser.add_argument("--partition", default="default", help="the partition of the nodes (default: default)")
+    parser.add_argument(
+        "--resources",
+        type=pairs,
+        metavar="vcore=8,memory=16Gi",
+        help="what the node offers (default: the host's cores and memory)",
+    )
+    parser.add_argument(
+        "--labels", type=pairs, default={}, metavar="K=V,...", help="labels of the node, for `rankd submit -C`"
+    )
     parser.add_argument(
         "--run-as",
         choices=["submitter", "agent"],
-        help="whose rights jobs have: their users' (usual, and possible, for root only), or the agent's",
+        help="run jobs as the user who submitted them (needs root; default for root), or as the agent's own user",
     )
     parser.add_argument(
-        "--otherwise-as", metavar="USER", help="with --run-as submitter: who runs jobs of users unknown here"
+        "--otherwise-as",
+        metavar="USER",
+        help="with --run-as submitter: run jobs of users who are unknown on this host as USER",
     )
     parser.add_argument(
         "--drain-on-stop",
@@ -97,9 +127,11 @@ def _add_agent(subparsers: Subparsers) -> None:
         type=seconds,
         const=0.0,
         metavar="SECONDS",
-        help="when stopped, wait this long (0) for running jobs, then end them; without it, they run on",
+        help="when stopped, wait SECONDS (default: 0) for running jobs, then end them; without this option they run on",
     )
-    parser.add_argument("--no-limits", action="store_true", help="don't hold jobs to their memory and cores by cgroups")
+    parser.add_argument(
+        "--no-limits", action="store_true", help="don't limit jobs to their memory and cores with control groups"
+    )
 
 
 def weight(text: str) -> tuple[str, float]:

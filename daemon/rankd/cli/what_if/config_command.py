@@ -27,14 +27,14 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``config check``."""
     parser = add_command(subparsers, "config", run, "The configuration.")
     verbs = parser.add_subparsers(required=True, metavar="check|history")
-    text = "Read a configuration directory and print what is wrong in it, and where, all of it at once."
+    text = "Check a configuration directory and print every error, with file and line."
     check = add_command(verbs, "check", run, text)
     check.add_argument(
         "directory",
         nargs="?",
         type=Path,
         metavar="DIR",
-        help="the directory ($RANKD_CONFIG; default: config, else the one that ships)",
+        help="the directory (default: $RANKD_CONFIG, then config, then the one that ships)",
     )
     check.add_argument("--json", action="store_true", help="print JSON")
     add_lines(check)

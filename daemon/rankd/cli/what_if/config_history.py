@@ -21,10 +21,14 @@ LINES = 20
 
 def add_history(verbs: Subparsers) -> None:
     """Add ``history`` to ``config``."""
-    text = "Which configurations came into force, newest first: when, by whom, and what each changed."
+    text = "List the configurations that came into force, newest first: when, by whom, and what each changed."
     history = add_command(verbs, "history", run, text)
-    history.add_argument("--diff", type=int, metavar="N", help="how the files of number N differ from those before")
-    history.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="show N of them (default 20)")
+    history.add_argument(
+        "--diff", type=int, metavar="N", help="show how the files of configuration N differ from those before"
+    )
+    history.add_argument(
+        "--limit", type=limit, default=SHOWN, metavar="N", help="show at most N configurations (default: 20)"
+    )
     history.add_argument("--json", action="store_true", help="print JSON, with all changes and the files' texts")
     add_place(history, looks=True)
     add_asker(history)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    text = "Print what the newest ranking was made of, from the database, as `rankd evaluate` takes it."
+    text = "Print the state from which the newest ranking was made, in the format of `rankd evaluate`."
     parser = add_command(subparsers, "dump", run, text)
     add_source(parser)
     add_asker(parser)
-    parser.add_argument("--json", action="store_true", help="JSON on one line")
+    parser.add_argument("--json", action="store_true", help="print JSON on one line")
 
 
 def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> None:
@@ -38,7 +38,7 @@ def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> 
         dest="live_config",
         type=Path,
         metavar="DIR",
-        help="the configuration of the services (default: the one on record; without one $RANKD_CONFIG, that of"
+        help="the configuration of the services (default: the recorded one, then $RANKD_CONFIG, that of"
         " `rankd up`, the one that ships)",
     )
 

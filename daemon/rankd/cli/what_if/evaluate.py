@@ -21,12 +21,15 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     text = "Read a state as JSON and print everything that rankd would decide on it at that instant."
     parser = add_command(subparsers, "evaluate", run, text)
-    parser.add_argument("state", nargs="?", metavar="STATE.json", help="the state; - is standard input")
+    parser.add_argument("state", nargs="?", metavar="STATE.json", help="a file with the state; - is standard input")
     parser.add_argument(
-        "--config", type=Path, metavar="DIR", help="where sections come from that the state lacks (default: nowhere)"
+        "--config",
+        type=Path,
+        metavar="DIR",
+        help="take sections that the state lacks from this configuration (default: from none)",
     )
-    parser.add_argument("--diff", metavar="OTHER.json", help="print whose rank differs in this other state")
-    parser.add_argument("--json", action="store_true", help="JSON on one line")
+    parser.add_argument("--diff", metavar="OTHER.json", help="print which ranks differ in this other state")
+    parser.add_argument("--json", action="store_true", help="print JSON on one line")
     add_lines(parser)
 
 

@@ -18,19 +18,25 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Make a configuration directory of what these commands print, in files of any name:
 `sacctmgr dump`, `sacctmgr -P show assoc tree`, `sacctmgr -P show qos`, `sshare -a -l -P`, `scontrol show config`,
-`scontrol show partition` (or slurm.conf). What has no counterpart is printed line by line."""
+`scontrol show partition` (or slurm.conf). Options without an equivalent are listed."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``import slurm``."""
-    parser = add_command(subparsers, "import", run, "Take over what another system knows.")
+    parser = add_command(subparsers, "import", run, "Import another system's configuration.")
     verbs = parser.add_subparsers(required=True, metavar="slurm")
     slurm = add_command(verbs, "slurm", run, DESCRIPTION)
-    slurm.add_argument("sources", nargs="+", type=Path, metavar="FILE|DIR", help="files, or a directory with them")
-    slurm.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the directory to make")
-    slurm.add_argument("--force", action="store_true", help="replace files that are there")
-    slurm.add_argument("--cluster", default="", metavar="NAME", help="which cluster, where a table has several")
-    slurm.add_argument("-q", "--quiet", action="store_true", help="don't list what had no counterpart")
+    slurm.add_argument(
+        "sources",
+        nargs="+",
+        type=Path,
+        metavar="FILE|DIR",
+        help="files with the output of Slurm's commands, or a directory with such files",
+    )
+    slurm.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the directory to create")
+    slurm.add_argument("--force", action="store_true", help="replace existing files")
+    slurm.add_argument("--cluster", default="", metavar="NAME", help="the cluster to import, if a table has several")
+    slurm.add_argument("-q", "--quiet", action="store_true", help="don't list options without an equivalent")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -28,13 +28,19 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     from rankd.cli.service.service import weight
 
-    text = "What other weights, another configuration or one more job would change: computed on the live queue."
+    text = "What other weights, another configuration or more jobs would change, computed on the live queue."
     parser = add_command(subparsers, "whatif", run, text)
-    parser.add_argument("--weights", nargs="+", type=weight, default=[], metavar="FACTOR=N", help="with these weights")
-    parser.add_argument("--config", type=Path, metavar="DIR", help="with this configuration instead of the live one")
-    parser.add_argument("--submit", metavar="JOB.json", help="with these jobs, as `job.submit` takes them; - is stdin")
-    parser.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="show N jobs (default 20)")
-    parser.add_argument("--json", action="store_true", help="everything, as JSON on one line")
+    parser.add_argument(
+        "--weights", nargs="+", type=weight, default=[], metavar="FACTOR=N", help="use these weights, such as age=5000"
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="DIR", help="use this configuration in place of the one in force"
+    )
+    parser.add_argument(
+        "--submit", metavar="JOB.json", help="add these jobs (JSON in the job format); - is standard input"
+    )
+    parser.add_argument("--limit", type=limit, default=SHOWN, metavar="N", help="show at most N jobs (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON on one line")
     add_source(parser, config="--live-config")
     add_asker(parser)
 

@@ -1,4 +1,7 @@
-"""The settings of ``config/rankd.toml`` (and of evaluate's ``priority`` and ``scheduling``), checked and frozen."""
+"""The settings of ``config/rankd.toml`` (and of evaluate's ``priority`` and ``scheduling``), checked and frozen.
+
+The text below a field is its meaning in ``docs/reference/configuration.md``, which ``make reference`` writes.
+"""
 
 from __future__ import annotations
 
@@ -25,33 +28,45 @@ class _Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FairshareSettings(_Setting, frozen=True, kw_only=True):
-    """Fair share: the algorithm, the half-life of usage, and what a second of each resource costs.
-
-    ``half_life_s`` is None where nothing decays. ``billing`` holds cost per unit and second (vcore: per core).
-    """
+    """Fair share: the algorithm, the half-life of usage, and the cost of a second of each resource."""
 
     algorithm: Literal["fair_tree", "classic"] = "fair_tree"
+    """`fair_tree` compares siblings level by level; `classic` is 2^(-usage / share)."""
     dampening: Positive = 1.0
+    """Only for `classic`: a larger number makes overuse count less."""
     half_life_s: Positive | None = 604800.0
+    """Seconds after which usage counts half (7 days). `"none"`: usage never fades."""
     billing: dict[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0})
+    """A table: the cost of one unit of a resource for one second. `vcore` is per core, memory per byte."""
 
 
 class PluginSettings(_Setting, frozen=True, kw_only=True):
-    """What factors of other packages may take: time for an answer, and memory, each."""
+    """Limits for factors of other packages."""
 
     deadline_s: Positive = 1.0
+    """Seconds that a full pass waits for all factors of other packages together. New jobs between two passes get a
+    tenth of it. A later answer counts from the next pass on; after ten times as long, the worker is restarted."""
     memory_bytes: Annotated[int, Meta(ge=2**27)] = 2**30
+    """Bytes that each worker process may use, besides the jobs' columns that all of them share."""
 
 
 class PrioritySettings(_Setting, frozen=True, kw_only=True):
-    """How a job's priority is made. ``weights`` name the factors, in the order in which they are summed."""
+    """How a job's priority is made."""
 
     policy: Literal["multifactor", "class", "fcfs"] = "multifactor"
+    """`multifactor`: class value plus weighted factors. `class`: the class value alone. `fcfs`: first come, first
+    served."""
     period_s: Positive = 5.0
+    """Seconds between two full passes at most. A change starts one sooner."""
     max_age_s: Positive = 604800.0
+    """Seconds of waiting after which the factor `age` is 1 (7 days)."""
     favor: Literal["large", "small"] = "large"
+    """Which jobs the factor `size` prefers."""
     size_relative_to_time: bool = False
+    """The factor `size` divides cores by the time limit. A job without a limit counts as the smallest."""
     weights: dict[str, float] = msgspec.field(default_factory=lambda: dict(DEFAULT_WEIGHTS))
+    """A table: factor = weight. Any finite number, negative ones too, but not all 0. Factors are summed and shown in
+    this order. A factor without a weight is not used."""
     fairshare: FairshareSettings = FairshareSettings()
     plugins: PluginSettings = PluginSettings()
 
@@ -60,71 +75,116 @@ class SchedulingSettings(_Setting, frozen=True, kw_only=True):
     """How jobs are placed."""
 
     backfill: Literal["easy", "conservative", "none"] = "easy"
+    """May a later job start before one that does not fit yet? `easy`: yes, where that delays none of the first
+    `reserve_depth` waiting jobs of the partition. `conservative`: yes, where that delays no waiting job; this costs
+    more time per cycle. `none`: nothing is reserved, every job that fits starts, and a large job may wait long."""
     reserve_depth: AtLeastOne = 1
+    """How many waiting jobs per partition get a reservation with `easy`."""
     default_time_limit_s: Positive | None = None
+    """Seconds: the time limit of a job that names none. Without it such a job may run for ever: nothing can be
+    reserved behind it, and it starts only where no reservation needs the room."""
     stale_after_s: Positive = 30.0
+    """Seconds without a new generation after which the scheduler goes on with the last one (the prioritizer is down
+    or hangs). It then adds new and changed jobs behind that ranking, by submission time. Held jobs and jobs that wait
+    for a begin time or another job are not added. Must be larger than `priority.period_s`."""
 
 
 class AdmissionSettings(_Setting, frozen=True, kw_only=True):
-    """What is taken in. ``unknown_association``: what becomes of a user whom no account lists.
-
-    ``resource_types`` None: those that nodes, queues or prices name.
-    """
+    """Which jobs are accepted."""
 
     unknown_association: Literal["refuse", "default", "zero"] = "refuse"
+    """What happens to a user whom no account lists. `refuse`: the job is refused. `default`: the user joins
+    `default_account` with one share. `zero`: the same account, but with fair share 0, and nobody else's fair share
+    changes. The configuration that ships says `default`."""
     default_account: str = "default"
+    """The account for users whom no account lists. Unless they are refused it always exists, and anyone may name
+    it."""
     refuse_unfit: bool = False
+    """A job that none of the present nodes (up or draining) could ever hold is refused with `no_node_fits`.
+    Otherwise it waits with the reason `no node fits`, since nodes may join."""
     allow_zero_cores: bool = False
+    """Jobs may ask for 0 cores. Such a job gets 0.1 core, is limited to it and charged for it. Otherwise it is
+    refused with `zero_cores`."""
     max_env_bytes: Annotated[int, Meta(ge=0, le=192 * 2**10)] = 128 * 2**10
+    """Bytes that a job's environment may have. A larger one is refused with `too_long`."""
     resource_types: list[str] | None = None
+    """A list of the resource types that jobs may ask for, besides `vcore`. Without it: `memory` and every type that a
+    node, a queue or `priority.fairshare.billing` names."""
 
 
 class NodeSettings(_Setting, frozen=True, kw_only=True):
     """How nodes are watched and how jobs end on them."""
 
     heartbeat_s: Positive = 5.0
+    """Seconds between two heartbeats of an agent."""
     lost_after_s: Positive = 60.0
+    """Seconds without a heartbeat after which a node is `lost` and its jobs are queued again. Silence while the
+    broker is away does not count."""
     take_timeout_s: Positive = 15.0
+    """Seconds within which a living agent must fetch an allocation. Otherwise its node is drained, and the jobs that
+    it did not fetch wait again."""
     grace_s: Positive = 5.0
+    """Seconds between SIGTERM and SIGKILL when a job is ended."""
     max_requeues: Annotated[int, Meta(ge=0)] = 3
+    """How often a job is queued again after its node was lost. Then it ends as `node_lost`."""
     max_processes: Annotated[int, Meta(ge=16, le=4_194_304)] = 4096
+    """Processes and threads that a job may have at once on a node, where the agent can make control groups. More
+    forks fail. Agents receive a change with their next heartbeat; it counts for jobs that start after that."""
 
 
 class RetentionSettings(_Setting, frozen=True, kw_only=True):
-    """How long ended jobs, events, and output files on nodes are kept. ``outputs_s`` None: for ever."""
+    """How long ended jobs, events, and output files on nodes are kept."""
 
     jobs_s: Annotated[float, Meta(ge=3600)] = 365 * 86400.0
+    """Seconds after its end when a job is deleted, with its events and allocations. Fair share does not change, and
+    its usage stays in the view `usage_day`. Its id is never given again, and its key still answers with the id. A job
+    that is not charged yet, or that a waiting job depends on, stays."""
     events_s: Annotated[float, Meta(ge=3600)] = 365 * 86400.0
+    """Seconds after which events of ended jobs, of nodes and of queues are deleted."""
     outputs_s: Annotated[float, Meta(ge=3600)] | None = 90 * 86400.0
+    """Seconds after its last change when an agent deletes an output file. `"none"`: never. An agent deletes only
+    files in its output directory that jobs wrote because they named no file. Agents receive a change with their next
+    heartbeat."""
 
 
 class Qos(_Setting, frozen=True, kw_only=True):
-    """A quality of service: its priority among all, or a factor outright, and what usage under it costs."""
+    """A quality of service: its priority and the price of usage under it."""
 
     name: str
+    """Its name. Unique."""
     priority: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    """The factor `qos` is this number over the largest of all QoS."""
     factor: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """The factor itself, in place of `priority`."""
     usage_factor: Annotated[float, Meta(ge=0)] = 1.0
+    """Usage under this QoS is multiplied by this."""
 
 
 OptionValue = str | int | float | bool | list[str] | dict[str, str]
 
 
 class AdapterSettings(_Setting, frozen=True, kw_only=True):
-    """An input from outside: what it gives, which plugin reads it, how often, and within which limits.
-
-    ``columns``: what the input's columns are called there, by rankd's names for them. ``options`` are the plugin's.
-    """
+    """An input from outside."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]
+    """Its name in logs, in events and in the view `adapter`. Unique."""
     input: Literal["associations", "usage", "qos", "groups", "factor"]
+    """What it provides."""
     adapter: str
+    """The plugin that reads it: `file`, `sql`, `command`, or one of another package."""
     factor: str | None = None
+    """Needed with `input = "factor"`: the factor whose values these are. That factor needs a weight."""
     period_s: Annotated[float, Meta(ge=0.1)] = 60.0
+    """Seconds between two readings."""
     time_limit_s: Positive = 10.0
+    """Seconds after which a reading is ended."""
     largest_bytes: AtLeastOne = 64 * 2**20
+    """Bytes that an input may have. A larger one is refused."""
     columns: dict[str, str] = {}
+    """A table: rankd's name of a column = its name in the input, such as `{ shares = "weight" }`. Then all other
+    columns are ignored."""
     options: dict[str, OptionValue] = {}
+    """A table: the plugin's own options, see below."""
 
 
 class Settings(_Setting, frozen=True, kw_only=True):
@@ -136,5 +196,6 @@ class Settings(_Setting, frozen=True, kw_only=True):
     node: NodeSettings = NodeSettings()
     retention: RetentionSettings = RetentionSettings()
     default_qos: str = "normal"
+    """The QoS of a job that names none. It must be one of `[[qos]]`."""
     qos: list[Qos] = msgspec.field(default_factory=lambda: [Qos(name="normal")])
     adapters: list[AdapterSettings] = []
