@@ -11,7 +11,8 @@ import pytest
 from integration.stage import PATIENCE_S, a_cluster
 
 from rankd.bus.connection import LOST, Bus
-from rankd.bus.stream import COMPLETE, PullConsumer, ensure_streams, make_streams
+from rankd.bus.consumer import PullConsumer
+from rankd.bus.stream import COMPLETE, ensure_streams, make_streams
 from rankd.services.intake.relay import Relay
 from rankd.wire.subject import ENQUEUE_PATTERN, STREAM_EVENTS, STREAM_SUBMISSIONS
 

@@ -30,8 +30,8 @@ from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
 from rankd.bus.outage import Outage
 from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import UNREADABLE, encode
-from rankd.wire.message import ErrorBody
 from rankd.wire.subject import inbox_prefix, is_admin_request
 
 T = TypeVar("T")

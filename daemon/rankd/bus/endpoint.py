@@ -21,8 +21,8 @@ from nats.micro.service import EndpointConfig, Service, ServiceConfig
 from rankd.bus.connection import LOST, MESSAGE_ID, Bus
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
+from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import encode
-from rankd.wire.message import ErrorBody
 from rankd.wire.subject import PREFIX, asker_of, inbox_allowed, inbox_prefix, node_of, request_patterns
 
 log = logging.getLogger("rankd.bus")

@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from rankd.bus.connection import LOST, Bus
-from rankd.bus.stream import is_stored
+from rankd.bus.consumer import is_stored
 from rankd.core.errors import Unavailable
 from rankd.wire.codec import UNREADABLE
 from rankd.wire.subject import STREAM_EVENTS

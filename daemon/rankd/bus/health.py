@@ -10,8 +10,8 @@ from nats.aio.msg import Msg
 
 from rankd.bus.connection import STORES_NOTHING, Bus
 from rankd.core.errors import RankdError, Unavailable
+from rankd.wire.answer import Health
 from rankd.wire.codec import encode
-from rankd.wire.message import Health
 from rankd.wire.subject import health_subject
 
 log = logging.getLogger("rankd.bus")

@@ -1,23 +1,18 @@
-"""The JetStream streams, and pull consumers that neither stall nor die with the broker.
+"""The JetStream streams: their sizes, and how they are created. Every stream can be rebuilt from the database.
 
-nats-py's ``fetch(n > 1)`` stalls after an empty fetch (its issue 986), hence an own loop over
-``$JS.API.CONSUMER.MSG.NEXT``. Every stream can be rebuilt from the database.
+What reads a stream is in :mod:`rankd.bus.consumer`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from enum import Enum, auto
+from collections.abc import Awaitable, Callable
 from functools import partial
 
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
-from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
-from nats.js.errors import APIError, BadRequestError, NotFoundError
+from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+from nats.js.errors import APIError, NotFoundError
 
 from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import Unavailable
@@ -28,21 +23,22 @@ from rankd.wire.subject import (
     STREAM_DEAD_LETTERS,
     STREAM_EVENTS,
     STREAM_SUBMISSIONS,
-    encode_name,
 )
 
 log = logging.getLogger("rankd.bus")
 
 DUPLICATE_WINDOW_S = 600
 EVENTS_KEPT_S = 7 * 86400
+"""The stream drops the oldest events first. Older ones can be read in the database."""
+
 LEAST_STREAM_BYTES = 13 * 2**20
-"""With less, a single large submission would not fit."""
+"""With less, a single large submission would not fit. All streams together."""
 EVENTS_PARTS, ENQUEUED_PARTS, DEAD_LETTERS_PARTS = 8, 4, 1
-"""How the streams share that, in thirteenths."""
-"""The oldest go first: who needs older ones reads them in the database."""
+"""How the streams share all bytes, in thirteenths."""
 
 ENQUEUED_WINDOW_S = 0.1
-"""The least there is: the stream would take two users' equal message ids for one. The records know users apart."""
+"""The shortest window that the server allows. The stream would treat equal message ids of two users as one message;
+the records distinguish users."""
 
 DEAD_LETTERS_KEPT_S = 30 * 86400
 """The stream is a copy: the records stay in the database until somebody retries or drops them."""
@@ -51,28 +47,11 @@ NO_ROOM = 10047
 """The server's code where a stream would reserve more than ``max_file_store``."""
 NAME_IN_USE = 10058
 """The server's code where a stream of this name exists with another configuration."""
-NOT_UNIQUE = 10100
-"""The server's code where a work queue's subject has a consumer already."""
-NO_STREAM = 10059
-"""The server's code where the stream does not exist."""
 
 COMPLETE = "complete"
 """The description of a stream that was changed after its creation: its checksum was written."""
 
-EXPIRES_S = 5.0
-ACK_WAIT_S = 5.0
-"""What was lost on its way comes again after this; takers are idempotent, so coming twice does no harm."""
-
-LIVE_END = "Nats-Pending-Messages"
-"""A live consumer ends a request with a status that has this header. Any other status comes from somebody else."""
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
 COMPLAIN_EVERY_S = 60.0
-
-TAKING_BOUND_S = 60.0
-"""The broker answers a request within `EXPIRES_S`; the rest is for carrying out what came."""
-
-_HEADERS_BYTES = 64 * 2**10
 
 
 def _streams(total_bytes: int) -> list[StreamConfig]:
@@ -182,205 +161,3 @@ async def until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:
         else:
             bus.storage.over()
             return
-
-
-class PullConsumer:
-    """A durable consumer that hands out messages in batches, as they come.
-
-    One request brings at most ``batch`` messages of together about ``max_bytes``, if that is given.
-    """
-
-    def __init__(
-        self,
-        bus: Bus,
-        stream: str,
-        durable: str,
-        subjects: Sequence[str],
-        batch: int = 256,
-        max_bytes: int | None = None,
-    ) -> None:
-        self._bus = bus
-        self._stream = stream
-        self._durable = encode_name(durable)
-        self._subjects = list(subjects)
-        self._batch = batch
-        self._max_bytes = max_bytes
-
-    async def ensure(self) -> None:
-        """Make the consumer if it is missing, and its stream, too. Waits for the broker."""
-        await until_done(self._bus, self._ensure)
-
-    async def _ensure(self) -> None:
-        try:
-            await self._bus.jetstream.consumer_info(self._stream, self._durable)
-        except NotFoundError as error:
-            if error.err_code == NO_STREAM:
-                log.warning("bus: the stream %s is missing; it is made again", self._stream)
-                await make_streams(self._bus)
-            await self._make()
-
-    async def _make(self) -> None:
-        """Make the consumer in a new directory: one that is there already may lack its checksum (see `_make_stream`).
-
-        What a predecessor was handed and did not acknowledge comes again at once, in order: the streams are work
-        queues, and what was acknowledged has left them.
-        """
-        await self._add()
-        await self._bus.jetstream.delete_consumer(self._stream, self._durable)
-        await self._add()
-
-    async def _add(self) -> None:
-        config = ConsumerConfig(
-            durable_name=self._durable,
-            ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=ACK_WAIT_S,
-            max_ack_pending=-1,
-            filter_subjects=self._subjects,
-        )
-        try:
-            await self._bus.jetstream.add_consumer(self._stream, config)
-        except BadRequestError as error:
-            if error.err_code != NOT_UNIQUE:
-                raise
-            await self._take_over()
-            await self._bus.jetstream.add_consumer(self._stream, config)
-
-    async def _take_over(self) -> None:
-        """Drop consumers of other names that hold subjects of ours, as an agent that was renamed leaves one."""
-        ours, offset = set(self._subjects), 0
-        while found := await self._bus.jetstream.consumers_info(self._stream, offset):
-            offset += len(found)
-            for info in found:
-                theirs = {*(info.config.filter_subjects or ()), info.config.filter_subject}
-                if info.name != self._durable and not ours.isdisjoint(theirs):
-                    log.warning("bus: consumer %s of %s is taken over by %s", info.name, self._stream, self._durable)
-                    await self._bus.jetstream.delete_consumer(self._stream, info.name)
-                    offset -= 1
-
-    def _wanted(self) -> bytes:
-        wanted = {"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}
-        if self._max_bytes is not None:  # less than one message would be refused for ever
-            wanted["max_bytes"] = max(self._max_bytes, self._bus.client.max_payload + _HEADERS_BYTES)
-        return json.dumps(wanted).encode()
-
-    async def batches(self) -> AsyncGenerator[list[Msg], None]:
-        """Batches of at least one message, for ever; each message must be acknowledged by its taker.
-
-        A request that ends otherwise than a live consumer ends it (no such consumer, a reconnect, silence) leads to
-        a pause, and then to a consumer that is there. What was not acknowledged comes again.
-        """
-        inbox = self._bus.client.new_inbox()
-        subscription = await self._bus.client.subscribe(inbox)
-        await self.ensure()
-        await until_done(self._bus, self._make)
-        trouble = _Trouble(f"{self._durable} of {self._stream}")
-
-        async def ask_again() -> None:
-            await self._bus.client.publish(inbox, b"", headers={"Status": RECONNECTED})
-
-        self._bus.after_reconnect.append(ask_again)
-        taking = self._bus.loops.add(f"consumer {self._durable} of {self._stream}", TAKING_BOUND_S)
-        try:
-            while True:
-                end = None
-                async for messages, over in self._request(inbox, subscription):
-                    end = over
-                    if messages:
-                        trouble.over()
-                        yield messages
-                        taking.beat()
-                if end is _End.LIVE:
-                    trouble.over()
-                    taking.beat()
-                elif end is not None:
-                    await trouble.pause(end)
-                    await self.ensure()
-                    if end is _End.GONE:
-                        await until_done(self._bus, self._make)
-        finally:
-            self._bus.after_reconnect.remove(ask_again)
-            self._bus.loops.drop(taking.name)
-            await subscription.unsubscribe()
-
-    async def _request(
-        self, inbox: str, subscription: Subscription
-    ) -> AsyncGenerator[tuple[list[Msg], _End | None], None]:
-        """Ask for one batch. What comes, and how the request ended; None once all that was asked for has come."""
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
-        await self._bus.client.publish(subject, self._wanted(), reply=inbox)
-        wanted = self._batch
-        while wanted > 0:
-            messages, end = await _drain(subscription, EXPIRES_S + 2)
-            wanted -= len(messages)
-            yield messages, end
-            if end is not None:
-                return
-
-
-RECONNECTED = "reconnected"
-
-
-class _End(Enum):
-    """How a request for messages ended."""
-
-    LIVE = auto()
-    """The consumer ended it."""
-    GONE = auto()
-    """Nobody serves this consumer."""
-    UNKNOWN = auto()
-    """A reconnect or silence."""
-
-
-class _Trouble:
-    """The pauses of a consumer that can't be reached, and what is logged of it: at first, and once a minute."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._pause_s = FIRST_PAUSE_S
-        self._complain_at = 0.0
-
-    def over(self) -> None:
-        """It works."""
-        self._pause_s = FIRST_PAUSE_S
-
-    async def pause(self, end: _End) -> None:
-        """Wait, each time twice as long as before."""
-        now = time.monotonic()
-        if end is _End.GONE and now >= self._complain_at:
-            log.warning("bus: the consumer %s is gone; it is made again", self._what)
-            self._complain_at = now + COMPLAIN_EVERY_S
-        await asyncio.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-
-
-async def _drain(subscription: Subscription, timeout_s: float) -> tuple[list[Msg], _End | None]:
-    """What has arrived: messages, and how the request ended if it did."""
-    try:
-        first = await subscription.next_msg(timeout=timeout_s)
-    except LOST:
-        return [], _End.UNKNOWN
-    arrived = [first]
-    while subscription.pending_msgs and len(arrived) < 10_000:
-        arrived.append(await subscription.next_msg(timeout=1))
-    ends = [_end_of(message) for message in arrived if _is_status(message)]
-    messages = [message for message in arrived if not _is_status(message)]
-    return messages, ends[-1] if ends else None
-
-
-def _is_status(message: Msg) -> bool:
-    return not is_stored(message)
-
-
-def is_stored(message: Msg) -> bool:
-    """Whether it comes from a stream; else it is the broker's word about the request or the consumer.
-
-    Its reply subject says so. Its headers and an empty payload do not: whoever published it chose those.
-    """
-    return message.reply.startswith("$JS.ACK.")
-
-
-def _end_of(status: Msg) -> _End:
-    headers = status.headers or {}
-    if LIVE_END in headers:
-        return _End.LIVE
-    return _End.UNKNOWN if headers.get("Status") == RECONNECTED else _End.GONE

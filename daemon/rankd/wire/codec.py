@@ -9,8 +9,8 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
-from rankd.wire.message import MAX_JOBS_PER_MESSAGE, JobBatch
 from rankd.wire.request_size import check_request
+from rankd.wire.submission import MAX_JOBS_PER_MESSAGE, JobBatch
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rankd.wire.message import Health
+from rankd.wire.answer import Health
 
 
 class DiagRequest(msgspec.Struct, frozen=True, kw_only=True):

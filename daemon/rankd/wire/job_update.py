@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.model.job import Dependency
-from rankd.wire.message import JobSelection
+from rankd.wire.job_selection import JobSelection
 
 
 class JobUpdate(JobSelection, frozen=True, kw_only=True):

@@ -1,7 +1,9 @@
 """Every list, mapping and text of every request has a limit, and the refusal says which, and how large it was."""
 
 import inspect
+import pkgutil
 import re
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -11,7 +13,7 @@ import rankd.wire
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.priority_class import PriorityClass
-from rankd.wire import configuration, diag, job_update, message, report
+from rankd.wire import message
 from rankd.wire.codec import decode_of_node, decode_strict, encode
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import (
@@ -62,8 +64,8 @@ def walk(kind):
 
 
 def requests():
-    modules = (configuration, diag, job_update, message, report)
-    every = set().union(*(structs(module) for module in modules))
+    names = [found.name for found in pkgutil.iter_modules(rankd.wire.__path__)]
+    every = set().union(*(structs(import_module(f"rankd.wire.{name}")) for name in names))
     named = {kind for kind in every if kind.__name__ in decoded_in_services()}
     found = {kind for kind in every if kind.__struct_config__.forbid_unknown_fields} | named
     found |= {JobRequest, PriorityClass}

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from nats.aio.msg import Msg
 
 from rankd.bus.connection import MESSAGE_ID, Bus
-from rankd.bus.stream import PullConsumer
+from rankd.bus.consumer import PullConsumer
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.services.intake.submission import Submission, rejected_of

@@ -1,0 +1,55 @@
+"""Messages about dead letters: submissions on the enqueue subject that could not be accepted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.wire.job_selection import AtLeastOne, Failed
+
+
+class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dead letters by id."""
+
+    ids: list[int]
+
+
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters; an ordinary user sees own ones. ``all``: also those that were retried or dropped."""
+
+    ids: list[int] | None = None
+    users: list[str] | None = None
+    all: bool = False
+    after: int | None = None
+    limit: AtLeastOne = 1_000
+
+
+class SettledLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter that was retried or dropped, and the jobs that it became."""
+
+    id: int
+    jobs: list[int] = []
+
+
+class LettersReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of dead letters; ``failed`` ones stay with the reason of this try."""
+
+    done: list[SettledLetter]
+    failed: list[Failed]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A submission on the enqueue subject that could not be accepted, and why.
+
+    ``submission`` is the beginning, of at most 16 KiB, of a job, or of the whole message if it can't be read; it is
+    left out (None) of the user's events. ``bytes``: the size of all of it. ``message_id`` is the sender's.
+    """
+
+    id: int
+    user: str
+    at: float
+    message_id: str | None
+    code: str
+    message: str
+    field: str | None
+    bytes: int = 0
+    submission: str | None = None

@@ -1,0 +1,103 @@
+"""What services publish: commits, new rankings, and events of jobs, nodes, queues, adapters and factors."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.wire.dead_letter import DeadLetter
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A commit that others may act upon: by whom."""
+
+    service: str
+
+
+class RankingEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A new generation of the ranking is visible."""
+
+    generation: int
+    kind: str
+    at: float
+    new_jobs: int
+    jobs: int
+
+
+class SchedulerEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``stale``: no generation came for long after this one, which stays in force; ``fresh``: one has come."""
+
+    event: str
+    at: float
+    generation: int
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one job, as published."""
+
+    id: int
+    job: int
+    event: str
+    state: str
+    at: float
+    actor: str
+    cause: str | None = None
+
+
+class JobEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Transitions of one user's jobs in one publication, oldest first; or submissions that became no job."""
+
+    events: list[Transition]
+    refused: list[DeadLetter] = []
+
+
+class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one node, as published."""
+
+    id: int
+    node: str
+    event: str
+    at: float
+    actor: str
+    reason: str | None = None
+
+
+class NodeEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one node in one publication, oldest first."""
+
+    events: list[NodeChange]
+
+
+class QueueChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of one queue, as published: ``made``, ``changed``, ``removed``."""
+
+    id: int
+    partition: str
+    queue: str
+    event: str
+    at: float
+    actor: str
+
+
+class QueueEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one queue in one publication, oldest first."""
+
+    events: list[QueueChange]
+
+
+class AdapterEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happened to an input from outside: ``changed``, ``failed`` or ``recovered``; ``rows`` are in force."""
+
+    adapter: str
+    event: str
+    at: float
+    rows: int = 0
+    message: str | None = None
+
+
+class FactorEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A factor's values can't be had, its last good ones stay (``failed``); or they can again (``recovered``)."""
+
+    factor: str
+    event: str
+    at: float
+    message: str | None = None

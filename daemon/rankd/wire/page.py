@@ -1,0 +1,61 @@
+"""Requests for a page of a list: jobs, priorities, events, nodes, queues, shares; and for a single job."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rankd.wire.job_selection import AtLeastOne, JobFilter
+
+
+class JobList(JobFilter, frozen=True, kw_only=True):
+    """A page of jobs: newest first, ids below ``before``; or oldest first, ids above ``after``.
+
+    ``limit``: a page has at most 1,000. ``count``: say how many there are on all pages.
+    """
+
+    before: int | None = None
+    count: bool = False
+    limit: AtLeastOne = 1_000
+
+
+class RankPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The last job of a page of priorities, and its rank then."""
+
+    job: int
+    rank: int | None
+
+
+class PriorityList(JobFilter, frozen=True, kw_only=True):
+    """A page of pending jobs by rank. ``behind``: where the last one ended."""
+
+    behind: RankPlace | None = None
+    count: bool = False
+    limit: AtLeastOne = 1_000
+
+
+class TableFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A page of a list of nodes, queues or shares. ``after``: the last one's key."""
+
+    after: list[str] | None = None
+    limit: AtLeastOne = 1_000
+
+
+class AccountingFilter(JobList, frozen=True, kw_only=True):
+    """Also: jobs that had not ended before ``since`` and were submitted until ``until``, in UTC seconds."""
+
+    since: float | None = None
+    until: float | None = None
+
+
+class JobShow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One job."""
+
+    id: int
+
+
+class HistoryRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A page of one job's events. ``after``: the last one's id."""
+
+    id: int
+    after: int | None = None
+    limit: AtLeastOne = 1_000
