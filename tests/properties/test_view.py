@@ -31,14 +31,15 @@ from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.core.ranking.factor import FactorContext, Per
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, compute_priorities
 from rankd.core.ranking.ranking import rank
-from rankd.mirror.leaf_orders import LeafOrders, newest_generation
+from rankd.mirror import staged_order
+from rankd.mirror.leaf_orders import LeafOrders
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import Prioritizer, _Next
 from rankd.services.runtime.stated import Stated
-from rankd.services.scheduler import ahead
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.services.scheduler.service import Scheduler
 from rankd.store.engine.url import open_database
+from rankd.store.feed.order import newest_generation, read_delta, read_leaves
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.job import NewJob, apply_changes, insert_jobs
@@ -260,7 +261,7 @@ class Cluster:
             await self.change(todo, now)
             await self.database.read(lambda c, now=now: source.refresh(c, now))
             for _ in range(self.parts):
-                await self.database.read(lambda c, now=now: source.take_ahead(c, now))
+                await self.database.read(lambda c, now=now: source.prepare_staged(c, now))
 
     async def take_in(self, now):
         """Delta generations, until there is nothing left; afterwards what they must show."""
@@ -272,7 +273,7 @@ class Cluster:
         """What the scheduler reads, by leaf: incrementally as always, and from the beginning."""
         anew, queues = LeafOrders(), dict(await self.database.read(queues_of_jobs))
         for orders in (self.orders, anew):
-            await self.database.read(lambda c, orders=orders: orders.read(c, newest_generation(c)))
+            await self.database.read(lambda c, orders=orders: follow_order(c, orders))
             wanted = {}
             for job in ranking.ids.tolist():
                 wanted.setdefault(queues[job], []).append(job)
@@ -304,6 +305,13 @@ class Cluster:
         queues = tuple(rows[row.id] for row in self.ranking.queues)
         ids = np.array(merged_ids(live._delta), dtype=np.int64)
         return state, replace(self.ranking, ids=ids, priorities=passed, queues=queues)
+
+
+def follow_order(connection, orders):
+    newest = newest_generation(connection)
+    if newest.base != orders.base:
+        orders.begin(newest.base, read_leaves(connection, newest.base))
+    orders.follow(newest, read_delta(connection, newest.base, orders.followed))
 
 
 def queues_of_jobs(connection):
@@ -552,16 +560,16 @@ def test_a_generation_that_is_taken_in_before_it_is_visible_is_what_one_taken_in
         cluster.meanwhile = [(changes, NOW + 11 + place) for place, changes in enumerate(meanwhile)]
         cluster.parts = parts
         await cluster.rank(NOW + 10)
-        assert cluster.scheduler._source._ahead._staged is not None
+        assert cluster.scheduler._source._staged._staged is not None
         await cluster.check_decisions(NOW + 15)
-        assert cluster.scheduler._source._ahead._staged is None
+        assert cluster.scheduler._source._staged._staged is None
         await cluster.change(more_todo, NOW + 20)
         await cluster.check_decisions(NOW + 21)
         await cluster.take_in(NOW + 22)
         await cluster.check_decisions(NOW + 23)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ahead, "LEAVES", 1)
+        patch.setattr(staged_order, "LEAVES_PER_STEP", 1)
         run(config, nodes, 1, story)
 
 

@@ -1,1 +1,1 @@
-"""What a service remembers of the records: columns, kept up from change to change. No ``await``, no clock."""
+"""What a service remembers of the records: columns, kept up from change to change. No SQL, no ``await``, no clock."""

@@ -1,4 +1,4 @@
-"""The queues of a partition as cycles want them, and what follows from them; made anew only when they change."""
+"""The queues of a partition as cycles need them, and what follows from them; made again only when they change."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rankd.core.ranking.queue_view import QueueView
 
 
 class PartitionQueues:
-    """``views``, root first, of a partition whose nodes sum up to ``total``.
+    """``views``: the queues, root first, of a partition whose nodes have ``total`` in all.
 
-    ``by_usage``: leaves whose applications go by what they use; ``needs_tenants``: whether running jobs count one
-    by one in any of its quotas.
+    ``by_usage``: leaves that sort applications by what they use; ``needs_tenants``: whether any quota counts running
+    jobs one by one.
     """
 
     def __init__(self, partition: Partition, total: Resources, views: list[QueueView]) -> None:
@@ -28,17 +28,17 @@ class PartitionQueues:
         self._ids = self._parents.keys()
 
     def own(self, waiting: Mapping[int, WaitingJobs]) -> Mapping[int, WaitingJobs]:
-        """Those of the jobs, by leaf, that wait in these queues."""
+        """Of the waiting jobs by leaf, those in these queues."""
         if waiting.keys() <= self._ids:
             return waiting
         return {queue: jobs for queue, jobs in waiting.items() if queue in self._ids}
 
     def is_of(self, partition: Partition, total: Resources) -> bool:
-        """Whether these are the queues of this very partition and sum."""
+        """Whether these are the queues of this partition object and this sum of nodes."""
         return partition is self._partition and total == self._total
 
     def used(self, by_queue: Mapping[int, Resources]) -> dict[int, Resources]:
-        """What leaves use, and with them all queues above; of those that use anything."""
+        """What leaves use, summed up for all queues above; queues that use nothing are left out."""
         rolled: dict[int, Resources] = {}
         for queue, amounts in by_queue.items():
             at = queue if queue in self._parents else None

@@ -1,4 +1,4 @@
-"""Reasons for waiting as the records take them: made from what cycles say, kept as long as they say the same."""
+"""Reasons for waiting as rows of the records: made from the outcomes of cycles, kept while these are the same."""
 
 from __future__ import annotations
 
@@ -9,50 +9,62 @@ import numpy as np
 
 from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.problem import CycleOutcome, WaitReason
-from rankd.mirror.pending_table import PendingTable
+from rankd.mirror.pending_kinds import PendingKinds
 from rankd.store.record.allocation import ReasonRow
 
-Key = tuple[int, int, float, str, int]
+ReasonKey = tuple[int, int, float, str, int]
+"""Queue, shape, time limit, user, application: the records hold one reason for each."""
 
 
 class _Known(NamedTuple):
-    """A common reason, and its row if that is one for all leaves."""
+    """A common reason with its key, and its row if one row is enough for all leaves."""
 
     reason: WaitReason
-    key: Key
+    key: ReasonKey
     row: ReasonRow | None
 
 
-class ReasonRows:
-    """The rows of the last cycle, and what they were made of."""
+class _Found(NamedTuple):
+    """What a cycle says of a partition: reasons of single leaves, and those that hold in all leaves."""
 
-    def __init__(self, table: PendingTable) -> None:
-        self._table = table
-        self._kinds: object = None
+    own: tuple[WaitReason, ...]
+    common: tuple[WaitReason, ...]
+
+
+class ReasonRows:
+    """The rows of the last cycle, and what they were made of.
+
+    Reasons are compared by identity: a cycle that finds the same common reasons as the last one gives the same tuple
+    (:class:`rankd.core.placement.problem.CycleOutcome`), and a reason that holds on stays the same object.
+    """
+
+    def __init__(self, kinds: PendingKinds) -> None:
+        self._kinds = kinds
+        self._kinds_version = -1
         self._common: dict[int, _Known] = {}
-        self._plain: dict[Key, ReasonRow] = {}
-        self._said: list[tuple[tuple[WaitReason, ...], tuple[WaitReason, ...]]] = []
+        self._plain: dict[ReasonKey, ReasonRow] = {}
+        self._last: list[_Found] = []
         self._rows: frozenset[ReasonRow] = frozenset()
         self._is_plain = True
-        """Whether the leaves that have jobs of a kind make no difference."""
+        """Whether no row depends on which leaves have jobs of a kind."""
 
     def of(self, outcomes: Sequence[CycleOutcome], partitions: Sequence[PartitionState]) -> frozenset[ReasonRow]:
-        """Of all partitions; the same set if they say the same as the last time."""
-        if self._table.kind_table is not self._kinds:
-            self._kinds, self._common, self._plain, self._said = self._table.kind_table, {}, {}, []
-        said = [(outcome.own, outcome.common) for outcome in outcomes]
-        if self._is_plain and len(said) == len(self._said) and all(map(_is_same, said, self._said)):
+        """The rows of all partitions; the same object as the last time if the cycles found the same."""
+        if self._kinds.version != self._kinds_version:
+            self._kinds_version, self._common, self._plain, self._last = self._kinds.version, {}, {}, []
+        found = [_Found(outcome.own, outcome.common) for outcome in outcomes]
+        if self._is_plain and len(found) == len(self._last) and all(map(_is_same, found, self._last)):
             return self._rows
         rows = self._common_rows([reason for outcome in outcomes for reason in outcome.common])
         for outcome, partition in zip(outcomes, partitions, strict=True):
             for row in (*self._by_leaf(outcome, partition), *(self._row(own, own.queue or 0) for own in outcome.own)):
                 rows[_key(row)] = row
-        self._said = said
+        self._last = found
         self._rows = frozenset(rows.values())
         return self._rows
 
-    def _common_rows(self, reasons: Sequence[WaitReason]) -> dict[Key, ReasonRow]:
-        """The rows that are for all leaves, by what there is one for; only reasons that are new are looked at."""
+    def _common_rows(self, reasons: Sequence[WaitReason]) -> dict[ReasonKey, ReasonRow]:
+        """The rows that hold in all leaves, by key; only new reasons are converted."""
         by_id = dict(zip(map(id, reasons), reasons, strict=True))
         known = self._common
         for gone in known.keys() - by_id.keys():
@@ -63,16 +75,16 @@ class ReasonRows:
             if of.row is not None:
                 self._plain[of.key] = of.row
         self._is_plain = len(self._plain) == len(reasons)
-        if not self._is_plain:  # one may have taken another's place
+        if not self._is_plain:  # two reasons may have had the same key
             self._plain = {key: row for _, key, row in known.values() if row is not None}
         return self._plain.copy()
 
     def _known(self, reason: WaitReason) -> _Known:
         row = self._row(reason, 0)
-        return _Known(reason, _key(row), row if self._table.key(reason.kind).is_plain else None)
+        return _Known(reason, _key(row), row if self._kinds.key(reason.kind).is_plain else None)
 
     def _by_leaf(self, outcome: CycleOutcome, partition: PartitionState) -> Iterator[ReasonRow]:
-        """Common reasons leaf by leaf, where a row for all would meet those of single users or applications."""
+        """Common reasons leaf by leaf, where one row for all would also hold for other users or applications."""
         if self._is_plain:
             return
         single = [reason for reason in outcome.common if self._common[id(reason)].row is None]
@@ -84,7 +96,7 @@ class ReasonRows:
                 yield self._row(reason, queue)
 
     def _row(self, reason: WaitReason, queue: int) -> ReasonRow:
-        key = self._table.key(reason.kind)
+        key = self._kinds.key(reason.kind)
         return ReasonRow(
             queue=queue,
             shape=key.shape,
@@ -96,13 +108,10 @@ class ReasonRows:
         )
 
 
-def _is_same(
-    one: tuple[tuple[WaitReason, ...], tuple[WaitReason, ...]],
-    other: tuple[tuple[WaitReason, ...], tuple[WaitReason, ...]],
-) -> bool:
-    return one[0] == other[0] and one[1] is other[1]
+def _is_same(one: _Found, other: _Found) -> bool:
+    return one.own == other.own and one.common is other.common
 
 
-def _key(row: ReasonRow) -> Key:
-    """What there is one reason for."""
+def _key(row: ReasonRow) -> ReasonKey:
+    """The key under which the records hold one reason."""
     return row.queue, row.shape, row.time_limit_s, row.user, row.application

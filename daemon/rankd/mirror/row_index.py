@@ -1,6 +1,6 @@
-"""Where ids are in an ascending column: by a table over all ids between the first and the last, where these are dense.
+"""Finds ids in an ascending column. Where the ids are dense, it keeps a table of all numbers between first and last.
 
-A million searches in a million ids take 0.2 s, as many look-ups in a table a tenth of that.
+A million searches in a million ids take 0.2 s. As many look-ups in a table take a tenth of that.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import numpy as np
 from rankd.core.ranking.columns import IntArray
 
 _FEW = 64
-"""So few ids are searched for at once: no table is made for them."""
+"""Up to 64 ids at once are searched for without a table."""
 _SPARSE = 4
-"""Ids are dense if they are at least every fourth one."""
+"""Ids are dense if at least every fourth number is one."""
 
 
 class RowIndex:
-    """Of a column that only grows at its end as long as its layout is the same."""
+    """For one column, which only grows at its end as long as its layout is the same."""
 
     def __init__(self) -> None:
         self._layout = -1
@@ -37,7 +37,7 @@ class RowIndex:
         return np.where(inside, self._rows[np.where(inside, places, 0)], -1).astype(np.int64)
 
     def _extend(self, known: IntArray, layout: int, span: int) -> None:
-        """Take in what has come since; everything, if the layout is another one."""
+        """Add the rows that are new; all of them, if the layout is another one."""
         if layout != self._layout:
             self._layout, self._n, self._rows = layout, 0, np.empty(0, dtype=np.int32)
         if span > len(self._rows):

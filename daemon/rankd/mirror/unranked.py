@@ -1,8 +1,8 @@
-"""Jobs that the newest generation does not rank, for times in which no other comes: behind it, as they were submitted.
+"""Jobs that the newest generation does not rank. They count while the next one is overdue, in the order of their ids.
 
-Their priorities are the lowest that there are, so that they go behind every ranked job of their partition wherever
-priorities decide; among each other the earlier one has the higher priority. Fences, shares and quotas hold for
-them as for all. Where a leaf's policy lets applications in, only those go on that it has let in before.
+Their priorities are the lowest possible ones, so wherever priorities decide, they come after every ranked job of their
+partition. The job with the smaller id has the higher priority. Fences, shares and quotas apply to them as to all jobs.
+Where a leaf's policy admits applications one by one, only applications that were admitted before count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from rankd.core.model.int32 import INT32_MIN
 from rankd.core.ranking.columns import NO_GROUP, IntArray
-from rankd.mirror.pending_table import PendingTable
+from rankd.mirror.pending_columns import PendingColumns
 
 
 class Unranked(NamedTuple):
@@ -24,29 +24,29 @@ class Unranked(NamedTuple):
     priorities: IntArray
 
 
-NOTHING = Unranked(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+NO_UNRANKED = Unranked(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def unranked_jobs(
-    table: PendingTable, ranked: IntArray, filtering: Collection[int], running: Collection[int]
+    columns: PendingColumns, ranked: IntArray, filtering: Collection[int], running: Collection[int]
 ) -> Unranked:
     """Eligible jobs that are not in the rows ``ranked``.
 
-    ``filtering``: leaves that may hold applications back; applications that are ranked, or ``running``, go on there.
+    ``filtering``: leaves that may hold applications back. There, only jobs of ranked or ``running`` applications count.
     """
-    left = table.is_pending & table.is_eligible
+    left = columns.is_pending & columns.is_eligible
     left[ranked] = False
     rows = np.flatnonzero(left)
     if len(filtering):
-        let_in = np.append(np.unique(table.applications[ranked]), [NO_GROUP, *running])
-        held = np.isin(table.queues[rows], list(filtering)) & ~np.isin(table.applications[rows], let_in)
+        admitted = np.append(np.unique(columns.applications[ranked]), [NO_GROUP, *running])
+        held = np.isin(columns.queues[rows], list(filtering)) & ~np.isin(columns.applications[rows], admitted)
         rows = rows[~held]
     return Unranked(rows, INT32_MIN + np.arange(len(rows) - 1, -1, -1, dtype=np.int64))
 
 
-def by_leaf(jobs: Unranked, table: PendingTable) -> Mapping[int, Unranked]:
-    """The same leaf by leaf."""
-    queues = table.queues[jobs.rows]
+def by_leaf(jobs: Unranked, columns: PendingColumns) -> Mapping[int, Unranked]:
+    """The same jobs, by leaf."""
+    queues = columns.queues[jobs.rows]
     order = np.argsort(queues, kind="stable")
     firsts = np.flatnonzero(np.diff(queues[order], prepend=-1))
     parts = np.split(order, firsts[1:]) if len(firsts) else []

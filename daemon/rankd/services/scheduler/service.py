@@ -29,7 +29,6 @@ from rankd.core.errors import Unavailable
 from rankd.core.model.delivery import Hints
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.node_table import NodeSortPolicy
-from rankd.core.placement.problem import CycleOutcome
 from rankd.mirror.reason_rows import ReasonRows
 from rankd.services.runtime.configuration_follower import ConfigurationFollower
 from rankd.services.runtime.input_follower import InputFollower
@@ -133,7 +132,7 @@ class Scheduler:
         self._cycle: int | None = None
         self._last: _Decision | None = None
         self._prepared = 0
-        self._reasons = ReasonRows(source.pending)
+        self._reasons = ReasonRows(source.pending.known_kinds)
         self._next_start_at = math.inf
         self._said_stale = False
         self.statistic = SchedulerStatistic()
@@ -164,7 +163,7 @@ class Scheduler:
         if not source.configure(configuration):
             self._source = SchedulingSource(configuration, catalog)
             self._source.staleness = source.staleness
-            self._reasons, self._prepared = ReasonRows(self._source.pending), 0
+            self._reasons, self._prepared = ReasonRows(self._source.pending.known_kinds), 0
         self._policies = new.policies
         await self.inputs.restate(configuration)
         self.follower.in_force = number
@@ -175,7 +174,7 @@ class Scheduler:
     async def _use_inputs(self, found: InForce) -> None:
         """Adapters have given something else: what usage costs may be it."""
         ids = (await self.database.read(read_catalog)).qos
-        self._source.take_qos(found.configuration.settings.qos, ids)
+        self._source.use_qos(found.configuration.settings.qos, ids)
 
     async def run(self) -> None:
         """Look whenever woken, and when a reservation's time has come."""
@@ -192,19 +191,19 @@ class Scheduler:
 
     async def _look(self, loop: Loop) -> None:
         now = time.time()
-        begun, known = time.monotonic(), self._source.seen
+        begun, known = time.monotonic(), self._source.revision
         await self.run_once(now)
-        await rest(self._source.seen - known, time.monotonic() - begun)
-        if self._source.has_more_ahead:
-            await self._take_ahead(loop)
+        await rest(self._source.revision - known, time.monotonic() - begun)
+        if self._source.has_staged_work:
+            await self._prepare_staged(loop)
         elif not self._source.triggers:
             await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
 
-    async def _take_ahead(self, loop: Loop) -> None:
-        """Take in parts of a generation that is not visible yet, at least one, until there is something else to do."""
-        while self._source.has_more_ahead:
+    async def _prepare_staged(self, loop: Loop) -> None:
+        """Load a generation that is not visible yet, one step at least, until there is something else to do."""
+        while self._source.has_staged_work:
             loop.beat()
-            await self.database.read_at_once(lambda c: self._source.take_ahead(c, time.time()))
+            await self.database.read_at_once(lambda c: self._source.prepare_staged(c, time.time()))
             if self.wake.take() or self._source.triggers or time.time() >= self._next_start_at:
                 return
 
@@ -283,8 +282,9 @@ class Scheduler:
             backfilled=sum(outcome.backfilled for outcome in outcomes),
             reserved=sum(len(outcome.reservations) for outcome in outcomes),
         )
+        placed = [placement for outcome in outcomes for placement in outcome.placements]
         return _Decision(
-            allocations=self._allocations(outcomes),
+            allocations=self._source.placed_jobs().allocations(placed),
             reasons=self._reasons.of(outcomes, [memory.partition for memory in memories]),
             reservations=tuple(
                 ReservationRow(job=made.job, nodes=made.nodes, starts_at=made.starts_at)
@@ -322,23 +322,6 @@ class Scheduler:
             self._to_hint.set()
             await announce(self.bus, ROLE)
         return bool(started)
-
-    def _allocations(self, outcomes: list[CycleOutcome]) -> list[NewAllocation]:
-        source = self._source
-        placed = [placement for outcome in outcomes for placement in outcome.placements]
-        ranks = source.ranks([placement.job for placement in placed])
-        return [
-            NewAllocation(
-                job=placement.job,
-                revision=source.revision(placement.job),
-                nodes=placement.nodes,
-                resources=source.shape(placement.job).resources,
-                charge_rate=source.charge_rate(placement.job, placement.nodes),
-                generation=source.order.generation,
-                rank=ranks[placement.job],
-            )
-            for placement in placed
-        ]
 
     async def hint_for_ever(self) -> None:
         """Tell nodes what waits for them whenever something was committed, and again until they have taken it."""

@@ -24,6 +24,7 @@ from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.store.engine.reading import Reader, Row, fetch, tuples
 from rankd.store.record.adapter import in_force
+from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.given_value import given_values
 
 _GENERATION = """
@@ -192,10 +193,15 @@ def _association(row: Row, now: float, stated: Association | None) -> Row:
 
 
 def _nodes(connection: Reader) -> list[Row]:
-    rows = fetch(connection, "SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name")
     return [
-        row | {"capacity": shown_resources(row["capacity"]), "labels": msgspec.json.decode(row["labels"])}
-        for row in rows
+        {
+            "name": node.name,
+            "partition": node.partition,
+            "state": node.state.value,
+            "capacity": shown_resources(node.capacity),
+            "labels": node.labels,
+        }
+        for node in all_nodes(connection)
     ]
 
 

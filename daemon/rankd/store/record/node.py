@@ -12,6 +12,7 @@ from rankd.core.admission.node_check import node_capacity
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.node_holder import Agent, Holder
 from rankd.core.model.quantity import Resources, add_amounts
+from rankd.store.record.all_nodes import all_nodes
 from rankd.wire.message import NodeRegistration
 
 
@@ -158,20 +159,9 @@ class InUse(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_nodes(connection: Connection) -> tuple[list[Node], InUse]:
     """All nodes by name with what is used of them, and what queues use."""
-    rows = connection.exec_driver_sql("SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name").all()
-    capacities = {name: json.loads(capacity) for name, _, _, capacity, _ in rows}
-    use = _in_use(connection, capacities)
-    nodes = [
-        Node(
-            name=name,
-            partition=partition,
-            capacity=capacities[name],
-            used=use.by_node.get(name, {}),
-            labels=json.loads(labels),
-            state=NodeState(state),
-        )
-        for name, partition, state, _, labels in rows
-    ]
+    known = all_nodes(connection.connection)
+    use = _in_use(connection, {node.name: node.capacity for node in known})
+    nodes = [msgspec.structs.replace(node, used=use.by_node.get(node.name, {})) for node in known]
     return nodes, use
 
 

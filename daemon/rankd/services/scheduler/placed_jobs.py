@@ -1,0 +1,74 @@
+"""What the records are given of the jobs that a cycle placed: ranks, amounts, and what each costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rankd.core.fairshare.decay import billing_rate
+from rankd.core.placement.node_set import NodeSet
+from rankd.core.placement.problem import Placement
+from rankd.core.placement.request import Shape
+from rankd.mirror.leaf_orders import LeafOrders
+from rankd.mirror.pending_table import PendingTable
+from rankd.mirror.unranked import Unranked
+from rankd.store.record.allocation import NewAllocation
+
+
+class JobCost(NamedTuple):
+    """``billing``: cost by resource type; ``usage_factors`` by QoS id; ``nodes`` by partition."""
+
+    billing: Mapping[str, float]
+    usage_factors: Mapping[int, float]
+    nodes: Mapping[str, NodeSet]
+
+    def rate(self, shape: Shape, qos: int, nodes: Sequence[str]) -> float:
+        """Billing units per second of a job on these nodes; an exclusive job pays for whole nodes."""
+        usage_factor = self.usage_factors.get(qos, 1.0)
+        if not shape.exclusive:
+            return billing_rate(shape.resources, len(nodes), self.billing, usage_factor)
+        own = self.nodes[shape.partition]
+        return sum(billing_rate(own.nodes[own.rows[name]].capacity, 1, self.billing, usage_factor) for name in nodes)
+
+
+class PlacedJobs:
+    """The memory as the cycle saw it: pending jobs, the order, and the jobs after an overdue one."""
+
+    def __init__(self, pending: PendingTable, order: LeafOrders, unranked: Unranked, cost: JobCost) -> None:
+        self._pending = pending
+        self._order = order
+        self._unranked = unranked
+        self._cost = cost
+
+    def allocations(self, placed: Sequence[Placement]) -> list[NewAllocation]:
+        """The allocations of these placements, in their order."""
+        rows = {placement.job: self._row(placement.job) for placement in placed}
+        ranks = self._ranks(rows)
+        return [self._allocation(one, rows[one.job], ranks[one.job]) for one in placed]
+
+    def _allocation(self, placement: Placement, row: int, rank: int) -> NewAllocation:
+        columns = self._pending.columns
+        shape = self._pending.known_kinds.table[int(columns.kinds[row])].shape
+        return NewAllocation(
+            job=placement.job,
+            revision=int(columns.revisions[row]),
+            nodes=placement.nodes,
+            resources=shape.resources,
+            charge_rate=self._cost.rate(shape, int(columns.qos[row]), placement.nodes),
+            generation=self._order.generation,
+            rank=rank,
+        )
+
+    def _row(self, job: int) -> int:
+        return int(self._pending.lookup(np.array([job]))[0])
+
+    def _ranks(self, rows: Mapping[int, int]) -> Mapping[int, int]:
+        """The ranks of jobs, given with their rows; jobs that are not ranked come after all ranked ones."""
+        unranked, order = self._unranked.rows, self._order
+        behind = dict(zip(unranked.tolist(), range(1, len(unranked) + 1), strict=True))
+        queues = self._pending.columns.queues
+        ranks = order.ranks({job: int(queues[row]) for job, row in rows.items() if row not in behind})
+        n_ranked = sum(len(order.leaf(queue).ids) for queue in order.queues()) if behind else 0
+        return ranks | {job: n_ranked + behind[row] for job, row in rows.items() if row in behind}

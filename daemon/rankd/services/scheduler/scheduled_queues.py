@@ -1,0 +1,75 @@
+"""The queues of all partitions as the scheduler uses them, and what follows from their limits and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rankd.config.configuration import Configuration
+from rankd.config.plugin import load_application_sorts
+from rankd.core.model.queue import Partition
+from rankd.core.placement.node_set import NodeSet
+from rankd.core.ranking.application_order import filter_policy
+from rankd.core.ranking.queue_view import QueueView, queue_views
+from rankd.mirror.partition_queues import PartitionQueues
+from rankd.mirror.pending_kinds import Rules
+from rankd.store.engine.connection import Connection
+from rankd.store.record.catalog import Catalog
+from rankd.store.record.made_queue import LiveQueues
+
+
+class ScheduledQueues:
+    """The configuration's queues with those made on first use; :meth:`refresh` finds new ones."""
+
+    def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
+        self._live = LiveQueues(configuration, catalog)
+        self._sorts = load_application_sorts(configuration.partitions)
+        self._known: dict[str, PartitionQueues] = {}
+
+    def refresh(self, connection: Connection) -> bool:
+        """Read queues that were made since; returns whether there are any."""
+        return self._live.refresh(connection)
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """All partitions with their queue trees."""
+        return self._live.partitions
+
+    def of(self, partition: Partition, nodes: Mapping[str, NodeSet]) -> PartitionQueues:
+        """A partition's queues; the same object as long as the queues and the sum of the nodes are the same."""
+        total, known = nodes[partition.name].totals, self._known.get(partition.name)
+        if known is None or not known.is_of(partition, total):
+            views = queue_views(partition, self._live.ids, total, self._sorts)
+            known = self._known[partition.name] = PartitionQueues(partition, total, views)
+        return known
+
+    def by_usage(self, nodes: Mapping[str, NodeSet]) -> frozenset[int]:
+        """Leaves that sort applications by what they use."""
+        return frozenset[int]().union(*(self.of(partition, nodes).by_usage for partition in self.partitions))
+
+    def rules(self, default_time_limit_s: float | None) -> Rules:
+        """What tells kinds apart: leaves below queues with limits, and below queues with ``maxapplications``."""
+        by_user: set[int] = set()
+        by_application: set[int] = set()
+        for view in self._views():
+            if view.limits or view.parent in by_user:
+                by_user.add(view.id)
+            if _counts_applications(view) or view.parent in by_application:
+                by_application.add(view.id)
+        return Rules(default_time_limit_s, frozenset(by_user), frozenset(by_application))
+
+    def limited_types(self) -> set[str]:
+        """Resource types that any queue limits."""
+        return {kind for view in self._views() for kind in view.maximum}
+
+    def filtering(self) -> list[int]:
+        """Leaves that may hold applications back."""
+        return [view.id for view in self._views() if filter_policy(view) is not None]
+
+    def _views(self) -> Iterator[QueueView]:
+        """Of all partitions, parents before children."""
+        for partition in self.partitions:
+            yield from queue_views(partition, self._live.ids, {}, self._sorts)
+
+
+def _counts_applications(view: QueueView) -> bool:
+    return bool(view.maxapplications) or any(limit.maxapplications for limit in view.limits)

@@ -1,0 +1,69 @@
+"""What runs, as the scheduler follows it: which allocations are open, and each one's nodes, amounts and owner.
+
+The first statement is text on the driver's own cursor, and its rows stay plain pairs: every cycle asks for it, and
+100,000 NamedTuples would take 29 ms each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from rankd.core.model.quantity import Resources
+from rankd.core.ranking.columns import NO_GROUP
+from rankd.store.engine.connection import Connection
+
+_OPEN = "SELECT id, coalesce(started_at, allocated_at) FROM allocations WHERE ended_at IS NULL"
+
+_DETAILS = """
+SELECT l.id, l.nodes, l.resources, j.exclusive, j.queue_id, j.application_id, j.time_limit_s, j."user", j.groups,
+    q.partition
+FROM allocations l JOIN jobs j ON j.id = l.job_id JOIN queues q ON q.id = j.queue_id
+WHERE l.id IN (SELECT value FROM json_each(?))"""
+
+Since = tuple[int, float]
+"""An open allocation: its id, and when it started, or was allocated if it has not started (UTC seconds)."""
+
+
+class OpenAllocation(NamedTuple):
+    """An allocation that has not ended. ``resources`` are per node; ``time_limit_s``: None if the job has none.
+
+    ``application``: ``NO_GROUP`` if the job has none.
+    """
+
+    id: int
+    nodes: list[str]
+    resources: Resources
+    exclusive: bool
+    queue: int
+    application: int
+    time_limit_s: float | None
+    user: str
+    groups: tuple[str, ...]
+    partition: str
+
+
+def open_since(connection: Connection) -> list[Since]:
+    """All open allocations, in no particular order."""
+    cursor = connection.connection.cursor()
+    cursor.execute(_OPEN)
+    return list(cursor.fetchall())
+
+
+def read_open(connection: Connection, allocations: Collection[int]) -> Iterator[OpenAllocation]:
+    """These open allocations."""
+    rows = connection.exec_driver_sql(_DETAILS, (json.dumps(list(allocations)),)) if allocations else ()
+    for id_, nodes, resources, exclusive, queue, application, limit, user, groups, partition in rows:
+        yield OpenAllocation(
+            id=id_,
+            nodes=json.loads(nodes),
+            resources=json.loads(resources),
+            exclusive=bool(exclusive),
+            queue=queue,
+            application=NO_GROUP if application is None else application,
+            time_limit_s=limit,
+            user=user,
+            groups=tuple(json.loads(groups)) if groups else (),
+            partition=partition,
+        )

@@ -1,0 +1,24 @@
+"""All nodes as they registered: the one query that services and dumps share."""
+
+from __future__ import annotations
+
+import json
+
+from rankd.core.model.node import Node, NodeState
+from rankd.store.engine.reading import Reader, fetch
+
+_NODES = "SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name"
+
+
+def all_nodes(connection: Reader) -> list[Node]:
+    """Every node, by name. What is used of them is not in here."""
+    return [
+        Node(
+            name=row["name"],
+            partition=row["partition"],
+            capacity=row["capacity"],
+            labels=json.loads(row["labels"]),
+            state=NodeState(row["state"]),
+        )
+        for row in fetch(connection, _NODES)
+    ]
