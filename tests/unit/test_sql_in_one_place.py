@@ -16,8 +16,6 @@ ALLOWED = (
 )
 
 NOT_MOVED_YET = {
-    "daemon/rankd/cli/run/demo.py",
-    "daemon/rankd/cli/run/demo_screen.py",
     "daemon/rankd/cli/service/db.py",
     "daemon/rankd/mirror/application_table.py",
     "daemon/rankd/mirror/job_table.py",

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,8 @@ from rankd.cli.run.demo_screen import Screen, explain
 from rankd.cli.run.demo_story import STORY, Wave
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
-from rankd.store.engine.reading import open_for_reading
+from rankd.store.engine.reading import Reader, open_for_reading
+from rankd.store.look.demo_state import generation_count, have_all_ended, see_newest, starts_of_jobs, waits_by_user
 from rankd.store.look.priority_list import priorities
 from rankd.wire.message import JobFilter
 
@@ -124,7 +124,7 @@ async def _story(nats: str, database: Path) -> list[str]:
     return _problems(connection, expected) + ([] if explained else ["no waiting job could be explained"])
 
 
-async def _follow(bus: Bus, connection: sqlite3.Connection, screen: Screen, expected: list[int]) -> list[str]:
+async def _follow(bus: Bus, connection: Reader, screen: Screen, expected: list[int]) -> list[str]:
     import asyncio
 
     begun, waves, explained = time.monotonic(), list(STORY), list[str]()
@@ -134,20 +134,14 @@ async def _follow(bus: Bus, connection: sqlite3.Connection, screen: Screen, expe
             wave = waves.pop(0)
             screen.tell(wave.telling)
             expected += await _submit(bus, wave)
-        _see_newest(connection)
+        see_newest(connection)
         screen.draw(connection)
         if not explained and elapsed > EXPLAIN_AT_S:
             explained = _explained(connection)
-        if not waves and _all_ended(connection):
+        if not waves and have_all_ended(connection):
             break
         await asyncio.sleep(LOOK_EVERY_S)
     return explained
-
-
-def _see_newest(connection: sqlite3.Connection) -> None:
-    """A read transaction sees one state of the database; begin another."""
-    connection.execute("ROLLBACK")
-    connection.execute("BEGIN")
 
 
 async def _submit(bus: Bus, wave: Wave) -> list[int]:
@@ -161,11 +155,7 @@ async def _submit(bus: Bus, wave: Wave) -> list[int]:
     return [accepted.id for accepted in reply.accepted] + [-1 for _ in reply.rejected]
 
 
-def _all_ended(connection: sqlite3.Connection) -> bool:
-    return not connection.execute("SELECT 1 FROM job WHERE ended_at IS NULL LIMIT 1").fetchall()
-
-
-def _explained(connection: sqlite3.Connection) -> list[str]:
+def _explained(connection: Reader) -> list[str]:
     """A job of the queue's head that is behind another user's by its points, the nearest to the middle."""
     rows = [row for row in priorities(connection, JobFilter(limit=40)) if row["rank"]]
     pairs = [
@@ -178,29 +168,25 @@ def _explained(connection: sqlite3.Connection) -> list[str]:
     return explain(*min(pairs, key=lambda pair: abs(pair[0]["rank"] - len(rows) / 2)))
 
 
-def _summary(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute(
-        'SELECT "user", count(*), sum(cores * (ended_at - started_at)), avg(started_at - submitted_at),'
-        " max(started_at - submitted_at) FROM job WHERE started_at IS NOT NULL GROUP BY 1 ORDER BY 1"
-    ).fetchall()
+def _summary(connection: Reader) -> list[str]:
     lines = [f"{'USER':<8}{'JOBS RUN':>9}{'CORE SECONDS':>14}{'MEAN WAIT':>11}{'LONGEST':>9}"]
     lines += [
-        f"{user:<8}{number:>9}{core_seconds:>14.1f}{mean:>9.1f} s{longest:>7.1f} s"
-        for user, number, core_seconds, mean, longest in rows
+        f"{own.user:<8}{own.jobs:>9}{own.core_seconds:>14.1f}{own.mean_s:>9.1f} s{own.longest_s:>7.1f} s"
+        for own in waits_by_user(connection)
     ]
-    [(generations, longest)] = connection.execute("SELECT count(*), max(jobs) FROM generation").fetchall()
-    return [*lines, f"{generations} generations of the ranking, at most {longest} jobs in one"]
+    generations = generation_count(connection)
+    return [*lines, f"{generations.made} generations of the ranking, at most {generations.jobs} jobs in one"]
 
 
-def _problems(connection: sqlite3.Connection, expected: list[int]) -> list[str]:
+def _problems(connection: Reader, expected: list[int]) -> list[str]:
     """Everything accepted ran exactly once and ended well."""
     if -1 in expected:
         return ["a submission was rejected"]
-    rows = connection.execute(
-        "SELECT j.id, j.state, (SELECT count(*) FROM job_event e WHERE e.job_id = j.id AND e.event = 'start')"
-        " FROM job j"
-    ).fetchall()
-    problems = [f"job {id_} is {state} after {starts} starts" for id_, state, starts in rows
-                if state != "completed" or starts != 1]  # fmt: skip
-    lost = set(expected) - {row[0] for row in rows}
+    jobs = starts_of_jobs(connection)
+    problems = [
+        f"job {job.id} is {job.state} after {job.starts} starts"
+        for job in jobs
+        if job.state != "completed" or job.starts != 1
+    ]
+    lost = set(expected) - {job.id for job in jobs}
     return problems + [f"job {id_} was accepted and is not in the database" for id_ in sorted(lost)]

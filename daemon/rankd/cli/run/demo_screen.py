@@ -6,14 +6,14 @@ Every line fits the terminal, from 80 columns, and all of it fits the height, so
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import sys
 import time
 from typing import Any, Self
 
 from rankd.cli.common.screen import cut
 from rankd.cli.common.table import Column, lines
-from rankd.store.engine.reading import Row
+from rankd.store.engine.reading import Reader, Row
+from rankd.store.look.demo_state import jobs_by_state, running_by_user
 from rankd.store.look.priority_list import head
 
 HEAD = 10
@@ -54,7 +54,7 @@ class Screen:
         if not self._terminal:
             print(f"-- {text}", flush=True)
 
-    def draw(self, connection: sqlite3.Connection) -> None:
+    def draw(self, connection: Reader) -> None:
         """Show the state of the queue now."""
         if not self._terminal and time.monotonic() - self._last < PLAIN_EVERY_S:
             return
@@ -71,16 +71,12 @@ class Screen:
         self._live.update(Text(shown, no_wrap=True, overflow="crop"), refresh=True)
 
 
-def picture(connection: sqlite3.Connection, width: int, most: int) -> list[str]:
+def picture(connection: Reader, width: int, most: int) -> list[str]:
     """The screen as lines of at most ``width`` columns, with at most ``most`` waiting jobs."""
     rows = head(connection, most)
-    states = dict(connection.execute("SELECT state, count(*) FROM job GROUP BY state").fetchall())
-    running = connection.execute(
-        "SELECT \"user\", count(*), sum(cores) FROM job WHERE state IN ('allocated', 'running')"
-        ' GROUP BY "user" ORDER BY "user"'
-    ).fetchall()
+    states = jobs_by_state(connection)
     counts = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
-    users = ", ".join(f"{user} {number} on {cores:g} cores" for user, number, cores in running)
+    users = ", ".join(f"{own.user} {own.jobs} on {own.cores:g} cores" for own in running_by_user(connection))
     generation = rows[0]["generation"] if rows else "-"
     shown = [
         f"generation {generation}: {counts}",
