@@ -1,7 +1,7 @@
-"""A full generation and what deltas have made of it: changes go in, what is to be stored comes out.
+"""A full generation with the changes of its deltas. Changes go in; what the records are to be given comes out.
 
-Everything of a delta is of the full generation's instant and keys. What that can't show (a queue or an association
-that the pass did not know, a factor that fails only now) makes the order stale: a full pass is due.
+Deltas are computed for the instant and the keys of the full generation. What these cannot express (a queue or an
+association that the pass did not know, a factor that fails only now) makes the order stale: a full pass is due.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from rankd.core.ranking.pass_factor import pass_factors
 from rankd.core.ranking.priority import FactorValues, Priorities, compute_priorities, with_values
 from rankd.core.ranking.queue_tally import QueueTally
 from rankd.core.ranking.ranking import Ranking, RankingState
-from rankd.store.engine.connection import Connection
-from rankd.store.record.delta import DeltaRows
-from rankd.store.record.generation import HEAD, Stage, insert, queue_stage, together
+from rankd.store.record.delta import DeltaRows, value_stage
+from rankd.store.record.generation import HEAD, Stage, queue_stage, together
 from rankd.store.schema.view import FactorColumn
 
 
 class Changes(NamedTuple):
-    """What happened to jobs: which are not pending any more; and those that are, as they are now.
+    """What happened to jobs: ``gone`` are not pending any more, ``jobs`` are pending and as they are now.
 
-    ``revision``: all events up to it are in. ``is_shown``: whether a generation would show any of it.
+    ``revision``: the last event that is included. ``is_shown``: whether a generation would show any of the changes.
     """
 
     gone: IntArray
@@ -47,9 +46,9 @@ class Changes(NamedTuple):
 
 
 class LiveOrder:
-    """The order that stands on the full generation ``number``.
+    """The order that is based on the full generation ``number``.
 
-    ``factors`` are those that ``columns`` describe; ``shapes`` the list to which new shapes are added.
+    ``columns`` describe the ``factors``. New shapes are added to the list ``shapes``.
     """
 
     def __init__(
@@ -67,12 +66,12 @@ class LiveOrder:
         self.number = number
         self.ranked_at = ranking.now
         self.revision: int | None = None
-        """The last event that the delta knows; None while it is empty."""
+        """The last event that the delta includes; None while it is empty."""
         self.is_stale = False
         self.is_broken = False
-        """Deltas would not show what they rank by; nothing can be added."""
+        """Deltas would not show the values that they rank by, so no change can be added."""
         self.gained: dict[str, dict[int, float]] = {}
-        """Values that jobs have got since the pass, by factor: those that are stored."""
+        """Stored values of jobs that changed since the pass: by factor, then by job."""
         self._settings = settings
         self._factors = pass_factors(factors, ranking.priorities.factors)
         self._stored = [column.name for column in columns if column.sql is None and column.per == "job"]
@@ -100,8 +99,8 @@ class LiveOrder:
         """The first jobs of the ranking."""
         return self._delta.head(HEAD)
 
-    def take(self, changes: Changes, number: int) -> Stage | None:
-        """Take changes in; what generation ``number`` then writes. None where it can't show them."""
+    def apply(self, changes: Changes, number: int) -> Stage | None:
+        """Apply changes; returns what generation ``number`` writes, or None if a delta cannot express them."""
         if self.is_broken:
             return None
         self._applications = changes.applications or self._applications
@@ -131,13 +130,13 @@ class LiveOrder:
         )
 
     def _known(self, jobs: JobColumns) -> JobColumns:
-        """Without associations that the pass did not know: their users' shares come with the next pass."""
+        """The jobs without associations that the pass did not know; the next pass computes their users' shares."""
         new = jobs.associations >= len(self._groups.fairshares)
         self.is_stale |= bool(new.any())
         return msgspec.structs.replace(jobs, associations=np.where(new, NO_GROUP, jobs.associations))
 
     def _of_known_groups(self, jobs: JobColumns) -> JobColumns:
-        """For factors: QoS and queues that the pass did not know give nothing, until the next one."""
+        """The jobs for factors: QoS and queues that the pass did not know count for nothing until the next pass."""
         qos, queues = jobs.qos >= len(self._groups.qos_priorities), jobs.queues >= len(self._groups.queue_factors)
         self.is_stale |= bool(qos.any() or queues.any())
         return msgspec.structs.replace(
@@ -145,7 +144,7 @@ class LiveOrder:
         )
 
     def _may_be_ranked(self, jobs: JobColumns) -> BoolArray:
-        """In leaves that the pass knew; not of applications that it held back, or would perhaps have."""
+        """Which jobs may be ranked: those in leaves that the pass knew, but not of applications held back."""
         may: BoolArray = self._delta.base.leaves(jobs.queues) != NO_LEAF
         if len(self._filtering):
             passing = np.unique(self._delta.base.jobs.applications[self._delta.base.places])
@@ -154,27 +153,23 @@ class LiveOrder:
         return may
 
     def _value_stage(self, jobs: JobColumns, computed: Priorities) -> Stage:
-        """Values of factors that have no formula in SQL."""
+        """Stores the values of factors that have no formula in SQL."""
         failed = {error.factor for error in computed.failures}
         for factor in computed.factors:
             if factor.name in self._stored and factor.name not in failed:
                 found = zip(jobs.ids.tolist(), factor.values.tolist(), strict=True)
                 self.gained.setdefault(factor.name, {}).update(found)
-        rows = [
-            (self.number, factor.name, key, value)
+        values = [
+            (factor.name, key, value)
             for factor in computed.factors
             if factor.name in self._stored
             for key, value in zip(jobs.ids.tolist(), factor.values.tolist(), strict=True)
         ]
-
-        def write(connection: Connection) -> None:
-            insert(connection, "generation_values", rows)
-
-        return write
+        return value_stage(self.number, values)
 
 
 def gained_values(last_good: Mapping[str, FactorValues], live: LiveOrder | None) -> dict[str, FactorValues]:
-    """Last good values with those that jobs have got since."""
+    """The last good values, with those of jobs that changed since."""
     gained = {} if live is None else {name: dict(found) for name, found in list(live.gained.items())}
     return {
         name: with_values(last_good[name], found)
@@ -189,7 +184,7 @@ def _filtering(state: RankingState) -> list[int]:
 
 
 def _unranked(ranking: Ranking, state: RankingState) -> dict[int, int]:
-    """By leaf the highest priority of the jobs that are held back."""
+    """The highest priority of the jobs that are held back, by leaf."""
     if not ranking.held_back:
         return {}
     places = np.flatnonzero(state.jobs.eligible & jobs_of(ranking.held_back, state.jobs))

@@ -171,7 +171,7 @@ class GenerationWriter:
         """
         carried, rounds = False, 2 * len(self.backlog or []) + ROUNDS
         while self.backlog and sum(map(len, self.backlog)) > FEW and rounds > 0:
-            stage = await asyncio.to_thread(live.take, self.backlog.pop(0), number)
+            stage = await asyncio.to_thread(live.apply, self.backlog.pop(0), number)
             if stage is not None:
                 await self._database.write(stage, role=self._role)
             carried, rounds = True, rounds - 1
@@ -182,7 +182,7 @@ class GenerationWriter:
     ) -> list[Header]:
         left, self.backlog, self.unapplied = self.backlog or [], None, []
         full = self._full_header(found, number)
-        taken = [stage for changes in left if (stage := live.take(changes, number)) is not None]
+        taken = [stage for changes in left if (stage := live.apply(changes, number)) is not None]
         made = [full]
         if carried or left or (self.newest is not None and self.newest.number > number):
             made.append(self._delta_header(live, full))
@@ -202,7 +202,7 @@ class GenerationWriter:
         if live is None or newest is None:
             return None
         begun, number = time.perf_counter(), self._next_number()
-        stage = live.take(changes, number)
+        stage = live.apply(changes, number)
         if stage is None:
             return None
         head = live.head()

@@ -1,4 +1,4 @@
-"""Delta generations: the entries of a delta in short chunks, of which a change writes only those that it touches."""
+"""Delta generations: the entries of a delta are stored in short chunks. A change writes only the chunks it touches."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rankd.core.ranking.delta import Edit, Entries
 from rankd.store.record.generation import Stage, insert
 from rankd.store.record.order_rows import json_list
 
-MOST = 256
-"""Entries per chunk; one that has more is split in halves."""
+MAX_ENTRIES = 256
+"""Entries per chunk; a larger chunk is split into halves."""
 
 
 class _Chunk(msgspec.Struct):
-    """So many entries, stored under this number."""
+    """A number of entries, stored under an id."""
 
     id: int
     size: int
 
 
 class DeltaRows:
-    """The stored form of the delta that stands on the full generation ``base``."""
+    """The stored form of the delta that is based on the full generation ``base``."""
 
     def __init__(self, base: int) -> None:
         self._base = base
@@ -35,9 +35,9 @@ class DeltaRows:
         self._chunk_of: dict[int, int | None] = {}
 
     def stage(self, number: int, edit: Edit, entries: Entries, unranked: Sequence[int]) -> Stage:
-        """What generation ``number`` writes, once the delta's entries became ``entries`` by ``edit``.
+        """What generation ``number`` writes, now that ``edit`` has turned the delta's entries into ``entries``.
 
-        ``unranked``: jobs that it has taken out of the order and that are pending all the same.
+        ``unranked``: jobs that were removed from the order though they are still pending.
         """
         gone = {job for job in self._ids[edit.deleted].tolist() if job}
         before = {chunk.id for chunk in self._chunks}
@@ -62,7 +62,7 @@ class DeltaRows:
         )
 
     def _resize(self, edit: Edit) -> set[int]:
-        """Bring the chunks' sizes up to date; which are to be written."""
+        """Bring the chunks' sizes up to date; returns the ids of those to be written."""
         if not self._chunks:
             self._chunks = [self._new(0)]
         ends = np.cumsum([chunk.size for chunk in self._chunks])
@@ -81,8 +81,8 @@ class DeltaRows:
         return written
 
     def _split(self, chunk: _Chunk) -> list[_Chunk]:
-        """The chunk, or several for it; none if it is empty."""
-        n_parts = -(-chunk.size * 2 // MOST) if chunk.size > MOST else min(chunk.size, 1)
+        """The chunk, or several in place of it; none if it is empty."""
+        n_parts = -(-chunk.size * 2 // MAX_ENTRIES) if chunk.size > MAX_ENTRIES else min(chunk.size, 1)
         sizes = [chunk.size // n_parts + (place < chunk.size % n_parts) for place in range(n_parts)]
         parts = [chunk, *(self._new(0) for _ in sizes[1:])] if sizes else []
         for part, size in zip(parts, sizes, strict=True):
@@ -125,3 +125,9 @@ def _delete(connection: Connection, table: str, column: str, base: int, keys: se
     if keys:
         rows = [(base, key) for key in keys]
         connection.exec_driver_sql(f"DELETE FROM {table} WHERE generation = ? AND {column} = ?", rows)
+
+
+def value_stage(base: int, values: Sequence[tuple[str, int, float]]) -> Stage:
+    """Stores values of factors on the full generation ``base``: (factor, job, value)."""
+    rows = [(base, *value) for value in values]
+    return lambda connection: insert(connection, "generation_values", rows)

@@ -22,7 +22,7 @@ from rankd.core.ranking.factor import Per
 from rankd.core.ranking.ranking import QueueRow, Ranking
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.record.given_value import name_of_per
-from rankd.store.record.order_rows import Row, json_list, leaf_rows, order_rows
+from rankd.store.record.order_rows import TableRow, json_list, leaf_rows, order_rows
 from rankd.store.schema.migration import replace_views
 from rankd.store.schema.view import FactorColumn, factor_views
 
@@ -120,8 +120,8 @@ def stages(record: GenerationRecord) -> Iterator[Stage]:
     return _stages(_rows(record))
 
 
-def _stages(rows: Iterable[Row]) -> Iterator[Stage]:
-    listed: list[Row] = []
+def _stages(rows: Iterable[TableRow]) -> Iterator[Stage]:
+    listed: list[TableRow] = []
     size = 0
     for row in rows:
         listed.append(row)
@@ -132,7 +132,7 @@ def _stages(rows: Iterable[Row]) -> Iterator[Stage]:
     yield _writing(listed)
 
 
-def _leaf_rows(record: GenerationRecord) -> Iterator[Row]:
+def _leaf_rows(record: GenerationRecord) -> Iterator[TableRow]:
     number, ranking = record.number, record.ranking
     assert ranking.base is not None  # noqa: S101 - what is stored was made for deltas
     yield from leaf_rows(number, ranking.base, ranking.ranked_priorities)
@@ -140,7 +140,7 @@ def _leaf_rows(record: GenerationRecord) -> Iterator[Row]:
     yield "generation_numbers", (number, STAGED_REVISION, record.revision)
 
 
-def _rows(record: GenerationRecord) -> Iterator[Row]:
+def _rows(record: GenerationRecord) -> Iterator[TableRow]:
     number, ranking = record.number, record.ranking
     assert ranking.base is not None  # noqa: S101 - as above
     for factor in ranking.priorities.factors:
@@ -159,7 +159,7 @@ def _rows(record: GenerationRecord) -> Iterator[Row]:
     yield from order_rows(number, ranking.base, ranking.ranked_priorities)
 
 
-def _writing(rows: Sequence[Row]) -> Stage:
+def _writing(rows: Sequence[TableRow]) -> Stage:
     by_table: dict[str, list[tuple[object, ...]]] = {}
     for table, row in rows:
         by_table.setdefault(table, []).append(row)
@@ -176,7 +176,7 @@ def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]
     bulk_insert(connection, f"INSERT OR REPLACE INTO {table}", rows)
 
 
-def _value_rows(record: GenerationRecord) -> Iterator[Row]:
+def _value_rows(record: GenerationRecord) -> Iterator[TableRow]:
     """Values of groups, and of jobs where a factor has no formula in SQL; zeros are left out."""
     stored = {column.name for column in record.factors if column.sql is None}
     for factor in record.ranking.priorities.factors:
@@ -197,7 +197,7 @@ def queue_stage(base: int, rows: Iterable[QueueRow]) -> Stage:
     return lambda connection: insert(connection, "generation_queues", listed)
 
 
-def _association_rows(record: GenerationRecord) -> Iterator[Row]:
+def _association_rows(record: GenerationRecord) -> Iterator[TableRow]:
     result = record.ranking.fairshare
     columns = zip(
         record.association_ids.tolist(),

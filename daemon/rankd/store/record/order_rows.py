@@ -1,7 +1,7 @@
 """The order of a full generation as rows: by rank, by job id, by leaf.
 
-Numbers that SQL is to find are written with equal widths, so that it cuts one out without reading the others, and
-so that numpy writes them; what only the scheduler reads is written as arrays are in memory.
+Numbers that SQL reads have equal widths. So SQL can cut one out without reading the others, and numpy can write them.
+What only the scheduler reads is stored as numpy holds it in memory.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from rankd.store.schema.rank_view import CHUNK, PRIORITY_WIDTH, RANK_WIDTH
 LEAF_CHUNK = 2**15
 _ZERO, _MINUS = ord("0"), ord("-")
 
-Row = tuple[str, tuple[object, ...]]
+TableRow = tuple[str, tuple[object, ...]]
 """A table's name and one row of it."""
 
 
-def order_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterator[Row]:
-    """The rows of an order that views read; ``priorities`` (n_ranked,) are by rank."""
+def order_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterator[TableRow]:
+    """The rows that views read; ``priorities``: int64 (n_ranked,), by rank."""
     yield from _by_rank(generation, base.ids, priorities)
     yield from _by_id(generation, base)
 
 
-def _by_rank(generation: int, ids: IntArray, priorities: IntArray) -> Iterator[Row]:
+def _by_rank(generation: int, ids: IntArray, priorities: IntArray) -> Iterator[TableRow]:
     for chunk, at in enumerate(range(0, len(ids), CHUNK)):
         texts = json_list(ids[at : at + CHUNK]), fixed_width(priorities[at : at + CHUNK], PRIORITY_WIDTH)
         yield "ranking_chunks", (generation, chunk, at + 1, *texts)
 
 
-def _by_id(generation: int, base: BaseOrder) -> Iterator[Row]:
+def _by_id(generation: int, base: BaseOrder) -> Iterator[TableRow]:
     ids, ranks = base.jobs.ids, base.ranks
     starts = np.flatnonzero(np.diff(ids // CHUNK, prepend=-1))
     for start, end in pairwise([*starts.tolist(), len(ids)]):
@@ -45,8 +45,8 @@ def _by_id(generation: int, base: BaseOrder) -> Iterator[Row]:
         yield "rank_chunks", (generation, first // CHUNK, first, fixed_width(own, RANK_WIDTH))
 
 
-def leaf_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterator[Row]:
-    """The same order by leaf, as the scheduler reads it."""
+def leaf_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterator[TableRow]:
+    """The rows that the scheduler reads: the same order, by leaf."""
     ranks, bounds = base.by_leaf
     for leaf, (start, end) in enumerate(pairwise(bounds.tolist())):
         for chunk, at in enumerate(range(start, end, LEAF_CHUNK)):
@@ -59,12 +59,12 @@ def leaf_rows(generation: int, base: BaseOrder, priorities: IntArray) -> Iterato
 
 
 def json_list(values: IntArray) -> str:
-    """As JSON."""
+    """The numbers as a JSON list."""
     return msgspec.json.encode(values.tolist()).decode()
 
 
 def fixed_width(values: IntArray, width: int) -> bytes:
-    """Decimal numbers, each of ``width`` characters with leading zeros, the sign first.
+    """Decimal numbers of ``width`` characters each, with leading zeros; a minus sign comes first.
 
     >>> fixed_width(np.array([7, -30]), 4)
     b'0007-030'
