@@ -1,0 +1,32 @@
+"""Trackable resources. The weights and the sum are the worked example of slurm.conf's manual (TRESBillingWeights)."""
+
+import pytest
+
+from rankd.core.slurm.tres import parse_tres, per_unit, resource_of
+
+WEIGHTS = "CPU=1.0,Mem=0.25G,GRES/gpu=2.0"
+
+
+def test_the_published_job_of_one_core_and_8_gib_is_billed_3():
+    used = {"vcore": 1, "memory": 8 * 2**30, "gpu": 0}
+    billed = 0.0
+    for tres, (weight, suffix) in parse_tres(WEIGHTS).items():
+        resource = resource_of(tres)
+        billed += used[resource] * per_unit(resource, weight, suffix)
+    assert billed == 3.0
+
+
+def test_memory_without_a_suffix_is_weighted_per_mebibyte():
+    assert per_unit("memory", 1.0, "") == per_unit("memory", 1.0, "M")
+    assert per_unit("gpu", 1.0, "") == 1.0
+
+
+@pytest.mark.parametrize("text", ["CPU", "CPU=", "CPU=x", "=1", "CPU=1.0X", "CPU=1,Mem"])
+def test_an_entry_that_cannot_be_read_is_named(text):
+    with pytest.raises(ValueError, match="is no TRES with a number"):
+        parse_tres(text)
+
+
+@pytest.mark.parametrize("tres", ["node", "billing", "energy", "license/matlab", "gres/"])
+def test_what_rankd_does_not_count_has_no_resource(tres):
+    assert resource_of(tres) is None
