@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from watch import alive, appears, gone
 
 from rankd.services.keeper.cgroup import ControlGroups
-from rankd.services.keeper.cgroup_job import JobGroup, measured, removed
+from rankd.services.keeper.cgroup_file import removed
+from rankd.services.keeper.cgroup_job import JobGroup, measured
 from rankd.services.keeper.cgroup_layout import (
     CPU,
     CPUACCT,
@@ -281,7 +282,7 @@ def test_with_version_2_a_group_is_counted_killed_and_removed_with_those_below_i
         pass
     assert version_2.used().cpu_s > 0
     assert removed(version_2.directories) == []
-    assert not directory.exists()
+    assert not Path(directory).exists()
 
 
 def test_what_no_group_counts_is_by_what_was_waited_for(tmp_path):

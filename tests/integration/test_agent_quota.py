@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from integration.test_agent import NODE, an_intake, start_of
 
-from rankd.services.keeper.cgroup_job import removed, write
+from rankd.services.keeper.cgroup_file import removed, write
 from rankd.services.keeper.cgroup_layout import CPU, own_places
 
 CORES = 0.6

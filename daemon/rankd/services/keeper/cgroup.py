@@ -8,10 +8,12 @@ session. With version 2, groups are siblings of the keeper's own: a delegated un
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from rankd.services.keeper.cgroup_job import JobGroup, kill_all, members, removed, write
+from rankd.services.keeper.cgroup_file import kill_all, members, removed, write
+from rankd.services.keeper.cgroup_job import JobGroup
 from rankd.services.keeper.cgroup_layout import CPU, CPUACCT, MEMORY, PIDS, PROC, Limits, Place, own_places
 
 LIMITED = (MEMORY, CPU, PIDS)
@@ -24,7 +26,7 @@ class ControlGroups:
         self._prefix = f"rankd-{tag}-"
         self._places: dict[str, Place] = {}
         self._problems: list[str] = []
-        self._left: list[Path] = []
+        self._left: list[str] = []
         with suppress(OSError):
             for controller in (*LIMITED, CPUACCT):
                 self._find(controller, proc)
@@ -68,13 +70,13 @@ class ControlGroups:
         """A job's group. It has no directory where no group can be made."""
         return JobGroup(f"{self._prefix}{name}", limits or Limits(), self._places)
 
-    def remove(self, group: JobGroup) -> None:
-        """Remove a group's directories, and those that could not be removed before: they go with their last process."""
-        self._left += removed(group.directories)
+    def remove_later(self, directories: Iterable[str]) -> None:
+        """Directories of groups that could not be removed: they are tried again each time, and by :meth:`is_clean`."""
+        self._left += directories
         self.is_clean()
 
     def is_clean(self) -> bool:
-        """Try once more to remove what is left; whether nothing is."""
+        """Try again to remove the directories that are left; whether all of them are removed."""
         if self._left:
             self._left = removed(self._left)
         return not self._left

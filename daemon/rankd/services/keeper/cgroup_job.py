@@ -1,96 +1,96 @@
 """One job's control group: limits, members, what it has used, and its end.
 
-Every process of a job is in its group from before its command runs until it has ended: the child steps in itself,
-before it drops its rights, by writing 0. With version 1 that takes 20 to 120 us; moving another process, or any
-process with version 2, locks out all forks of the machine, which takes 2.5 to 15 ms, but not in the keeper.
+Every process of a job is in its group from before its command runs until it has ended. The child steps in itself,
+before it drops its rights, by writing 0. With version 1 that takes 20 to 120 us. To move another process, or any
+process with version 2, the kernel locks out all forks of the machine. That takes 2.5 to 15 ms, but not in the keeper.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from rankd.services.keeper.cgroup_file import field_in, kill_all, members, number_in, removed, write
 from rankd.services.keeper.cgroup_layout import CPU, CPUACCT, MEMORY, PIDS, Limits, Place, cpu_allowance, limit_files
-
-EINVAL_HINT = "a group can't have more than the group above it"
 
 
 class GroupError(Exception):
-    """A job's group can't be made or given its limits: says which file refused which value."""
+    """A job's group can't be made, or can't get its limits. The message names the file and the value."""
 
 
 class Used(NamedTuple):
-    """What a job has used, by its group; None where there is nothing that counts it."""
+    """What a job has used, as its group counted it; None where nothing counts it."""
 
     cpu_s: float | None
     peak_bytes: int | None
 
 
 class JobGroup:
-    """One job's group, in one directory per hierarchy; with no places it is no group, and nothing is limited."""
+    """One job's group, with one directory per hierarchy. Without places there is no group, and nothing is limited."""
 
     def __init__(self, name: str, limits: Limits, places: Mapping[str, Place]) -> None:
-        self._name = name
         self._limits = limits
         self._places = places
-        self._directories = tuple(dict.fromkeys(place.base / name for place in places.values()))
+        self._by_controller = {controller: f"{place.base}/{name}" for controller, place in places.items()}
+        self._versions = {self._by_controller[controller]: place.version for controller, place in places.items()}
 
     @property
-    def directories(self) -> tuple[Path, ...]:
-        """Each once: with version 2 controllers share one. The same processes are in all of them."""
-        return self._directories
+    def directories(self) -> tuple[str, ...]:
+        """Each directory once: with version 2, controllers share one. All of them hold the same processes."""
+        return tuple(self._versions)
 
-    def joins(self) -> list[Path]:
+    def joins(self) -> list[str]:
         """The files by which a process steps in, by writing 0."""
-        files = {
-            place.base / self._name: "tasks" if place.version == 1 else "cgroup.procs"
-            for place in self._places.values()
-        }
-        return [directory / file for directory, file in files.items()]
+        files = {1: "tasks", 2: "cgroup.procs"}
+        return [f"{directory}/{files[version]}" for directory, version in self._versions.items()]
 
     def make(self) -> None:
         """Make it, with its limits.
 
         Raises:
-            GroupError: it can't be made, or a limit not be set.
+            GroupError: it can't be made, or a limit can't be set.
         """
-        for directory in self._directories:
+        for directory in self._versions:
             try:
-                directory.mkdir(exist_ok=True)
+                os.mkdir(directory)  # noqa: PTH102 - as in cgroup_file
+            except FileExistsError:
+                continue
             except OSError as error:
                 raise GroupError(f"can't make the control group {directory}: {error.strerror}") from error
-        for controller, place in self._places.items():
-            for number, (name, text) in enumerate(limit_files(place.version, self._limits).get(controller, ())):
-                self._set(place, name, text, needed=number == 0)
+        for version in set(self._versions.values()):
+            for controller, files in limit_files(version, self._limits).items():
+                if controller in self._places and self._places[controller].version == version:
+                    self._limit(controller, files)
 
-    def _set(self, place: Place, name: str, text: str, *, needed: bool) -> None:
-        path = place.base / self._name / name
-        try:
-            write(path, text)
-        except OSError as error:
-            if needed and not self._is_lowered(place, name):
-                raise GroupError(f"can't write '{text}' to {path}: {error.strerror}") from error
+    def _limit(self, controller: str, files: Sequence[tuple[str, str]]) -> None:
+        for number, (name, text) in enumerate(files):
+            path = f"{self._by_controller[controller]}/{name}"
+            try:
+                write(path, text)
+            except OSError as error:
+                if number == 0 and not self._is_lowered(controller, name):  # the first file is the one that is needed
+                    raise GroupError(f"can't write '{text}' to {path}: {error.strerror}") from error
 
-    def _is_lowered(self, place: Place, name: str) -> bool:
-        """A quota above that of the group that we are in is refused by version 1: then that one is all there is."""
+    def _is_lowered(self, controller: str, name: str) -> bool:
+        """Version 1 refuses a quota above that of the group around the job's. Then that one is the job's quota."""
+        place = self._places[controller]
         allowance = cpu_allowance(place) if name == "cpu.cfs_quota_us" else None
         if allowance is None or allowance >= (self._limits.vcore or 0):
             return False
         [(_, text)] = limit_files(place.version, msgspec.structs.replace(self._limits, vcore=allowance))[CPU]
         with suppress(OSError):
-            write(place.base / self._name / name, text)
+            write(f"{self._by_controller[controller]}/{name}", text)
             return True
         return False
 
     def members(self) -> list[int]:
-        """Its processes that live, those of groups below it as well."""
-        return [pid for directory in self._directories[:1] for pid in members(directory)]
+        """Its living processes, with those of the groups below it."""
+        return [pid for directory in self.directories[:1] for pid in members(directory)]
 
     def signal_others(self, number: int, session: int) -> None:
         """Send a signal to those of its processes that have left the job's process group."""
@@ -100,7 +100,7 @@ class JobGroup:
             for pid in listed:
                 with suppress(OSError):
                     with_descriptors[pid] = os.pidfd_open(pid)
-            still = set(self.members())  # one that is a member now has not taken over the pid of one that was
+            still = set(self.members())  # a process that is still a member did not take over the pid of a former one
             for pid, descriptor in with_descriptors.items():
                 with suppress(OSError):
                     if pid in still and os.getpgid(pid) != session:
@@ -110,48 +110,52 @@ class JobGroup:
                 os.close(descriptor)
 
     def kill(self) -> None:
-        """KILL all of its processes; new ones can't be made meanwhile, where that can be limited."""
-        if PIDS in self._places:
+        """KILL all of its processes. Where processes can be limited, no new one can be made meanwhile."""
+        if PIDS in self._by_controller:
             with suppress(OSError):
-                write(self._places[PIDS].base / self._name / "pids.max", "0")
-        for directory in self._directories:
+                write(f"{self._by_controller[PIDS]}/pids.max", "0")
+        for directory in self._versions:
             kill_all(directory)
 
+    def remove(self) -> list[str]:
+        """Remove its directories. Returns those that can't be removed yet, because a process is left in them."""
+        return removed(self._versions)
+
     def used(self) -> Used:
-        """What its processes have used, of those that have ended as well."""
+        """What its processes have used, with those that have ended."""
         return Used(self._cpu_s(), self._peak_bytes())
 
     def _cpu_s(self) -> float | None:
-        place = self._places.get(CPUACCT)
-        if place is None:
+        directory = self._by_controller.get(CPUACCT)
+        if directory is None:
             return None
-        directory = place.base / self._name
-        if place.version == 1:
-            nanoseconds = _number(directory / "cpuacct.usage")
+        if self._versions[directory] == 1:
+            nanoseconds = number_in(f"{directory}/cpuacct.usage")
             return None if nanoseconds is None else nanoseconds / 1e9
-        microseconds = _field(directory / "cpu.stat", "usage_usec")
+        microseconds = field_in(f"{directory}/cpu.stat", "usage_usec")
         return None if microseconds is None else microseconds / 1e6
 
     def _peak_bytes(self) -> int | None:
-        place = self._places.get(MEMORY)
-        if place is None:
+        directory = self._by_controller.get(MEMORY)
+        if directory is None:
             return None
-        return _number(place.base / self._name / ("memory.max_usage_in_bytes" if place.version == 1 else "memory.peak"))
+        name = "memory.max_usage_in_bytes" if self._versions[directory] == 1 else "memory.peak"
+        return number_in(f"{directory}/{name}")
 
     def oom_kills(self) -> int:
         """How often the kernel has killed a process of the group for want of memory."""
-        place = self._places.get(MEMORY)
-        if place is None:
+        directory = self._by_controller.get(MEMORY)
+        if directory is None:
             return 0
-        file = place.base / self._name / ("memory.oom_control" if place.version == 1 else "memory.events")
-        return _field(file, "oom_kill") or 0
+        name = "memory.oom_control" if self._versions[directory] == 1 else "memory.events"
+        return field_in(f"{directory}/{name}", "oom_kill") or 0
 
 
 Measured = Literal["cgroup", "cgroup_cpu", "cgroup_memory", "wait"]
 
 
 def measured(used: Used) -> Measured:
-    """Which of both the group counted; what it did not is by what was waited for.
+    """Which of the two values the group counted. The other one comes from waiting for the process.
 
     >>> measured(Used(0.5, None))
     'cgroup_cpu'
@@ -159,67 +163,3 @@ def measured(used: Used) -> Measured:
     if used.cpu_s is not None:
         return "cgroup" if used.peak_bytes is not None else "cgroup_cpu"
     return "wait" if used.peak_bytes is None else "cgroup_memory"
-
-
-def members(directory: Path) -> Iterator[int]:
-    """Processes of a group and of those below it."""
-    for path in _tree(directory):
-        with suppress(OSError):
-            yield from (int(line) for line in (path / "cgroup.procs").read_text().split())
-
-
-def kill_all(directory: Path) -> None:
-    """KILL every process of a group and of those below it."""
-    with suppress(OSError):  # version 2, from Linux 5.14 on: nobody can fork away from it
-        write(directory / "cgroup.kill", "1")
-        return
-    for pid in members(directory):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def removed(directories: Iterable[Path]) -> list[Path]:
-    """Remove these groups; returns those that could not be, since a process is left."""
-    return [directory for directory in directories if not _is_removed(directory)]
-
-
-def _is_removed(directory: Path) -> bool:
-    try:
-        directory.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        below = [path for path in _tree(directory) if path != directory]
-        return bool(below) and not removed(reversed(below)) and _is_removed(directory)
-    return True
-
-
-def _tree(directory: Path) -> Iterator[Path]:
-    """A group and those below it; a group comes before those below it."""
-    for path, _, _ in os.walk(directory):
-        yield Path(path)
-
-
-def write(path: Path, text: str) -> None:
-    """At once: a control file takes a value by one write."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
-
-
-def _number(path: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
-
-
-def _field(path: Path, name: str) -> int | None:
-    """A value of a file of lines like ``name 17``."""
-    with suppress(OSError, ValueError):
-        for line in path.read_text().splitlines():
-            key, _, value = line.partition(" ")
-            if key == name:
-                return int(value)
-    return None

@@ -19,7 +19,10 @@ import signal
 import socket
 import struct
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # typing makes this process larger, and each of its forks a tenth slower
+if TYPE_CHECKING:
+    from typing import Any
 
 FORK = b"fork"
 NUMBER = struct.Struct("<q")

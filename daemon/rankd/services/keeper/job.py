@@ -1,4 +1,4 @@
-"""One job from its spawn to its end report, as its keeper runs it."""
+"""One job in its keeper, from its fork to the report of its end."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from rankd.core.model.job_environment import exit_of
 from rankd.services.keeper.cgroup import ControlGroups
-from rankd.services.keeper.cgroup_job import GroupError, JobGroup, measured
+from rankd.services.keeper.cgroup_job import GroupError, JobGroup, Used, measured
 from rankd.services.keeper.message import KeepJob
 from rankd.services.keeper.process import Ended, Process, not_forked
 from rankd.services.keeper.spawn import NOT_EXECUTABLE, Helper, StartFailure
 from rankd.services.keeper.state import AgentState
+from rankd.services.runtime.clock import Clock
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.keeper")
@@ -28,21 +29,30 @@ T = TypeVar("T")
 COMPANY_CHECK_S = 0.05
 EMPTY_CHECK_S = 0.005
 UNKILLABLE_S = 60.0
-"""A process that the kernel does not let end (a dead file server) delays its job's end for so long."""
+"""How long a process that the kernel does not let end (its file server is dead) delays the end of its job."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every job of a node shares."""
+    """What all jobs of a node share. ``tell`` reports to the agent."""
 
     state: AgentState
     groups: ControlGroups
     helper: Helper
     threads: Executor
     tell: Callable[[Report], None]
+    clock: Clock
+
+
+class Settled(NamedTuple):
+    """What remains of a job once its processes have ended. ``left``: directories that can't be removed yet."""
+
+    used: Used
+    oom_kills: int
+    left: list[str]
 
 
 class JobRun:
-    """A job that is about to run. :meth:`end` may come at any time."""
+    """A job that is about to run. :meth:`end` may be called at any time."""
 
     def __init__(self, order: KeepJob, around: Surroundings) -> None:
         self._order = order
@@ -52,20 +62,24 @@ class JobRun:
         self._grace_s = order.grace_s
         self._process: Process | None = None
         self._started_at: float | None = None
-        self._clock = time.monotonic()
+        self._forked_s = time.monotonic()
         self._kill: asyncio.TimerHandle | None = None
+        self._kill_at = 0.0
 
     @property
     def allocation(self) -> int:
-        """Under which it runs."""
+        """The number of its allocation."""
         return self._order.allocation
 
     def started(self) -> Report | None:
-        """The start report, once it runs."""
+        """The report of its start; None if it does not run yet."""
         return None if self._started_at is None else self._report(kind="started", at=self._started_at)
 
     def end(self, cause: str, grace_s: float) -> None:
-        """TERM to all of its processes, and KILL after the grace. The first cause counts; no grace kills at once."""
+        """Send TERM to all of its processes, and KILL after ``grace_s``. A second call changes the cause no more.
+
+        With a ``grace_s`` of 0, also of a second call, its processes are killed at once.
+        """
         if self._cause is not None:
             if self._process and grace_s <= 0:
                 self._process.signal_group(signal.SIGKILL)
@@ -75,18 +89,20 @@ class JobRun:
             self._terminate(self._process)
 
     def _terminate(self, process: Process) -> None:
-        self._kill = asyncio.get_running_loop().call_later(self._grace_s, process.signal_group, signal.SIGKILL)
+        loop = asyncio.get_running_loop()
+        self._kill_at = loop.time() + self._grace_s
+        self._kill = loop.call_later(self._grace_s, process.signal_group, signal.SIGKILL)
         process.signal_group(signal.SIGTERM)
         self._group.signal_others(signal.SIGTERM, process.pid)
 
     async def run(self) -> Report:
-        """Start it, tell that, wait; the end report.
+        """Start it, report the start, and wait for its end; returns the report of the end.
 
-        Whatever this job makes go wrong here is the end of this job, and of no other.
+        Whatever goes wrong here ends this job, and no other one.
 
         Raises:
             FileExistsError, FileNotFoundError: it was started before, or never claimed.
-            HelperLost: no job can be started or waited for any more.
+            HelperLost: the helper has ended. No job can be started or waited for any more.
         """
         started = await self._in_thread(self._fork)
         if isinstance(started, StartFailure):
@@ -98,23 +114,23 @@ class JobRun:
             raise
 
     async def give_up(self, error: Exception) -> Report:
-        """The end report of a job on which :meth:`run` failed; what is left of it is killed."""
+        """Kill what is left of a job on which :meth:`run` failed; returns the report of its end."""
         message = f"rankd could not run this job on this node: {type(error).__name__}: {error}"[:1000]
         await self._empty_group()
         cause = "start_failed" if self._started_at is None else "keeper_failed"
         return self._finished(cause=cause, exit_status=NOT_EXECUTABLE, message=message)
 
     def _fork(self) -> Process | StartFailure:
-        """In a thread: a process in which nothing runs yet, and that is on record before anything does."""
+        """In a thread: make a process that waits, record it, and only then let it begin."""
         with self._around.state.marker(self._order.allocation) as mark:
             try:
                 self._group.make()
-                process = Process(self._around.helper)
+                process = Process(self._around.helper, self._around.clock)
             except GroupError as error:
                 return StartFailure(NOT_EXECUTABLE, str(error))
             except OSError as error:
                 return not_forked(error)
-            self._clock = time.monotonic()
+            self._forked_s = time.monotonic()
             mark(process.record)
         process.begin(self._order.plan, self._group.joins())
         return process
@@ -125,7 +141,7 @@ class JobRun:
         return self._finished(cause="start_failed", exit_status=failure.exit_status, message=failure.message)
 
     async def _attend(self, process: Process) -> Report:
-        """From the fork until the leader has ended; if it was told to end: its whole group, or the grace is over."""
+        """Wait until the leader has ended. If the job is to end: until its whole group has, or the grace is over."""
         self._process, limit_s = process, self._order.time_limit_s
         loop = asyncio.get_running_loop()
         if self._cause is not None:
@@ -140,28 +156,46 @@ class JobRun:
             self._around.tell(self._report(kind="started", at=self._started_at))
             await process.exited()
             if self._kill:
-                await self._until_alone(process, self._kill.when())
+                await self._until_alone(process, self._kill_at)
         finally:
             for timer in (limit, self._kill):
                 if timer:
                     timer.cancel()
-            # from here on no signal: its pid will be free
+            # no signal from here on: its pid will be free
             self._process = None
-        ended, is_empty = await self._in_thread(lambda: (process.reap(), not self._group.members()))
-        return self._reaped(ended, 0 if is_empty else await self._empty_group())
+        return await self._settle(process)
 
     async def _until_alone(self, process: Process, deadline: float) -> None:
-        """Let the rest of the job finish what it does on TERM; nothing tells when a group is empty."""
+        """Let the other processes of the job end by themselves after TERM. Nothing reports that a group is empty."""
         loop = asyncio.get_running_loop()
 
         def has_company() -> bool:
             return bool(self._group.members()) if self._group.directories else process.has_company()
 
-        while loop.time() < deadline and await self._in_thread(has_company):  # noqa: ASYNC110 - as said
+        while loop.time() < deadline and await self._in_thread(has_company):  # noqa: ASYNC110 - see above
             await asyncio.sleep(COMPANY_CHECK_S)
 
+    async def _settle(self, process: Process) -> Report:
+        """The leader has ended: read how, kill what it left, remove the group; the report of the end."""
+        ended, settled = await self._in_thread(lambda: self._reap(process))
+        unkillable = 0
+        if settled is None:
+            unkillable = await self._empty_group()
+            settled = await self._in_thread(lambda: self._measure_and_remove(ended))
+        self._around.groups.remove_later(settled.left)
+        return self._ended(ended, settled, unkillable)
+
+    def _reap(self, process: Process) -> tuple[Ended, Settled | None]:
+        """In a thread, all at once where no other process of the job is left; None if one is."""
+        ended = process.reap()
+        return ended, None if self._group.members() else self._measure_and_remove(ended)
+
+    def _measure_and_remove(self, ended: Ended) -> Settled:
+        oom_kills = self._group.oom_kills() if ended.returncode else 0
+        return Settled(self._group.used(), oom_kills, self._group.remove())
+
     async def _empty_group(self) -> int:
-        """KILL what is in the job's group until nothing is; how many processes could not be ended."""
+        """KILL the processes in the job's group until it is empty; returns how many could not be ended."""
         deadline = time.monotonic() + UNKILLABLE_S
         while left := await self._in_thread(self._group.members):
             if time.monotonic() > deadline:
@@ -171,15 +205,15 @@ class JobRun:
             await asyncio.sleep(EMPTY_CHECK_S)
         return 0
 
-    def _reaped(self, ended: Ended, left: int) -> Report:
+    def _ended(self, ended: Ended, settled: Settled, unkillable: int) -> Report:
         exit_status, number = exit_of(ended.returncode)
-        went_wrong = bool(exit_status or number) and self._cause is None
-        too_large = went_wrong and self._group.oom_kills() > 0
+        too_large = self._cause is None and settled.oom_kills > 0
         message = "the job went over its memory limit; ask for more" if too_large else None
-        if left:
-            message = f"{left} processes of the job could not be killed and are still on the node"
-        used = self._group.used()
-        return self._finished(
+        if unkillable:
+            message = f"{unkillable} processes of the job could not be killed and are still on the node"
+        used = settled.used
+        return self._report(
+            at=self._end_at(),
             cause="out_of_memory" if too_large else self._cause,
             message=message,
             exit_status=exit_status,
@@ -190,14 +224,15 @@ class JobRun:
         )
 
     def _finished(self, **fields: object) -> Report:
-        self._around.groups.remove(self._group)
-        return self._report(at=self._now(), **fields)
+        """The report of the end of a job that did not run to its end."""
+        self._around.groups.remove_later(self._group.remove())
+        return self._report(at=self._end_at(), **fields)
 
-    def _now(self) -> float:
-        """The end by the start and the time that has passed: whoever sets the clock meanwhile changes no duration."""
+    def _end_at(self) -> float:
+        """The start plus the time since then, so that a change of the system's clock changes no duration."""
         if self._started_at is None:
-            return time.time()
-        return self._started_at + time.monotonic() - self._clock
+            return self._around.clock()
+        return self._started_at + time.monotonic() - self._forked_s
 
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._around.threads, action)

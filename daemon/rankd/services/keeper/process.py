@@ -10,15 +10,14 @@ import asyncio
 import os
 import select
 import signal
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from rankd.services.keeper.proc import Launch, all_pids, is_of_group, start_time_of
 from rankd.services.keeper.spawn import LONGEST_ANSWER, NOT_EXECUTABLE, Helper, StartFailure, failure_of, plan_of
 from rankd.services.keeper.state import ProcessRecord
+from rankd.services.runtime.clock import Clock
 
 ABANDON_S = 10.0
 
@@ -34,7 +33,7 @@ class Ended(NamedTuple):
 class Process:
     """A child of the helper, leader of a session and process group. It becomes the job by :meth:`begin`."""
 
-    def __init__(self, helper: Helper) -> None:
+    def __init__(self, helper: Helper, clock: Clock) -> None:
         """Fork it.
 
         Raises:
@@ -50,9 +49,9 @@ class Process:
             self._channel.close()  # which ends the child
             helper.reap(self.pid)
             raise OSError(error.errno, f"{error.strerror}; raise the agent's ulimit -n") from error
-        self.record = ProcessRecord(pid=self.pid, start_time=start_time_of(self.pid) or 0, started_at=time.time())
+        self.record = ProcessRecord(pid=self.pid, start_time=start_time_of(self.pid) or 0, started_at=clock())
 
-    def begin(self, launch: Launch, joins: Sequence[Path]) -> None:
+    def begin(self, launch: Launch, joins: Sequence[str]) -> None:
         """Let it step into its control groups, drop its rights, open its files, and run the command."""
         with suppress(OSError):  # it was ended meanwhile, which its parent will hear
             self._channel.sendall(plan_of(launch, joins))

@@ -17,18 +17,21 @@ import select
 import signal
 import socket
 import sys
+import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
+import uvloop
 
 from rankd.services.keeper.cgroup import ControlGroups
 from rankd.services.keeper.job import JobRun, Surroundings
 from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
 from rankd.services.keeper.spawn import Helper, HelperLost
 from rankd.services.keeper.state import AgentState
+from rankd.services.runtime.clock import Clock
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.keeper")
@@ -43,10 +46,14 @@ FIRST_AGENT_S = 60.0
 class Keeper:
     """The jobs, and the one connection at a time to an agent."""
 
-    def __init__(self, state: AgentState, groups: ControlGroups, helper: Helper, threads: Executor) -> None:
+    def __init__(
+        self, state: AgentState, groups: ControlGroups, helper: Helper, threads: Executor, clock: Clock = time.time
+    ) -> None:
         self.idle = asyncio.Event()
         self._groups = groups
-        self._around = Surroundings(state=state, groups=groups, helper=helper, threads=threads, tell=self._tell_report)
+        self._around = Surroundings(
+            state=state, groups=groups, helper=helper, threads=threads, tell=self._tell_report, clock=clock
+        )
         self._runs: dict[int, JobRun] = {}
         self._unwritten: dict[int, Report] = {}
         self._retry: asyncio.TimerHandle | None = None
@@ -213,7 +220,7 @@ def main(arguments: list[str]) -> int:
         asyncio.get_running_loop().remove_reader(helper.ended)
         helper.close()
 
-    asyncio.run(run())
+    uvloop.run(run())
     return 0
 
 

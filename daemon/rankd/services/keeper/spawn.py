@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from rankd.services.keeper import helper as keeper_helper
@@ -123,7 +122,7 @@ def _pid(channel: socket.socket) -> int:
     return pid
 
 
-def plan_of(launch: Launch, joins: Sequence[Path]) -> bytes:
+def plan_of(launch: Launch, joins: Sequence[str]) -> bytes:
     """What a child is to do, as it reads it. ``joins``: the control files by which it steps into its groups."""
     user = launch.identity
     plan = {
@@ -136,7 +135,7 @@ def plan_of(launch: Launch, joins: Sequence[Path]) -> bytes:
         "stderr": launch.stderr,
         "append": launch.append,
         "identity": (user.uid, user.gid, list(user.groups)) if user else None,
-        "joins": [str(path) for path in joins],
+        "joins": list(joins),
     }
     content = marshal.dumps(plan)
     return NUMBER.pack(len(content)) + content
