@@ -19,6 +19,7 @@ import signal
 import socket
 import struct
 import sys
+import warnings  # noqa: F401 - os.execvpe imports it, and a child that has dropped its rights may not read its file
 
 TYPE_CHECKING = False  # typing makes this process larger, and each of its forks a tenth slower
 if TYPE_CHECKING:
