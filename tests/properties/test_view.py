@@ -34,7 +34,8 @@ from rankd.core.ranking.ranking import rank
 from rankd.mirror import staged_order
 from rankd.mirror.leaf_orders import LeafOrders
 from rankd.services.prioritizer.ranking_source import RankingSource
-from rankd.services.prioritizer.service import Prioritizer, _Next
+from rankd.services.prioritizer.service import ConfiguredFactors, Prioritizer
+from rankd.services.runtime.configuration_follower import Prepared
 from rankd.services.runtime.stated import Stated
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.services.scheduler.service import Scheduler
@@ -205,8 +206,8 @@ class Cluster:
             self.start_prioritizer()
             self.scheduler = self.new_scheduler()
         else:
-            self.prioritizer._next = _Next(Stated(None, config), self.factors())
-            await self.scheduler._take_configuration(Stated(None, self.patient()))
+            self.prioritizer.follower.prepared = Prepared(None, ConfiguredFactors(config, self.factors()))
+            await self.scheduler.follower.prepare(Stated(None, self.patient()))
 
     def patient(self):
         """The configuration for a scheduler that takes no generation for overdue."""
@@ -286,7 +287,7 @@ class Cluster:
         """What the scheduler would decide: knowing what it has seen before, and from the beginning."""
         decided = []
         for scheduler in (self.scheduler, self.new_scheduler()):
-            await scheduler._adopt()
+            await scheduler.follower.adopt(scheduler._use_configuration)
             source = scheduler._source
             if not source.is_loaded:
                 await self.database.read(source.load)

@@ -43,10 +43,10 @@ from rankd.services.prioritizer.eligibility import Eligibility
 from rankd.services.prioritizer.factor_watch import FactorWatch, last_stored
 from rankd.services.prioritizer.generation_writer import FullPass, GenerationWriter
 from rankd.services.prioritizer.ranking_source import RankingSource
-from rankd.services.runtime.configuration_follower import ConfigurationFollower
+from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.life import Patience, Wake, announce, is_set, probe, run_until, stay_alive, unless
 from rankd.services.runtime.rest import rest
-from rankd.services.runtime.stated import Stated, read_stated, settled, with_weights
+from rankd.services.runtime.stated import read_stated, settled, with_weights
 from rankd.services.runtime.statistic import PrioritizerStatistic
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -107,7 +107,7 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioriti
     configuration = with_weights(stated.configuration, options.weights)
     await ensure_streams(bus)
     prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus)
-    prioritizer.follow(stated.number, options.weights)
+    prioritizer.start_from(stated.number, options.weights)
     await prioritizer.adapters.start()
     await prioritizer.follower.listen(bus)
     await prioritizer.wake.listen(bus, WAKE)
@@ -116,10 +116,10 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack) -> Prioriti
     return prioritizer
 
 
-class _Next(NamedTuple):
-    """A configuration that the next pass is to go by, with its factors."""
+class ConfiguredFactors(NamedTuple):
+    """A configuration, and the factors that it gives weights."""
 
-    stated: Stated
+    configuration: Configuration
     factors: list[Factor]
 
 
@@ -145,16 +145,16 @@ class Prioritizer:
         self.statistic = PrioritizerStatistic()
         self._watch = FactorWatch(bus)
         self.adapters = AdapterReader(configuration, database, bus, ROLE, self._use_inputs)
-        self._next: _Next | None = None
         self._retired: list[Factor] = []
         """Factors of an earlier configuration, which deltas use until there is a pass with others."""
-        self.follow(None, {})
+        self._weights: dict[str, float] = {}
+        self.follower = ConfigurationFollower(database, self._with_factors, self._soon.set)
 
-    def follow(self, number: int | None, weights: dict[str, float]) -> None:
-        """Go by the configuration of this number, and by later ones, with these weights."""
+    def start_from(self, number: int | None, weights: dict[str, float]) -> None:
+        """Start with the configuration of this number; these weights count with it and with later ones."""
         self._weights = weights
         self.adapters.number = number
-        self.follower = ConfigurationFollower(number, self.database, self._take_configuration)
+        self.follower.start_from(number)
 
     async def healthy(self) -> str:
         """Ready once it has made a generation visible.
@@ -186,34 +186,29 @@ class Prioritizer:
         if self._writer.newest is not None:
             self._soon.set()
 
-    async def _take_configuration(self, stated: Stated) -> None:
-        """It counts from the next full pass on, which is soon. All of it that may fail, fails here."""
-        configuration = with_weights(stated.configuration, self._weights)
-        factors = await asyncio.to_thread(load_factors, configuration.settings.priority)
-        await asyncio.to_thread(load_application_sorts, configuration.partitions)
-        self._next = _Next(Stated(stated.number, configuration), factors)
-        self._soon.set()
+    def _with_factors(self, configuration: Configuration) -> ConfiguredFactors:
+        """What passes need from a configuration.
 
-    async def _adopt(self) -> None:
-        """Between two passes. Deltas go on as the last pass saw things, where that can be."""
-        new = self._next
-        if new is None:
-            return
-        number, configuration = new.stated
+        Raises:
+            ConfigurationError: a factor or a policy of sorting applications cannot be loaded.
+        """
+        configuration = with_weights(configuration, self._weights)
+        load_application_sorts(configuration.partitions)
+        return ConfiguredFactors(configuration, load_factors(configuration.settings.priority))
+
+    async def _use_configuration(self, new: Prepared[ConfiguredFactors]) -> None:
+        """Between two full passes. Deltas go on with what the last pass knew, as far as that is possible."""
+        configuration, factors = new.parts
         catalog = await self.database.read(read_catalog)
         async with self._writer.lock:
             if configuration.settings.priority != self._settings:
                 self._settings = configuration.settings.priority
                 self._retired += self._own_factors
-                self._own_factors = self._factors = new.factors
+                self._own_factors = self._factors = factors
             self._writer.partitions = [partition.name for partition in configuration.partitions]
             if self._source.configure(configuration, catalog):
                 self._writer.live = None
-        await self.adapters.exchange(configuration, number)
-        self.follower.in_force = number
-        if self._next is new:
-            self._next = None
-        log.info("configuration %s is in force", number)
+        await self.adapters.exchange(configuration, new.number)
 
     async def _rank_for_ever(self) -> None:
         loop, patience = self.bus.loops.add("full passes", PASS_BOUND_S), Patience("full passes", log)
@@ -266,7 +261,7 @@ class Prioritizer:
     async def run_once(self, now: float) -> Ranking:
         """A full pass: read what changed, rank, make one generation visible, say so."""
         clock = [time.perf_counter()]
-        await self._adopt()
+        await self.follower.adopt(self._use_configuration)
         await self._eligibility.age_applications(now)
         if not self._source.jobs.is_loaded:
             await asyncio.to_thread(self._source.load, str(self.database.path))

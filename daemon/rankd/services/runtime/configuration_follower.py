@@ -1,7 +1,7 @@
-"""How the prioritizer and the scheduler learn that the intake has recorded another configuration.
+"""How the prioritizer and the scheduler follow the configurations that the intake records.
 
-They hear of it by its event, and look at the records once a second. What they can't take is logged and counted, and
-the one before stays in force.
+They are woken by an event, and read the records once a second. A configuration that a service cannot use is logged
+and counted, and the one before it stays in force.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Generic, NamedTuple, TypeVar
 
 from rankd.bus.connection import Bus
 from rankd.bus.liveness import Loops
+from rankd.config.configuration import Configuration
 from rankd.core.errors import RankdError, Unavailable
 from rankd.services.runtime.life import Patience, Wake
 from rankd.services.runtime.stated import Stated, parsed
@@ -22,32 +24,50 @@ from rankd.wire.subject import EVENT_CONFIGURATION
 
 log = logging.getLogger("rankd.configuration")
 
+T = TypeVar("T")
+
 LOOK_EVERY_S = 1.0
 ROUND_S = 300.0
 """Factors of other packages may have to be loaded."""
 
 
-class ConfigurationFollower:
-    """Reads what is newer than ``number`` and hands it to ``take``, which keeps it for its service's next round.
+class Prepared(NamedTuple, Generic[T]):
+    """What a service built from a recorded configuration, and that configuration's number."""
 
-    The service sets :attr:`in_force` once it goes by it.
+    number: int | None
+    parts: T
+
+
+class ConfigurationFollower(Generic[T]):
+    """Reads configurations that are newer than the one in force, and keeps the newest until the service adopts it.
+
+    ``prepare`` builds what the service needs from a configuration. It runs in a thread, and everything that can fail
+    fails there. ``notify`` is called when a configuration is ready for :meth:`adopt`.
     """
 
-    def __init__(self, number: int | None, database: Database, take: Callable[[Stated], Awaitable[None]]) -> None:
+    def __init__(self, database: Database, prepare: Callable[[Configuration], T], notify: Callable[[], None]) -> None:
         self.wake = Wake()
-        self.in_force = number
-        self._seen = number
+        self.in_force: int | None = None
+        """The number of the configuration that the service uses; None for the files that it was started with."""
+        self.prepared: Prepared[T] | None = None
+        """Waits for the service's next round."""
+        self._seen: int | None = None
         self._database = database
-        self._take = take
+        self._prepare = prepare
+        self._notify = notify
         self._failed = 0
         self._message: str | None = None
+
+    def start_from(self, number: int | None) -> None:
+        """The service starts with the configuration of this number; later ones are new."""
+        self.in_force = self._seen = number
 
     async def listen(self, bus: Bus) -> None:
         """Be woken by the event."""
         await self.wake.listen(bus, EVENT_CONFIGURATION)
 
     async def run(self, loops: Loops) -> None:
-        """For ever."""
+        """Look for new configurations until cancelled."""
         loop, patience = loops.add("changes of the configuration", ROUND_S), Patience("changes", log)
         while True:
             loop.beat()
@@ -68,15 +88,39 @@ class ConfigurationFollower:
         try:
             found = await self._database.read_in_thread(lambda c: recorded(c.exec_driver_sql, newest))
             if found is not None:
-                await self._take(Stated(newest, await asyncio.to_thread(parsed, found)))
+                await self.prepare(Stated(newest, await asyncio.to_thread(parsed, found)))
         except RankdError as error:
             self._seen = before if error.retryable else newest
             self._fail(newest, error.message)
         except Exception as error:
-            log.exception("configuration %d can't be taken", newest)
+            log.exception("configuration %d can't be used", newest)
             self._fail(newest, f"{type(error).__name__}: {error}")
         else:
             self._message = None
+
+    async def prepare(self, stated: Stated) -> None:
+        """Prepare a configuration for the service's next round.
+
+        Raises:
+            ConfigurationError: the service cannot use it.
+        """
+        parts = await asyncio.to_thread(self._prepare, stated.configuration)
+        self.prepared = Prepared(stated.number, parts)
+        self._notify()
+
+    async def adopt(self, use: Callable[[Prepared[T]], Awaitable[None]]) -> None:
+        """Between two rounds of the service: put the prepared configuration into force, if there is one.
+
+        It stays prepared if ``use`` fails, so that the next round tries again.
+        """
+        new = self.prepared
+        if new is None:
+            return
+        await use(new)
+        self.in_force = new.number
+        if self.prepared is new:
+            self.prepared = None
+        log.info("configuration %s is in force", new.number)
 
     def _fail(self, number: int, message: str) -> None:
         self._failed += 1
@@ -85,5 +129,5 @@ class ConfigurationFollower:
         log.error("configuration %d is not taken, %s stays in force: %s", number, kept, message)
 
     def diag(self) -> ConfigurationDiag:
-        """What is in force here, and what could not be taken."""
+        """Which configuration is in force here, and why a newer one could not be used."""
         return ConfigurationDiag(number=self.in_force, failed=self._failed, message=self._message)

@@ -30,11 +30,11 @@ from rankd.core.model.delivery import Hints
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.node_table import NodeSortPolicy
 from rankd.mirror.reason_rows import ReasonRows
-from rankd.services.runtime.configuration_follower import ConfigurationFollower
+from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, Wake, announce, probe, run_until, stay_alive, unless
 from rankd.services.runtime.rest import rest
-from rankd.services.runtime.stated import Stated, read_stated, settled
+from rankd.services.runtime.stated import read_stated, settled
 from rankd.services.runtime.statistic import SchedulerStatistic
 from rankd.services.scheduler.scheduling_source import RESERVED, SchedulingSource
 from rankd.store.engine.connection import Connection
@@ -103,7 +103,7 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
     (number, configuration), catalog = await settled(database, ROLE, stated, options.config)
     await ensure_streams(bus)
     scheduler = Scheduler(configuration, SchedulingSource(configuration, catalog), database, bus)
-    scheduler.follow(number)
+    scheduler.follower.start_from(number)
     await scheduler.follower.listen(bus)
     await scheduler.wake.listen(bus, WAKE, EVENT_RANKING, besides=ROLE)
     healthy = partial(probe, database, bus)
@@ -112,11 +112,21 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack) -> Scheduler:
     return scheduler
 
 
-class _Next(NamedTuple):
-    """A configuration that the next cycle is to go by, with its policies of sorting nodes."""
+class _Parts(NamedTuple):
+    """A configuration, and the policies of sorting nodes that it names."""
 
-    stated: Stated
+    configuration: Configuration
     policies: dict[str, NodeSortPolicy]
+
+
+def _parts(configuration: Configuration) -> _Parts:
+    """What cycles need from a configuration.
+
+    Raises:
+        ConfigurationError: a policy cannot be loaded.
+    """
+    load_application_sorts(configuration.partitions)
+    return _Parts(configuration, load_node_sorts(configuration.partitions))
 
 
 class Scheduler:
@@ -138,38 +148,19 @@ class Scheduler:
         self.statistic = SchedulerStatistic()
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self._policies = load_node_sorts(configuration.partitions)
-        self._next: _Next | None = None
-        self.follow(None)
+        self.follower = ConfigurationFollower(database, _parts, self.wake.set)
 
-    def follow(self, number: int | None) -> None:
-        """Go by the configuration of this number, and by later ones."""
-        self.follower = ConfigurationFollower(number, self.database, self._take_configuration)
-
-    async def _take_configuration(self, stated: Stated) -> None:
-        """It counts from the next cycle on, which is now. All of it that may fail, fails here."""
-        policies = await asyncio.to_thread(load_node_sorts, stated.configuration.partitions)
-        await asyncio.to_thread(load_application_sorts, stated.configuration.partitions)
-        self._next = _Next(stated, policies)
-        self.wake.set()
-
-    async def _adopt(self) -> None:
-        """Between two cycles. Where queues, limits or the settings of cycles are others, everything is read anew."""
-        new = self._next
-        if new is None:
-            return
-        number, configuration = new.stated
+    async def _use_configuration(self, new: Prepared[_Parts]) -> None:
+        """Between two cycles. If queues, limits or the settings of cycles have changed, everything is read again."""
+        configuration, policies = new.parts
         catalog = await self.database.read(read_catalog)
         source = self._source
         if not source.configure(configuration):
             self._source = SchedulingSource(configuration, catalog)
             self._source.staleness = source.staleness
             self._reasons, self._prepared = ReasonRows(self._source.pending.known_kinds), 0
-        self._policies = new.policies
+        self._policies = policies
         await self.inputs.restate(configuration)
-        self.follower.in_force = number
-        if self._next is new:
-            self._next = None
-        log.info("configuration %s is in force", number)
 
     async def _use_inputs(self, found: InForce) -> None:
         """Adapters have given something else: what usage costs may be it."""
@@ -209,7 +200,7 @@ class Scheduler:
 
     async def run_once(self, now: float) -> bool:
         """Take in what changed and run a cycle if that is a trigger; whether it started anything."""
-        await self._adopt()
+        await self.follower.adopt(self._use_configuration)
         if now >= self._next_start_at:
             self._source.triggers.add(RESERVED)
             self._next_start_at = math.inf
