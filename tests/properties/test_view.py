@@ -11,6 +11,7 @@ import random
 import sqlite3
 import tempfile
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from rankd.core.ranking.factor import FactorContext, Per
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, compute_priorities
 from rankd.core.ranking.ranking import rank
 from rankd.mirror import staged_order
+from rankd.mirror.job_table import merged
 from rankd.mirror.leaf_orders import LeafOrders
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import ConfiguredFactors, Prioritizer
@@ -58,6 +60,16 @@ HOME = "home"
 
 OWN_COLUMNS = ("queue", "qos", "user")
 """Factors whose value's column would hide one of the job's: they have ``_factor`` behind their names."""
+
+
+def current_state(source, connection):
+    """What a prioritizer's memory makes of the records as they are now."""
+    if not source.jobs.is_loaded:
+        source.load(connection)
+    source.read_changes(connection)
+    source.read_groups(connection)
+    snapshot = source.jobs.snapshot()
+    return source.adopt(snapshot, merged(snapshot))
 
 
 class Luck:
@@ -299,7 +311,7 @@ class Cluster:
     async def shown_by_delta(self):
         """All jobs as they are, at the instant and with the groups of the full pass, in the order of the delta."""
         live = self.prioritizer._writer.live
-        state = await self.database.read(self.new_source().refresh)
+        state = await self.database.read(partial(current_state, self.new_source()))
         context = FactorContext(now=live.ranked_at, jobs=state.jobs, groups=self.ranking.groups)
         passed = compute_priorities(context, self.config.settings.priority, self.factors())
         rows = live._tally._rows
@@ -471,7 +483,7 @@ def in_cores(resources):
 
 
 def check_associations(cluster, ranking):
-    result, tree = ranking.fairshare, cluster.prioritizer._source._known_tree
+    result, tree = ranking.fairshare, cluster.prioritizer._source.associations.tree
     rows = rows_of(cluster.database.path, "SELECT * FROM association_share")
     shown = {(row["account"], row["user"]): row for row in rows}
     for node in range(len(tree.parents)):
@@ -584,14 +596,14 @@ def test_what_a_source_knows_by_changes_is_what_a_new_one_reads(config, nodes, j
         await cluster.submit(more_jobs)
         await cluster.change(more_todo, NOW + 10)
         await cluster.rank(NOW + 20)
-        again = await cluster.database.read(cluster.prioritizer._source.refresh)
+        again = await cluster.database.read(partial(current_state, cluster.prioritizer._source))
         new_source = cluster.new_source()
-        anew = await cluster.database.read(new_source.refresh)
+        anew = await cluster.database.read(partial(current_state, new_source))
         one, other = (rank(state, config.settings.priority, cluster.factors(), NOW + 30) for state in (again, anew))
         assert one.ids.tolist() == other.ids.tolist()
         assert one.priorities.points_sums.tobytes() == other.priorities.points_sums.tobytes()
         assert one.queues == other.queues
-        assert cluster.prioritizer._source.jobs.blocked == new_source.jobs.blocked
+        assert cluster.prioritizer._source.jobs.blocked.by_id == new_source.jobs.blocked.by_id
 
     run(config, nodes, 1, story)
 

@@ -17,12 +17,8 @@ ALLOWED = (
 
 NOT_MOVED_YET = {
     "daemon/rankd/cli/service/db.py",
-    "daemon/rankd/mirror/application_table.py",
-    "daemon/rankd/mirror/job_table.py",
     "daemon/rankd/services/intake/diag_verb.py",
     "daemon/rankd/services/intake/relay.py",
-    "daemon/rankd/services/prioritizer/eligibility.py",
-    "daemon/rankd/services/prioritizer/ranking_source.py",
     "daemon/rankd/services/runtime/life.py",
     "daemon/rankd/testing/factor.py",
 }

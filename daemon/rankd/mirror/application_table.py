@@ -1,8 +1,7 @@
-"""The named applications as the prioritizer keeps them: read once, later only those that began, or began again."""
+"""The named applications that a service remembers: read once, later extended by those that begin."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -10,39 +9,32 @@ import numpy as np
 
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.order import Applications
-from rankd.store.engine.connection import Connection
-
-_NEW = "SELECT id, queue_id, name, created_at, revision FROM applications WHERE revision > ?"
-
-_STATES = """
-SELECT a.id, a.state FROM json_each(?) w JOIN applications a ON a.queue_id = w.value
-WHERE a.state NOT IN ('running', 'completed', 'failed')"""
+from rankd.store.feed.application import ApplicationRow
 
 
 class ApplicationTable:
-    """Applications by id."""
+    """Applications by id. ``revision``: the last event that is known; -1 before the first."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, tuple[int, str, float]] = {}
-        self._revision = -1
+        self.revision = -1
+        self._rows: dict[int, ApplicationRow] = {}
         self._known = Applications(created_at=np.zeros(0), id_places=np.zeros(0, dtype=np.int64))
 
-    def read(self, connection: Connection, used: Mapping[int, Resources], filtering: Sequence[int]) -> Applications:
-        """All of them, with what they use now, and with the states of those in the leaves ``filtering``."""
-        new = connection.exec_driver_sql(_NEW, (self._revision,)).all()
-        if new:
-            self._rows |= {id_: (queue, name, at) for id_, queue, name, at, _ in new}
-            self._revision = max(row[4] for row in new)
+    def update(self, begun: Sequence[ApplicationRow]) -> None:
+        """Add applications that have begun, or begun again."""
+        if begun:
+            self._rows |= {row.id: row for row in begun}
+            self.revision = max(row.revision for row in begun)
             self._known = self._built()
-        states = connection.exec_driver_sql(_STATES, (json.dumps(filtering),)).all() if filtering else []
-        return msgspec.structs.replace(self._known, used=used, states={row[0]: row[1] for row in states})
+
+    def with_use(self, used: Mapping[int, Resources], states: Mapping[int, str]) -> Applications:
+        """All of them, with what they use now and their states, both by id."""
+        return msgspec.structs.replace(self._known, used=used, states=states)
 
     def _built(self) -> Applications:
         size = max(self._rows) + 1
         created, places = np.zeros(size), np.zeros(size, dtype=np.int64)
         queues = np.full(size, -1, dtype=np.int64)
-        by_name = sorted((name, id_) for id_, (_, name, _) in self._rows.items())
-        for place, (_, id_) in enumerate(by_name):
-            queues[id_], _, created[id_] = self._rows[id_]
-            places[id_] = place
+        for place, row in enumerate(sorted(self._rows.values(), key=lambda row: (row.name, row.id))):
+            queues[row.id], created[row.id], places[row.id] = row.queue, row.created_at, place
         return Applications(created_at=created, id_places=places, queues=queues)

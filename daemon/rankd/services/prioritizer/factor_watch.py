@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 from rankd.bus.connection import LOST, Bus
 from rankd.core.errors import FactorError
@@ -15,8 +14,7 @@ from rankd.core.ranking.factor import Factor
 from rankd.core.ranking.priority import FactorValues
 from rankd.plugin.worker_factor import late_values, start_workers, workers_among
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.reading import Reader
-from rankd.store.record.given_value import stored_values
+from rankd.store.feed.factor_value import stored_values
 from rankd.wire.diag import PluginDiag
 from rankd.wire.message import FactorEvent
 from rankd.wire.subject import factor_event
@@ -80,7 +78,7 @@ class FactorWatch:
 def last_stored(connection: Connection, factors: Iterable[Factor]) -> dict[str, FactorValues]:
     """After a start, the last good values of those that have a worker: what the newest generation has of them."""
     workers = {worker.name: worker for worker in workers_among(factors)}
-    found = stored_values(cast("Reader", connection.connection), workers)
+    found = stored_values(connection, workers)
     for name, values in found.items():
         workers[name].expect(values.per)
     return found

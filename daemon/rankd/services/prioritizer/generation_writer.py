@@ -116,7 +116,7 @@ class GenerationWriter:
         carried = await self._catch_up(live, number)
         async with self.lock:
             made = await self._publish(found, live, number, rest, carried=carried)
-        self._source.settle(found.settlement.associations)
+        self._source.associations.settle(found.settlement.associations)
         await self._prune(number)
         return made
 
@@ -150,7 +150,7 @@ class GenerationWriter:
                 for name, value in factor.parameters().items()
             ],
             partitions=list(zip(self.partitions, nodes, cores, strict=True)),
-            association_ids=self._source.tree_ids,
+            association_ids=self._source.associations.node_ids,
         )
 
     async def _stage(self, parts: Iterator[Stage]) -> list[Stage]:

@@ -182,7 +182,7 @@ class Prioritizer:
     async def _use_inputs(self, found: InForce, catalog: Catalog) -> None:
         """What adapters have given counts from the next full pass on, which is soon."""
         self._given = await asyncio.to_thread(_given_values, found)
-        self._source.take_inputs(found, catalog)
+        self._source.use_inputs(found, catalog)
         if self._writer.newest is not None:
             self._soon.set()
 
@@ -255,8 +255,8 @@ class Prioritizer:
 
     def _pause(self, now: float) -> float:
         """How long until there is something to do even if nothing happens."""
-        due = [begin - now for begin in self._source.jobs.begins.values() if begin > now]
-        return min(self._settings.period_s, *due) if due else self._settings.period_s
+        begin = self._source.jobs.blocked.next_begin(now)
+        return self._settings.period_s if begin is None else min(self._settings.period_s, begin - now)
 
     async def run_once(self, now: float) -> Ranking:
         """A full pass: read what changed, rank, make one generation visible, say so."""
@@ -264,7 +264,7 @@ class Prioritizer:
         await self.follower.adopt(self._use_configuration)
         await self._eligibility.age_applications(now)
         if not self._source.jobs.is_loaded:
-            await asyncio.to_thread(self._source.load, str(self.database.path))
+            await self.database.read_in_thread(self._source.load)
             self._last_good = await self.database.read_in_thread(lambda c: last_stored(c, self._own_factors))
         state, snapshot, revision = await self._gather(now)
         clock.append(time.perf_counter())
@@ -295,9 +295,9 @@ class Prioritizer:
         """The state without its jobs; these, whose later changes are kept for it; and the last event that is in it."""
         jobs = self._source.jobs
         async with self._writer.lock:
-            self._take_note(await self.database.read_in_thread(self._source.take_changes))
+            self._take_note(await self.database.read_in_thread(self._source.read_changes))
             if await self._eligibility.release(now):
-                self._take_note(await self.database.read_in_thread(self._source.take_changes))
+                self._take_note(await self.database.read_in_thread(self._source.read_changes))
             self._writer.backlog = []
             snapshot, revision = jobs.snapshot(), jobs.revision
         await self.database.read_in_thread(self._source.read_groups)
@@ -340,13 +340,13 @@ class Prioritizer:
             return self._writer.unapplied.pop(0), True, []
 
         def read(connection: Connection) -> tuple[JobChanges, Applications | None, bool]:
-            changes = self._source.take_changes(connection, MOST)
+            changes = self._source.read_changes(connection, MOST)
             named = any(row.application != NO_GROUP for row in changes.rows)
             applications = self._source.applications(connection) if named else None
             return changes, applications, self._source.has_other_nodes(connection)
 
         found, applications, other_nodes = await self.database.read_in_thread(read)
-        if found.moved_room or other_nodes:
+        if found.moved_nodes or other_nodes:
             self._soon.set()
         changes = self._as_columns(found, applications)
         if self._writer.backlog is not None and changes.is_shown:
@@ -384,7 +384,7 @@ class Prioritizer:
                 (float(settled[user]), float(instants[user]), int(ledger.association_ids[user]))
                 for user in np.unique(usage.users[over]).tolist()
             ]
-            allocations += ledger.charges[over].tolist()
+            allocations += ledger.allocation_ids[over].tolist()
         return Settlement(associations=rows, allocations=allocations)
 
     async def _announce(self, header: Header) -> None:

@@ -26,6 +26,7 @@ from rankd.services.runtime.staleness import Staleness
 from rankd.services.scheduler.placed_jobs import JobCost, PlacedJobs
 from rankd.services.scheduler.scheduled_queues import ScheduledQueues
 from rankd.store.engine.connection import Connection
+from rankd.store.feed.application import begun_applications
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
@@ -114,7 +115,8 @@ class SchedulingSource:
         if self.triggers:
             wanted = self._occupancy.follow(open_since(connection), self._nodes)
             self._occupancy.add(read_open(connection, wanted))
-            self._applications = self._application_table.read(connection, self._occupancy.by_application, [])
+            self._application_table.update(begun_applications(connection, self._application_table.revision))
+            self._applications = self._application_table.with_use(self._occupancy.by_application, {})
 
     def _refresh_queues(self, connection: Connection) -> None:
         if self._queues.refresh(connection):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from sqlalchemy import Connection
 
-from rankd.core.admission.dependency import Blocked, Progress, blocked_by
+from rankd.core.admission.dependency import BEGIN_TIME, Blocked, Progress, blocked_by
 from rankd.core.model.job import Dependency, State
 
 _DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
@@ -43,13 +43,26 @@ def known_jobs(connection: Connection, ids: Iterable[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-def still_blocked(connection: Connection, jobs: Sequence[int], seen: int, now: float) -> set[int]:
-    """Those of these jobs that have changed since the event ``seen``, and wait for something as they are now."""
-    rows = connection.exec_driver_sql(_BLOCKED, (json.dumps(jobs), seen)).all()
-    blocked = [
+def blocked_jobs(connection: Connection, jobs: Sequence[int], after: int = -1) -> list[Blocked]:
+    """Those of these jobs that wait for other jobs or for a time, and that have changed after the event ``after``."""
+    rows = connection.exec_driver_sql(_BLOCKED, (json.dumps(jobs), after)).all()
+    return [
         Blocked(job=id_, held=bool(held), begin_at=begin_at, depends_on=dependencies_of(depends_on))
         for id_, held, begin_at, depends_on in rows
     ]
+
+
+def show_begin_time(connection: Connection, jobs: Iterable[int]) -> None:
+    """From now on these jobs show that they wait for their begin time alone. That is not an event of theirs."""
+    connection.exec_driver_sql(
+        "UPDATE jobs SET blocked_by = ? WHERE blocked_by IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
+        (BEGIN_TIME, json.dumps(sorted(jobs))),
+    )
+
+
+def still_blocked(connection: Connection, jobs: Sequence[int], seen: int, now: float) -> set[int]:
+    """Those of these jobs that have changed since the event ``seen``, and wait for something as they are now."""
+    blocked = blocked_jobs(connection, jobs, seen)
     if not blocked:
         return set()
     progress = progress_of(connection, (dependency for one in blocked for dependency in one.depends_on))

@@ -1,0 +1,34 @@
+"""Charges: what allocations cost their associations, as far as it is not in the associations' usage yet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import false, select
+
+from rankd.store.engine.connection import Connection
+from rankd.store.schema.table import allocations, jobs
+
+
+class ChargeRow(NamedTuple):
+    """An allocation's charge: ``rate`` in billing units per second, from ``since`` on.
+
+    ``until`` (UTC seconds) is None while the job runs.
+    """
+
+    allocation: int
+    association: int
+    rate: float
+    since: float
+    until: float | None
+
+
+def open_charges(connection: Connection) -> list[ChargeRow]:
+    """The charges that have not been settled."""
+    columns = allocations.c
+    query = (
+        select(columns.id, jobs.c.association_id, columns.charge_rate, columns.allocated_at, columns.ended_at)
+        .join_from(allocations, jobs, jobs.c.id == columns.job_id)
+        .where(columns.charged == false())
+    )
+    return [ChargeRow._make(row) for row in connection.execute(query)]

@@ -1,0 +1,13 @@
+"""Queues, as the records have them."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from rankd.store.engine.connection import Connection
+from rankd.store.schema.table import queues
+
+
+def partitions_of_queues(connection: Connection) -> dict[int, str]:
+    """By id of a queue the name of its partition, also of queues that are not configured any more."""
+    return {row.id: row.partition for row in connection.execute(select(queues.c.id, queues.c.partition))}
