@@ -1,0 +1,264 @@
+"""What people and commands ask: every look answers from the same world on every engine."""
+
+import pytest
+from builder import NOW
+from contract.world import (
+    ALICE_JOBS,
+    BETWEEN,
+    BLOCKED,
+    DONE,
+    FIRST,
+    HELD,
+    LATE,
+    RUNNING,
+    SECOND,
+    WEIGHTS,
+    world_configuration,
+)
+
+from rankd.core.errors import Refused, Unavailable
+from rankd.store.look.accounting import accounting, accounting_of
+from rankd.store.look.class_list import classes
+from rankd.store.look.dump import dump
+from rankd.store.look.filter_check import check_filter
+from rankd.store.look.job_detail import job_detail, job_events
+from rankd.store.look.job_filter import count_jobs, job_ids
+from rankd.store.look.job_list import jobs, jobs_of
+from rankd.store.look.node_list import count_running, nodes
+from rankd.store.look.page import (
+    LISTINGS,
+    accounting_page,
+    answer,
+    event_page,
+    job_page,
+    letter_page,
+    priority_page,
+)
+from rankd.store.look.priority_list import breakdown, has_ranking, head, priorities, priorities_of, weights
+from rankd.store.look.queue_list import queues
+from rankd.store.look.rank_look import at_rank, whole_ranking
+from rankd.store.look.service_list import services
+from rankd.store.look.share_list import shares
+from rankd.store.look.why import why
+from rankd.wire.message import (
+    AccountingFilter,
+    DeadLetterFilter,
+    HistoryRequest,
+    JobFilter,
+    JobList,
+    PriorityList,
+    RankPlace,
+    TableFilter,
+)
+
+ALL_JOBS = [DONE, RUNNING, FIRST, SECOND, HELD, BLOCKED, BETWEEN, LATE]
+PENDING = [FIRST, BETWEEN, SECOND, HELD, BLOCKED, LATE]
+"""By rank; those without a rank last, by id."""
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+FILTERS = [
+    (JobFilter(), ALL_JOBS),
+    (JobFilter(id=DONE), [DONE]),
+    (JobFilter(ids=[LATE, 77, DONE]), [DONE, LATE]),
+    (JobFilter(ids=[]), []),
+    (JobFilter(ids=list(range(2, 50_000))), ALL_JOBS),
+    (JobFilter(users=["alice"]), ALICE_JOBS),
+    (JobFilter(users=["x' OR 1=1 --"]), []),
+    (JobFilter(accounts=["physics"], states=["running", "completed"]), [DONE, RUNNING]),
+    (JobFilter(queues=["ROOT.Other"]), [SECOND]),
+    (JobFilter(partitions=["elsewhere"]), []),
+    (JobFilter(qos=["normal"], names=["true"], after=HELD), [BLOCKED, BETWEEN, LATE]),
+    (JobFilter(limit=2), [BETWEEN, LATE]),
+    (JobFilter(limit=2, after=DONE), [RUNNING, FIRST]),
+]
+
+
+@pytest.mark.parametrize(("wanted", "expected"), FILTERS)
+async def test_a_filter_chooses_the_same_jobs_for_lists_ids_and_counts(world, wanted, expected):
+    assert ids(await world.look(jobs, wanted)) == expected
+    assert sorted(await world.look(job_ids, wanted)) == expected
+    if wanted.limit > len(ALL_JOBS) and wanted.after is None:
+        assert await world.look(count_jobs, wanted) == len(expected)
+
+
+async def test_jobs_are_decoded_and_ranked(world):
+    rows = {row["id"]: row for row in await world.look(jobs_of, ALL_JOBS)}
+    assert rows[FIRST]["resources"] == {"vcore": 1.0}
+    assert rows[BLOCKED]["depends_on"] == [{"type": "afterok", "job": RUNNING}]
+    assert rows[HELD]["held"] is True
+    assert {job: row["rank"] for job, row in rows.items() if row["rank"]} == {FIRST: 1, BETWEEN: 2, SECOND: 3}
+    assert rows[SECOND]["expected_start_at"] == NOW + 60
+    assert rows[SECOND]["reserved_nodes"] == ["n1"]
+
+
+async def test_everything_about_one_job(world):
+    found = await world.look(job_detail, FIRST)
+    assert (found["command"], found["queue"], found["state"]) == (["true"], "root.default", "pending")
+    assert found["priority_breakdown"]["rank"] == 1
+    assert "env" not in found
+    assert (await world.look(job_detail, FIRST, "alice"))["env"] == {}
+    with pytest.raises(Refused, match="there is no job 99"):
+        await world.look(job_detail, 99)
+
+
+async def test_the_events_of_a_job(world):
+    events = [row["event"] for row in await world.look(job_events, DONE)]
+    assert events == ["submit", "allocate", "start", "complete"]
+
+
+async def test_breakdowns_come_by_rank(world):
+    assert ids(await world.look(priorities, JobFilter())) == PENDING
+    assert ids(await world.look(priorities_of, [LATE, SECOND])) == [SECOND, LATE]
+    assert ids(await world.look(head, 2)) == [FIRST, BETWEEN]
+    first = await world.look(breakdown, FIRST)
+    assert [factor["name"] for factor in first["factors"]] == list(WEIGHTS)
+    assert (first["rank"], first["generation"]) == (1, 2)
+    assert await world.look(weights) == WEIGHTS
+
+
+async def test_before_the_first_ranking_nothing_has_a_breakdown(store):
+    [job] = await store.submit("alice")
+    assert not await store.look(has_ranking)
+    assert await store.look(priorities, JobFilter()) == await store.look(head, 5) == []
+    assert await store.look(breakdown, job) is None
+    assert await store.look(weights) == {}
+    assert await store.look(whole_ranking) == {}
+    assert await store.look(at_rank, 1) is None
+
+
+async def test_ranks_by_job_and_jobs_by_rank(world):
+    assert await world.look(has_ranking)
+    ranked = await world.look(whole_ranking)
+    assert {job: rank for job, (rank, _) in ranked.items()} == {FIRST: 1, BETWEEN: 2, SECOND: 3}
+    assert [await world.look(at_rank, rank) for rank in (1, 2, 3, 4)] == [FIRST, BETWEEN, SECOND, None]
+
+
+async def test_why_a_job_waits(world):
+    found = await world.look(why, SECOND)
+    assert (found["rank"], found["of"], found["reason"]) == (3, 3, "resources")
+    assert found["above"]["id"] == BETWEEN
+    assert found["below"] is None
+    assert found["lacks"] == [], "three cores of each node are free now"
+    assert [row["queue"] for row in found["path"]] == ["root.other"]
+    with pytest.raises(Refused, match="there is no job 99"):
+        await world.look(why, 99)
+
+
+async def test_nodes_and_what_runs_on_them(world):
+    rows = {row["name"]: row for row in await world.look(nodes)}
+    assert list(rows) == ["n1", "n2", "n3"]
+    assert (rows["n1"]["allocations"], rows["n1"]["allocated"]) == (1, {"vcore": 1.0})
+    assert (rows["n3"]["state"], rows["n3"]["drain_reason"]) == ("draining", "a fan")
+    assert await world.look(count_running, ["n1", "n2"]) == 1
+    assert await world.look(count_running, ["n3"]) == 0
+
+
+async def test_services_and_silent_nodes(world):
+    found = await world.look(services)
+    assert [row["name"] for row in found["services"]] == ["intake"]
+    assert {row["name"] for row in found["nodes"]} <= {"n1", "n2", "n3"}
+
+
+async def test_queues_and_their_places(world):
+    rows = {row["path"]: row for row in await world.look(queues)}
+    assert (rows["root.default"]["place"], rows["root.default"]["ahead_by"]) == (1, "priority")
+    assert rows["root.other"]["max"] == {"vcore": 9.0}
+    assert rows["root.other"]["place"] == 2
+
+
+async def test_shares(world):
+    rows = [(row["account"], row["user"]) for row in await world.look(shares)]
+    assert rows == [("physics", None), ("physics", "alice"), ("physics", "bob"), ("root", None)]
+
+
+async def test_classes(world):
+    rows = {row["name"]: row for row in await world.look(classes)}
+    assert rows["high"]["value"] == 1000
+
+
+async def test_accounting(world):
+    [row] = await world.look(accounting, AccountingFilter(states=["completed"]))
+    assert (row["id"], row["cpu_s"], row["measured"]) == (DONE, 3.0, "cgroup")
+    assert ids(await world.look(accounting_of, [DONE, RUNNING])) == [DONE, RUNNING]
+    assert await world.look(accounting, AccountingFilter(until=NOW - 1000)) == []
+    assert LATE not in ids(await world.look(accounting, AccountingFilter(since=NOW - 45, until=NOW)))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (JobFilter(users=["nobody-of-that-name"]), "unknown_user"),
+        (JobFilter(accounts=["phisics"]), "unknown_account"),
+        (JobFilter(queues=["root.defualt"]), "unknown_queue"),
+        (JobFilter(partitions=["gpu"]), "unknown_partition"),
+        (JobFilter(qos=["high"]), "unknown_qos"),
+        (JobFilter(states=["waiting"]), "unknown_state"),
+    ],
+)
+async def test_names_that_do_not_exist_are_refused(world, wanted, code):
+    with pytest.raises(Refused) as caught:
+        await world.look(check_filter, wanted)
+    assert caught.value.code == code
+
+
+async def test_names_that_exist_are_accepted(world):
+    wanted = JobFilter(
+        users=["alice"], accounts=["physics"], queues=["ROOT.default"], partitions=["default"], qos=["normal"],
+        states=["pending"],
+    )  # fmt: skip
+    await world.look(check_filter, wanted)
+
+
+async def test_pages_of_jobs(world):
+    page = await world.look(job_page, JobList(limit=3, count=True))
+    found = answer(page, 10**6)
+    assert (ids(found["jobs"]), found["total"]) == ([LATE, BETWEEN, BLOCKED], len(ALL_JOBS))
+    page = await world.look(job_page, JobList(limit=100, **found["next"]))
+    assert ids(page.rows) == [HELD, SECOND, FIRST, RUNNING, DONE]
+    assert not page.more
+    assert ids((await world.look(accounting_page, AccountingFilter(limit=1))).rows) == [LATE]
+
+
+async def test_pages_of_breakdowns(world):
+    page = await world.look(priority_page, PriorityList(limit=2, count=True))
+    assert (ids(page.rows), page.more, page.besides["total"]) == ([FIRST, BETWEEN], True, len(PENDING))
+    page = await world.look(priority_page, PriorityList(behind=RankPlace(job=BETWEEN, rank=2)))
+    assert ids(page.rows) == PENDING[2:]
+
+
+async def test_pages_of_events_and_letters(world):
+    page = await world.look(event_page, HistoryRequest(id=DONE, limit=2))
+    assert ([row["event"] for row in page.rows], page.more) == (["submit", "allocate"], True)
+    page = await world.look(letter_page, DeadLetterFilter())
+    assert [row["message_id"] for row in page.rows] == ["m1"]
+    assert page.besides == {"losses": []}
+
+
+@pytest.mark.parametrize("verb", LISTINGS)
+async def test_lists_are_read_whole_page_after_page(world, verb):
+    listing = LISTINGS[verb]
+    whole = await world.look(listing.read)
+    rows, after = [], None
+    while after is not None or not rows:
+        found = answer(await world.look(listing.page, TableFilter(limit=1, after=after)), 10**6)
+        rows += found[listing.name]
+        after = found.get("next", {}).get("after")
+    assert rows == whole
+
+
+async def test_a_dump_is_the_state_of_the_newest_full_generation(world):
+    found = await world.look(dump, world_configuration(), None)
+    assert (found.generation, found.newer, found.updated) == (1, 2, [])
+    assert ids(found.document["jobs"]) == [RUNNING, FIRST, SECOND, HELD, BLOCKED]
+    assert {row["job"]: row["node"] for row in found.document["allocations"]} == {RUNNING: "n2"}
+    assert [row["name"] for row in found.document["nodes"]] == ["n1", "n2", "n3"]
+
+
+async def test_without_a_ranking_there_is_no_dump(store):
+    await store.configure()
+    with pytest.raises(Unavailable, match="there was no ranking yet"):
+        await store.look(dump, world_configuration(), None)

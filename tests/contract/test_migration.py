@@ -1,0 +1,132 @@
+"""Every migration leads to the declared tables, from an empty store and from each earlier revision with rows in it."""
+
+import asyncio
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from contract.store import Store
+from sqlalchemy import MetaData, insert, inspect, select
+
+from rankd.store.schema.generation_table import metadata
+from rankd.store.schema.migration import shipped, upgrade
+from rankd.store.schema.view import fixed_views
+
+VERSION_TABLE = "schema_version"
+MADE_ANEW = {"ranking_chunks", "rank_chunks", "wait_reasons"}
+"""Tables whose rows an upgrade may delete: the next ranking or cycle writes them again."""
+DROPPED = {"allocations": {"published", "cancel_published"}}
+"""Internal columns that an upgrade may drop, since another one has their meaning."""
+
+
+def configured():
+    config = Config()
+    config.set_main_option("script_location", str(shipped("migrations")))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def revisions():
+    """All revisions, the oldest first."""
+    return [script.revision for script in ScriptDirectory.from_config(configured()).walk_revisions()][::-1]
+
+
+def upgrade_to(connection, revision):
+    config = configured()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+@pytest.fixture
+def connection(engine, tmp_path):
+    """A connection to a store without a schema, in one transaction."""
+    opened = engine.connect(tmp_path)
+    with opened.begin() as connection:
+        yield connection
+    opened.dispose()
+
+
+def tables_of(connection):
+    found = MetaData()
+    found.reflect(connection)
+    return {name: table for name, table in found.tables.items() if name != VERSION_TABLE}
+
+
+def fill(connection):
+    """One row in each table, with a value in each column that needs one."""
+    for table in tables_of(connection).values():
+        needed = [
+            column
+            for column in table.columns
+            if column.primary_key or not (column.nullable or column.server_default is not None)
+        ]
+        connection.execute(insert(table).values({column.name: _any(column) for column in needed}))
+
+
+def _any(column):
+    kind = column.type.python_type
+    return kind(1) if kind in (int, float, bool) else b"1" if kind is bytes else "1"
+
+
+def contents(connection):
+    return {
+        name: [dict(row) for row in connection.execute(select(table)).mappings()]
+        for name, table in tables_of(connection).items()
+    }
+
+
+def differences(connection):
+    options = {"version_table": VERSION_TABLE, "compare_type": True}
+    return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
+
+
+def test_each_revision_follows_the_one_before(connection):
+    for revision in revisions():
+        upgrade_to(connection, revision)
+    assert differences(connection) == []
+
+
+@pytest.mark.parametrize("revision", revisions())
+def test_an_upgrade_from_any_revision_keeps_a_row_of_every_table(connection, revision):
+    upgrade_to(connection, revision)
+    fill(connection)
+    before = contents(connection)
+    upgrade_to(connection, "head")
+    after = contents(connection)
+    assert all(len(rows) == 1 for rows in before.values())
+    for table in before.keys() - MADE_ANEW:
+        [old], [new] = before[table], after[table]
+        assert {name: new[name] for name in old if name in new} == {
+            name: value for name, value in old.items() if name in new
+        }
+        assert not old.keys() - new.keys() - DROPPED.get(table, set()), f"an upgrade drops columns of {table}"
+    assert differences(connection) == []
+
+
+async def test_the_newest_schema_has_the_declared_tables_and_the_fixed_views(store):
+    def names(connection):
+        found = inspect(connection)
+        return set(found.get_table_names()) - {VERSION_TABLE}, set(found.get_view_names())
+
+    tables, views = await store.read(names)
+    assert tables == set(metadata.tables)
+    assert views == set(fixed_views())
+    assert await store.write(differences) == []
+
+
+async def test_an_upgrade_keeps_the_rows_and_does_nothing_twice(world):
+    tables = {name: await world.rows(name) for name in metadata.tables}
+    views = {name: await world.rows(name) for name in fixed_views()}
+    await upgrade(world.database)
+    assert {name: await world.rows(name) for name in tables} == tables
+    assert {name: await world.rows(name) for name in views} == views
+
+
+async def test_two_services_that_upgrade_at_once_make_one_schema(engine, tmp_path):
+    async with engine.open(tmp_path) as one, engine.open(tmp_path) as other:
+        await asyncio.gather(upgrade(one), upgrade(other))
+        assert await Store(one).rows("job") == []
+        assert [row["version_num"] for row in await Store(other).rows(VERSION_TABLE)] == revisions()[-1:]
