@@ -13,6 +13,7 @@ from typing import Protocol
 from sqlalchemy import Engine, create_engine
 
 from rankd.store.engine.database import Database
+from rankd.store.engine.url import open_database
 
 Fill = Callable[[Database], Awaitable[None]]
 
@@ -38,7 +39,7 @@ class Sqlite:
     name = "sqlite"
 
     def open(self, directory: Path) -> Database:
-        return Database(directory / "rankd.db", durable=False)
+        return open_database(directory / "rankd.db", durable=False)
 
     def open_copy(self, fill: Fill, directory: Path) -> Database:
         shutil.copyfile(_template(fill), directory / "rankd.db")

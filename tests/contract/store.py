@@ -28,7 +28,7 @@ class Store:
 
     async def read(self, verb, *arguments, **named):
         """A verb that only reads."""
-        return await self.database.read_at_once(lambda connection: verb(connection, *arguments, **named))
+        return await self.database.read(lambda connection: verb(connection, *arguments, **named))
 
     async def look(self, query, *arguments, **named):
         """A question of people: it gets the driver's connection, as services give it."""
