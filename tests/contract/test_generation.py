@@ -8,12 +8,10 @@ from rankd.store.record.generation import (
     Settlement,
     head_stage,
     insert,
-    leaf_stages,
     newest_base,
     newest_number,
     publish,
     queue_stage,
-    stages,
     together,
 )
 from rankd.store.record.given_value import given_values, stored_values
@@ -81,13 +79,6 @@ async def test_other_generations_are_pruned_a_few_rows_at_a_time(world):
             pass
     assert await world.read(stale_tables, 3) == []
     assert sorted(row["job_id"] for row in await world.rows("ranking")) == jobs
-
-
-async def test_a_full_generation_has_leaf_stages_and_others(store):
-    await store_generation(store, 1, await store.submit("alice"))
-    assert len(await store.rows("ranking_leaves")) == 1
-    assert callable(leaf_stages)
-    assert callable(stages)
 
 
 async def test_old_jobs_and_events_are_deleted_once_they_are_published(world):

@@ -1,0 +1,119 @@
+"""What services read at their start and follow: typed rows, the same on every engine."""
+
+import numpy as np
+from builder import NOW
+from contract.world import (
+    BETWEEN,
+    BLOCKED,
+    DELTA,
+    FIRST,
+    FULL,
+    HELD,
+    LATE,
+    RUNNING,
+    SECOND,
+    allocate,
+    store_generation,
+)
+
+from rankd.core.model.node import NodeState
+from rankd.core.ranking.columns import NO_GROUP
+from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.occupancy import open_since, read_open
+from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
+from rankd.store.feed.pending_kind import all_pending, changed_jobs
+from rankd.store.feed.shape import read_shape
+from rankd.store.record.all_nodes import all_nodes
+from rankd.store.record.job import last_id
+
+PENDING = [FIRST, SECOND, HELD, BLOCKED, BETWEEN, LATE]
+
+
+async def test_every_node_as_it_registered(world):
+    found = await world.look(all_nodes)
+    assert [(node.name, node.capacity, node.state) for node in found] == [
+        ("n1", {"vcore": 4000}, NodeState.UP),
+        ("n2", {"vcore": 4000}, NodeState.UP),
+        ("n3", {"vcore": 4000}, NodeState.DRAINING),
+    ]
+
+
+async def test_open_allocations_and_their_details(world):
+    [(allocation, started_at)] = await world.read(open_since)
+    assert started_at == NOW - 8
+    [found] = await world.read(lambda connection: list(read_open(connection, [allocation, 99])))
+    assert (found.nodes, found.resources, found.user) == (["n1", "n2"], {"vcore": 1000}, "bob")
+    assert (found.application, found.time_limit_s, found.partition) == (NO_GROUP, None, "default")
+    assert await world.read(lambda connection: list(read_open(connection, []))) == []
+
+
+async def test_an_allocation_counts_from_when_it_was_made_until_it_starts(store):
+    await store.add_nodes("n1")
+    [job] = await store.submit("alice")
+    assert await store.read(open_since) == []
+    await allocate(store, job, "n1", at=NOW + 7)
+    assert await store.read(open_since) == [(1, NOW + 7)]
+
+
+async def test_only_ends_of_jobs_free_room(world):
+    last = await world.read(last_id, "job_events")
+    assert await world.read(has_freed_room, 0)
+    assert not await world.read(has_freed_room, last)
+    for node in ("n1", "n2"):
+        await world.report(node, 3, RUNNING, "ended", exit_status=0)
+    assert await world.read(has_freed_room, last)
+
+
+async def test_before_the_first_generation_there_is_no_newest_one(store):
+    assert await store.read(newest_generation) is None
+
+
+async def test_the_newest_generation_and_its_new_jobs(world):
+    found = await world.read(newest_generation)
+    assert (found.number, found.base, found.ranked_at) == (DELTA, FULL, NOW)
+    assert [await world.read(new_jobs_since, number) for number in (0, 1, 2)] == [2, 1, 0]
+
+
+async def test_a_generation_is_staged_until_it_is_visible(world):
+    assert await world.read(staged_generation, FULL) is None
+    await store_generation(world, 3, [FIRST])
+    found = await world.read(staged_generation, FULL)
+    assert (found.number, found.ranked_at) == (3, NOW)
+    assert found.revision == await world.read(last_id, "job_events")
+
+
+async def test_the_order_by_leaf_and_the_delta_on_it(world):
+    found = await world.read(read_leaves, FULL)
+    ranks = {int(job): int(rank) for leaf in found.values() for job, rank in zip(leaf.ids, leaf.ranks, strict=True)}
+    assert ranks == {FIRST: 1, SECOND: 2}
+    queue = world.catalog.queues["default", "root.other"]
+    assert list(await world.read(read_leaves, FULL, queue, queue)) == [queue]
+    delta = await world.read(read_delta, FULL, FULL)
+    [entries] = [delta.changed[chunk] for chunk in delta.places]
+    assert (entries.ids.tolist(), entries.positions.tolist()) == ([BETWEEN], [2])
+    assert (await world.read(read_delta, FULL, DELTA)).changed == {}
+
+
+async def test_pending_jobs_as_columns(world):
+    [found] = await world.read(lambda connection: list(all_pending(connection, with_users=True)))
+    assert found.ids.tolist() == PENDING
+    assert found.is_eligible.tolist() == [True, True, False, False, True, True]
+    assert np.isnan(found.time_limits_s).all()
+    assert (found.users[0], found.users[1]) == ("alice", "bob")
+    assert (found.applications >= 0).tolist() == [job == SECOND for job in PENDING]
+    [found] = await world.read(lambda connection: list(all_pending(connection, with_users=False)))
+    assert set(found.users) == {None}
+
+
+async def test_jobs_that_changed_since_an_event(world):
+    last = await world.read(last_id, "job_events")
+    assert await world.read(lambda connection: list(changed_jobs(connection, last, with_users=False))) == []
+    await allocate(world, FIRST, "n1")
+    [new] = await world.submit("alice")
+    [found] = await world.read(lambda connection: list(changed_jobs(connection, last, with_users=True)))
+    assert (found.pending.ids.tolist(), found.gone) == ([new], [FIRST])
+
+
+async def test_the_shape_of_a_job(world):
+    shape = await world.read(read_shape, RUNNING)
+    assert (shape.partition, shape.nodes, shape.resources) == ("default", 1, {"vcore": 1000})
