@@ -4,6 +4,7 @@ import numpy as np
 from builder import NOW
 from contract.world import BETWEEN, FIRST, FULL, SECOND, WEIGHTS, header, store_generation
 
+from rankd.store.record.delta import value_stage
 from rankd.store.record.generation import (
     Settlement,
     head_stage,
@@ -67,6 +68,12 @@ async def test_values_are_stored_of_the_factors_without_a_formula(world):
     given = await world.look(given_values, FULL, ["luck", "age"], jobs)
     assert given[FIRST]["factors"]["luck"] == FIRST / 10
     assert "age" in given[FIRST]["factors"]
+
+
+async def test_values_of_new_jobs_are_stored_on_the_full_generation(world):
+    await world.write(value_stage(FULL, [("luck", BETWEEN, 0.25)]))
+    [row] = await world.rows("job_factor", job_id=BETWEEN, factor="luck")
+    assert (row["value"], row["points"]) == (0.25, 0.25 * WEIGHTS["luck"])
 
 
 async def test_other_generations_are_pruned_a_few_rows_at_a_time(world):

@@ -19,6 +19,15 @@ from contract.world import (
 from rankd.core.errors import Refused, Unavailable
 from rankd.store.look.accounting import accounting, accounting_of
 from rankd.store.look.class_list import classes
+from rankd.store.look.demo_state import (
+    generation_count,
+    have_all_ended,
+    jobs_by_state,
+    running_by_user,
+    see_newest,
+    starts_of_jobs,
+    waits_by_user,
+)
 from rankd.store.look.dump import dump
 from rankd.store.look.filter_check import check_filter
 from rankd.store.look.job_detail import job_detail, job_events
@@ -262,3 +271,23 @@ async def test_without_a_ranking_there_is_no_dump(store):
     await store.configure()
     with pytest.raises(Unavailable, match="there was no ranking yet"):
         await store.look(dump, world_configuration(), None)
+
+
+async def test_the_demo_counts_jobs_by_state_and_user(world):
+    assert await world.look(jobs_by_state) == {"completed": 1, "pending": 6, "running": 1}
+    assert [(row.user, row.jobs, row.cores) for row in await world.look(running_by_user)] == [("bob", 1, 2.0)]
+    assert [(row.user, row.jobs) for row in await world.look(waits_by_user)] == [("alice", 1), ("bob", 1)]
+    assert await world.look(generation_count) == (2, 3)
+    starts = {row.id: row.starts for row in await world.look(starts_of_jobs)}
+    assert {job for job, n_starts in starts.items() if n_starts} == {DONE, RUNNING}
+
+
+async def test_a_reader_sees_what_came_after_it_asks_for_the_newest_state(store):
+    def ended(connection):
+        before = have_all_ended(connection)
+        see_newest(connection)
+        return before, have_all_ended(connection)
+
+    assert await store.look(ended) == (True, True)
+    await store.submit("alice")
+    assert await store.look(ended) == (False, False)
