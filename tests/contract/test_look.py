@@ -275,7 +275,7 @@ async def test_without_a_ranking_there_is_no_dump(store):
 
 async def test_the_demo_counts_jobs_by_state_and_user(world):
     assert await world.look(jobs_by_state) == {"completed": 1, "pending": 6, "running": 1}
-    assert [(row.user, row.jobs, row.cores) for row in await world.look(running_by_user)] == [("bob", 1, 2.0)]
+    assert [(row.user, row.jobs, row.cores) for row in await world.look(running_by_user)] == [("bob", 1, 1.0)]
     assert [(row.user, row.jobs) for row in await world.look(waits_by_user)] == [("alice", 1), ("bob", 1)]
     assert await world.look(generation_count) == (2, 3)
     starts = {row.id: row.starts for row in await world.look(starts_of_jobs)}
