@@ -23,8 +23,9 @@ from rankd.core.change.job_action import Decide
 from rankd.core.errors import Unavailable
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import Prioritizer
+from rankd.services.scheduler.outbox import BusOutbox
+from rankd.services.scheduler.scheduler import Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
-from rankd.services.scheduler.service import Scheduler
 from rankd.store.engine.database import Database
 from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import sync_catalog
@@ -203,7 +204,7 @@ class Cluster:
 
     def scheduler(self) -> Scheduler:
         source = SchedulingSource(self.configuration, self.catalog)
-        return Scheduler(self.configuration, source, self.database, self.bus)
+        return Scheduler(self.configuration, source, self.database, BusOutbox(self.bus, "scheduler"))
 
     async def submit(self, *jobs, at: float = NOW) -> list[int]:
         new = [NewJob(accepted=job, actor=job.user, at=at) for job in jobs]

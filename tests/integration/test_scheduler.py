@@ -139,7 +139,7 @@ async def test_what_changes_between_snapshot_and_commit_is_not_allocated(broker,
         await cluster.prioritizer().run_once(NOW)
         with lock.held():
             looking = group.create_task(scheduler.run_once(NOW))
-            await scheduler._to_hint.wait(PATIENCE_S)  # set between the snapshot and the commit, which waits for us
+            await scheduler.nodes.due.wait(PATIENCE_S)  # set between the snapshot and the commit, which waits for us
             write(tmp_path, change)
         lock.close()
         assert not await looking
@@ -225,16 +225,16 @@ async def test_nodes_are_told_at_once_and_again_until_they_have_taken_it(broker,
         heard = await cluster.bus.client.subscribe("rankd.v1.node.*.allocation")
         await cluster.submit(*[builder.accepted()] * 4)
         await schedule(prioritizer, scheduler)
-        assert sorted(await scheduler.hint_once(0.0)) == ["n1", "n2"]
+        assert sorted(await scheduler.nodes.run_once(0.0)) == ["n1", "n2"]
         assert (await heard.next_msg(PATIENCE_S)).data == b"{}"
-        assert await scheduler.hint_once(0.5) == []
+        assert await scheduler.nodes.run_once(0.5) == []
         await take(cluster, "n1")
-        assert await scheduler.hint_once(1.0) == ["n2"]
-        assert await cluster.scheduler().hint_once(0.0) == ["n2"]  # one that begins knows nothing but the records
+        assert await scheduler.nodes.run_once(1.0) == ["n2"]
+        assert await cluster.scheduler().nodes.run_once(0.0) == ["n2"]  # one that begins knows nothing but the records
         await take(cluster, "n2")
-        assert await scheduler.hint_once(100.0) == []
+        assert await scheduler.nodes.run_once(100.0) == []
         await cluster.act(job_action.cancel, 1)
-        assert len(await scheduler.hint_once(100.0)) == 1
+        assert len(await scheduler.nodes.run_once(100.0)) == 1
 
 
 async def take(cluster, node: str):

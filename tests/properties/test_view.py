@@ -39,8 +39,9 @@ from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import ConfiguredFactors, Prioritizer
 from rankd.services.runtime.configuration_follower import Prepared
 from rankd.services.runtime.stated import Stated
+from rankd.services.scheduler.outbox import BusOutbox
+from rankd.services.scheduler.scheduler import Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
-from rankd.services.scheduler.service import Scheduler
 from rankd.store.engine.url import open_database
 from rankd.store.feed.order import newest_generation, read_delta, read_leaves
 from rankd.store.record.allocation import NewAllocation, commit_allocations
@@ -229,7 +230,8 @@ class Cluster:
     def new_scheduler(self):
         config = self.patient()
         source = SchedulingSource(config, self.catalog)
-        return Scheduler(config, source, self.database, Bus("nats://127.0.0.1:1", "test"))
+        outbox = BusOutbox(Bus("nats://127.0.0.1:1", "test"), "scheduler")
+        return Scheduler(config, source, self.database, outbox)
 
     def new_source(self):
         return RankingSource(self.config, self.catalog)
@@ -305,7 +307,7 @@ class Cluster:
                 await self.database.read(source.load)
             source.triggers.add("looked at")
             await self.database.read(lambda c, source=source: source.refresh(c, now))
-            decided.append(scheduler._decide(now))
+            decided.append(scheduler._decider.decide(now))
         assert decided[0] == decided[1]
 
     async def shown_by_delta(self):

@@ -1,0 +1,68 @@
+"""A cycle of all partitions, from the memory to what the records are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rankd.core.placement.cycle import run_cycle
+from rankd.core.placement.node_table import NodeSortPolicy
+from rankd.mirror.reason_rows import ReasonRows
+from rankd.services.runtime.statistic import SchedulerStatistic
+from rankd.services.scheduler.scheduling_source import SchedulingSource
+from rankd.store.record.allocation import NewAllocation, ReasonRow, ReservationRow
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cycle of all partitions decided, as rows of the records."""
+
+    allocations: list[NewAllocation]
+    reasons: frozenset[ReasonRow]
+    reservations: tuple[ReservationRow, ...]
+
+    def next_start_after(self, now: float) -> float:
+        """When the next reserved job may start; infinite if there is none."""
+        return min((row.starts_at for row in self.reservations if row.starts_at > now), default=float("inf"))
+
+
+class Decider:
+    """Runs cycles on a memory. ``policies`` sort nodes, by name."""
+
+    def __init__(
+        self, source: SchedulingSource, policies: Mapping[str, NodeSortPolicy], statistic: SchedulerStatistic
+    ) -> None:
+        self.policies = policies
+        self._source = source
+        self._reasons = ReasonRows(source.pending.known_kinds)
+        self._statistic = statistic
+
+    def prepare(self, now: float) -> None:
+        """Bring the cycles' memories up to date, so that the next cycle need not."""
+        for problem in self._source.problems(now):
+            self._source.memory(problem).update(problem)
+
+    def decide(self, now: float) -> Decision:
+        """The cycle, partition by partition."""
+        source = self._source
+        problems = source.problems(now)
+        memories = [source.memory(problem) for problem in problems]
+        outcomes = [
+            run_cycle(problem, self.policies[problem.node_sort.type], memory)
+            for problem, memory in zip(problems, memories, strict=True)
+        ]
+        self._statistic.decided(
+            looked_at=sum(outcome.looked_at for outcome in outcomes),
+            backfilled=sum(outcome.backfilled for outcome in outcomes),
+            reserved=sum(len(outcome.reservations) for outcome in outcomes),
+        )
+        placed = [placement for outcome in outcomes for placement in outcome.placements]
+        return Decision(
+            allocations=source.placed_jobs().allocations(placed),
+            reasons=self._reasons.of(outcomes, [memory.partition for memory in memories]),
+            reservations=tuple(
+                ReservationRow(job=made.job, nodes=made.nodes, starts_at=made.starts_at)
+                for outcome in outcomes
+                for made in outcome.reservations
+            ),
+        )

@@ -1,0 +1,50 @@
+"""Commits what cycles decide, and remembers what of it is stored, so that only changes are written."""
+
+from __future__ import annotations
+
+from rankd.services.scheduler.decision import Decision
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.database import Database
+from rankd.store.record.allocation import commit_allocations, last_cycle, save_reasons, save_reservations
+
+
+class DecisionLog:
+    """The decisions of a scheduler that holds ``role``."""
+
+    def __init__(self, database: Database, role: str) -> None:
+        self.cycle = 0
+        """The last cycle that was committed; 0 if this process has committed none yet."""
+        self._database = database
+        self._role = role
+        self._last: Decision | None = None
+
+    async def commit(self, decision: Decision, now: float) -> int | None:
+        """Write what is new; returns how many jobs were allocated, None if there was nothing to write.
+
+        Raises:
+            RoleLost: another instance has taken the role.
+            Unavailable: nothing was written.
+        """
+        before = self._last
+        has_new_reasons = before is None or decision.reasons != before.reasons
+        has_new_reservations = before is None or decision.reservations != before.reservations
+        if not decision.allocations and not has_new_reasons and not has_new_reservations:
+            return None
+        cycle = await self._next_cycle()
+
+        def write(connection: Connection) -> int:
+            if has_new_reasons:
+                save_reasons(connection, decision.reasons, None if before is None else before.reasons)
+            if has_new_reservations:
+                save_reservations(connection, decision.reservations, cycle, now)
+            return commit_allocations(connection, decision.allocations, cycle, now)
+
+        started = await self._database.write(write, role=self._role)
+        self._last = decision
+        return started
+
+    async def _next_cycle(self) -> int:
+        if not self.cycle:
+            self.cycle = await self._database.read_at_once(last_cycle)
+        self.cycle += 1
+        return self.cycle
