@@ -21,10 +21,11 @@ from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
 from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
-from rankd.core.model.setting import FairshareSettings, PrioritySettings
+from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.services.prioritizer.service import PrioritizerOptions, run
 from rankd.store.engine.sqlite import SqliteDatabase
 from rankd.store.record import generation as stored_generation
+from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.node import register_node
 from rankd.wire.message import NodeRegistration, RankingEvent, Report
 
@@ -655,3 +656,14 @@ async def test_a_strangers_broken_factor_does_not_stop_the_real_service(broker, 
         assert cluster.ranking() == [1]
         query = "SELECT DISTINCT json_extract(failures, '$.broken') LIKE '%out of order%' FROM generations"
         assert cluster.rows(query) == [(1,)]
+
+
+async def test_a_job_is_ranked_though_its_qos_came_with_a_configuration_that_no_pass_has_adopted(broker, tmp_path):
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        await prioritizer.run_once(NOW)
+        later = builder.configuration(qos=[*cluster.configuration.settings.qos, Qos(name="new", priority=5)])
+        cluster.catalog = await cluster.database.write(lambda c: sync_catalog(c, later, NOW))
+        [job] = await cluster.submit(builder.accepted(qos="new"))
+        await prioritizer.run_once(NOW + 1)
+        assert cluster.ranking() == [job]

@@ -63,6 +63,8 @@ class JobTable:
         self.revision = 0
         self.new_jobs = 0
         """How many jobs became eligible and are in no generation yet. Who makes the generation subtracts them."""
+        self.largest_qos = -1
+        """The largest id of a QoS that a job has had."""
         self.is_loaded = False
         self.blocked = BlockedJobs()
         self.amounts: list[Resources] = []
@@ -76,6 +78,7 @@ class JobTable:
         self.revision = found.revision
         self._columns = self._built(found.pending, found.shapes, membership)
         self.new_jobs += found.new_jobs
+        self.largest_qos = int(found.pending.qos.max(initial=-1))
         self.blocked.replace([], found.blocked)
         self.is_loaded = True
 
@@ -116,6 +119,7 @@ class JobTable:
         moved_nodes = any(job.state not in (State.PENDING, State.RUNNING) for job in jobs)
         self._changed |= dict.fromkeys(gone) | {row.id: row for row in pending}
         self.new_jobs += sum(row.eligible_at is not None for row in pending)
+        self.largest_qos = max([self.largest_qos, *(row.qos for row in pending)])
         return JobChanges(gone, pending, moved_nodes, is_shown)
 
     def _is_pending(self, job: int) -> bool:
@@ -151,7 +155,7 @@ class JobTable:
 
     def forget(self) -> None:
         """Forget all jobs until the next :meth:`load`; :attr:`new_jobs` stays."""
-        self.revision, self.is_loaded = 0, False
+        self.revision, self.largest_qos, self.is_loaded = 0, -1, False
         self.blocked.clear()
         self.amounts, self.shapes = [], {}  # the old list belongs to an order of jobs that is still in use
         self._columns, self._changed = JobColumns.from_rows([]), {}

@@ -162,3 +162,12 @@ def test_what_is_forgotten_is_loaded_again_but_new_jobs_stay_new():
     assert known.new_jobs == 1
     known.load(loaded(8), MEMBERSHIP)
     assert ids(known) == [8]
+
+
+def test_the_largest_qos_is_that_of_all_jobs():
+    known = table(3)
+    assert known.largest_qos == 1
+    known.apply(changes(changed(4, 2, qos=6), changed(5, 3, qos=2), changed(6, 4, qos=9, state="running")), MEMBERSHIP)
+    assert known.largest_qos == 6
+    known.forget()
+    assert known.largest_qos == -1

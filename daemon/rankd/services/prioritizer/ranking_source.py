@@ -38,7 +38,7 @@ from rankd.store.feed.charge import open_charges
 from rankd.store.feed.job import NO_LIMIT, changed_jobs, load_jobs
 from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.record.adapter import InForce, StoredInput
-from rankd.store.record.catalog import Catalog
+from rankd.store.record.catalog import Catalog, read_catalog
 from rankd.store.record.job import last_id
 from rankd.store.record.made_queue import LiveQueues
 from rankd.store.record.node import read_nodes
@@ -136,6 +136,7 @@ class RankingSource:
         """Read everything of the state but its jobs."""
         self._use_new_inputs()
         self._refresh_queues(connection)
+        self._refresh_qos(connection)
         self._refresh_associations(connection)
         self._node_event = last_id(connection, "node_events")
         nodes, use = read_nodes(connection)
@@ -200,6 +201,11 @@ class RankingSource:
         """By queue the index of its partition."""
         partitions = {p.name: place for place, p in enumerate(self.configuration.partitions)}
         return {id_: partitions.get(name, 0) for (name, _), id_ in self._queues.ids.items()}
+
+    def _refresh_qos(self, connection: Connection) -> None:
+        """A job may have a QoS that came with a later configuration; its name is in the records already."""
+        if self.jobs.largest_qos > max(self._catalog.qos.values(), default=-1):
+            self._catalog = read_catalog(connection)
 
     def _refresh_associations(self, connection: Connection) -> None:
         """Build the tree again if an association has been added."""
