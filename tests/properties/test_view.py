@@ -207,8 +207,9 @@ class Cluster:
     def start_prioritizer(self):
         bus = Bus("nats://127.0.0.1:1", "test")  # never connected: a pass does not need it
         self.prioritizer = Prioritizer(without_luck(self.config), self.new_source(), self.database, bus)
-        self.prioritizer._settings = self.config.settings.priority
-        self.prioritizer._own_factors = self.prioritizer._factors = self.factors()
+        own = self.prioritizer.factors
+        own.settings = self.config.settings.priority
+        own.configured = own.used = self.factors()
         self.prioritizer._writer._when_staged = self.go_ahead
 
     async def reload(self, config, *, restarts):
@@ -822,7 +823,7 @@ def test_the_views_show_the_last_good_values_of_a_factor_that_fails():
     config = configuration(priority=PrioritySettings(weights={"luck": 10.0, "age": 1.0}))
 
     async def story(cluster):
-        moody = cluster.prioritizer._own_factors[0] = Moody()
+        moody = cluster.prioritizer.factors.configured[0] = Moody()
         await cluster.submit([(accepted(), NOW - 5)])
         check(cluster, *await cluster.rank(NOW))
         await cluster.submit([(accepted(), NOW + 5)])

@@ -22,6 +22,8 @@ from rankd.core.errors import ConfigurationError, Unavailable
 from rankd.core.model.setting import AdapterSettings
 from rankd.services.prioritizer.adapter_process import START_S, read_adapter
 from rankd.services.prioritizer.adapter_worker import Answer, Task
+from rankd.services.prioritizer.role import ROLE
+from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import Patience, announce, end_tasks
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -53,12 +55,12 @@ Use = Callable[[InForce, Catalog], Awaitable[None]]
 class AdapterReader:
     """The adapters of a configuration as its files state it; ``use`` is told of every change."""
 
-    def __init__(self, stated: Configuration, database: Database, bus: Bus, role: str, use: Use) -> None:
+    def __init__(self, stated: Configuration, database: Database, bus: Bus, use: Use, clock: Clock) -> None:
         self._stated = stated
         self._database = database
         self._bus = bus
-        self._role = role
         self._use = use
+        self._clock = clock
         self._one_by_one = asyncio.Lock()
         """What one adapter gives is laid over what the others have given last."""
         self.number: int | None = None
@@ -73,11 +75,11 @@ class AdapterReader:
     async def start(self) -> None:
         """Take up what is in force from before."""
         adapters = self._stated.settings.adapters
-        await self._database.write(lambda c: register_adapters(c, adapters), role=self._role)
+        await self._database.write(lambda c: register_adapters(c, adapters), role=ROLE)
         found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
         self._digests = {stored.name: stored.digest for stored in found.inputs}
         self._catalog = await self._database.write(
-            lambda c: self._take_up(c, found.configuration, time.time()), role=self._role
+            lambda c: self._take_up(c, found.configuration, self._clock()), role=ROLE
         )
         await self._use(found, self._catalog)
 
@@ -140,7 +142,7 @@ class AdapterReader:
         digest = self._digests.get(adapter.name, "")
         task = Task(settings=adapter, directory=self._stated.directory, allowed=allowed, digest=digest)
         answer = await read_adapter(task)
-        at = time.time()
+        at = self._clock()
         if answer.error:
             await self._fail(adapter, answer.error, at)
         elif answer.digest == digest:
@@ -149,7 +151,7 @@ class AdapterReader:
             await self._changed(adapter, answer, at)
 
     async def _fail(self, adapter: AdapterSettings, message: str, at: float) -> None:
-        await self._database.write(lambda c: save_failure(c, adapter.name, message, at), role=self._role)
+        await self._database.write(lambda c: save_failure(c, adapter.name, message, at), role=ROLE)
         if self._failing.get(adapter.name) == message:
             return
         self._failing[adapter.name] = message
@@ -159,7 +161,7 @@ class AdapterReader:
 
     async def _seen(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
         """It gives what it gave before. Usage without times of its own is true as of now, then."""
-        await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=self._role)
+        await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=ROLE)
         await self._recover(adapter, answer, at)
         if adapter.input == "usage" and self._catalog is not None:
             async with self._one_by_one:
@@ -172,9 +174,7 @@ class AdapterReader:
         try:
             async with self._one_by_one:
                 found = await self._database.read_in_thread(lambda c: self._with(c, stored))
-                catalog = await self._database.write(
-                    lambda c: self._store(c, stored, found.configuration), role=self._role
-                )
+                catalog = await self._database.write(lambda c: self._store(c, stored, found.configuration), role=ROLE)
                 self._digests[adapter.name], self._catalog = answer.digest, catalog
                 await self._use(found, catalog)
         except ConfigurationError as error:
@@ -183,7 +183,7 @@ class AdapterReader:
         await self._recover(adapter, answer, at)
         log.info("adapter '%s' gives something new: %d rows", adapter.name, answer.rows)
         await self._say(AdapterEvent(adapter=adapter.name, event="changed", at=at, rows=answer.rows))
-        await announce(self._bus, self._role)
+        await announce(self._bus, ROLE)
 
     def _with(self, connection: Connection, new: StoredInput) -> InForce:
         """What is in force with it.

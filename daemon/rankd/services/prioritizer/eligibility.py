@@ -8,6 +8,7 @@ from rankd.core.admission.dependency import BEGIN_TIME, Blocked, blocked_by
 from rankd.core.change.job_change import Change
 from rankd.core.model.job import Event, State
 from rankd.mirror.job_table import JobTable
+from rankd.services.prioritizer.role import ROLE
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.application import follow, overdue_applications
@@ -16,12 +17,11 @@ from rankd.store.record.job import apply_changes, read_states
 
 
 class Eligibility:
-    """Releases blocked jobs, and writes that as the holder of ``role``."""
+    """Releases blocked jobs."""
 
-    def __init__(self, jobs: JobTable, database: Database, role: str) -> None:
+    def __init__(self, jobs: JobTable, database: Database) -> None:
         self._jobs = jobs
         self._database = database
-        self._role = role
         self._only_early: set[int] = set()
 
     async def age_applications(self, now: float) -> None:
@@ -29,7 +29,7 @@ class Eligibility:
         overdue = await self._database.read_at_once(lambda c: overdue_applications(c, now))
         if overdue:
             events = {id_: [event] for id_, event in overdue.items()}
-            await self._database.write(lambda c: follow(c, events, now), role=self._role)
+            await self._database.write(lambda c: follow(c, events, now), role=ROLE)
 
     async def release(self, now: float) -> bool:
         """Make every job eligible that does not have to wait any longer; return whether there was one."""
@@ -48,10 +48,10 @@ class Eligibility:
         verdicts = {job: blocked_by(why, progress, now) for job, why in blocked.items()}
         free = [job for job, reason in verdicts.items() if reason is None]
         if free:
-            await self._database.write(lambda c: _make_eligible(c, free, self._role, now, revision), role=self._role)
+            await self._database.write(lambda c: _make_eligible(c, free, ROLE, now, revision), role=ROLE)
         early = {job for job, reason in verdicts.items() if reason == BEGIN_TIME}
         if new := early - self._only_early:
-            await self._database.write(lambda c: show_begin_time(c, new), role=self._role)
+            await self._database.write(lambda c: show_begin_time(c, new), role=ROLE)
         self._only_early = (self._only_early - verdicts.keys()) | early
         return bool(free)
 

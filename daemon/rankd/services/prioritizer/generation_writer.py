@@ -19,6 +19,8 @@ from rankd.core.ranking.factor import Factor, Per
 from rankd.core.ranking.ranking import Ranking, RankingState
 from rankd.mirror.live_order import Changes, LiveOrder
 from rankd.services.prioritizer.ranking_source import RankingSource
+from rankd.services.prioritizer.role import ROLE
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.database import Database
 from rankd.store.record.application import save_waiting_applications
 from rankd.store.record.generation import (
@@ -80,8 +82,7 @@ class GenerationWriter:
         self,
         database: Database,
         source: RankingSource,
-        partitions: Sequence[str],
-        role: str,
+        clock: Clock,
         when_staged: Callable[[], Awaitable[None]],
     ) -> None:
         self.lock = asyncio.Lock()
@@ -93,8 +94,7 @@ class GenerationWriter:
         """What the pass that is being stored has read, and the newest generation does not show yet."""
         self._database = database
         self._source = source
-        self.partitions = partitions
-        self._role = role
+        self._clock = clock
         self._when_staged = when_staged
         self._last_number: int | None = None
         self._shown: list[FactorColumn] = []
@@ -110,7 +110,7 @@ class GenerationWriter:
         await self._save_waiting(number, found.ranking.held_back)
         live, leaves, others = await asyncio.to_thread(self._built, found, number)
         for last in await self._stage(leaves):
-            await self._database.write(last, role=self._role)
+            await self._database.write(last, role=ROLE)
         await self._when_staged()
         rest = await self._stage(others)
         carried = await self._catch_up(live, number)
@@ -139,6 +139,7 @@ class GenerationWriter:
 
     def _record(self, found: FullPass, number: int) -> GenerationRecord:
         nodes, cores = found.state.partition_nodes.tolist(), found.state.partition_cores.tolist()
+        partitions = found.state.names.partitions
         return GenerationRecord(
             number=number,
             revision=found.revision,
@@ -149,7 +150,7 @@ class GenerationWriter:
                 for factor in found.factors
                 for name, value in factor.parameters().items()
             ],
-            partitions=list(zip(self.partitions, nodes, cores, strict=True)),
+            partitions=list(zip(partitions, nodes, cores, strict=True)),
             association_ids=self._source.associations.node_ids,
         )
 
@@ -160,7 +161,7 @@ class GenerationWriter:
             following = await asyncio.to_thread(next, parts, None)
             if following is None:
                 return [stage]
-            await self._database.write(stage, role=self._role)
+            await self._database.write(stage, role=ROLE)
             stage = following
         return []
 
@@ -173,7 +174,7 @@ class GenerationWriter:
         while self.backlog and sum(map(len, self.backlog)) > FEW and rounds > 0:
             stage = await asyncio.to_thread(live.apply, self.backlog.pop(0), number)
             if stage is not None:
-                await self._database.write(stage, role=self._role)
+                await self._database.write(stage, role=ROLE)
             carried, rounds = True, rounds - 1
         return carried
 
@@ -211,7 +212,7 @@ class GenerationWriter:
             newest,
             number=number,
             base=live.number,
-            made_at=time.time(),
+            made_at=self._clock(),
             revision=changes.revision,
             jobs=live.n_ranked,
             new_jobs=new_jobs,
@@ -224,7 +225,7 @@ class GenerationWriter:
 
     async def _write_together(self, parts: Sequence[Stage | None]) -> None:
         stage = together([part for part in parts if part is not None])
-        await self._database.write(stage, role=self._role)
+        await self._database.write(stage, role=ROLE)
 
     def _full_header(self, found: FullPass, number: int) -> Header:
         ranking = found.ranking
@@ -232,7 +233,7 @@ class GenerationWriter:
             number=number,
             base=number,
             ranked_at=ranking.now,
-            made_at=time.time(),
+            made_at=self._clock(),
             policy=found.settings.policy,
             revision=found.revision,
             jobs=len(ranking.ids),
@@ -250,11 +251,11 @@ class GenerationWriter:
     async def _save_waiting(self, number: int, waiting: frozenset[int]) -> None:
         """Nothing to write where nothing waits, nor did at the last generation that this process made."""
         if waiting or self._waiting != waiting:
-            await self._database.write(lambda c: save_waiting_applications(c, number, waiting), role=self._role)
+            await self._database.write(lambda c: save_waiting_applications(c, number, waiting), role=ROLE)
         self._waiting = waiting
 
     async def _prune(self, base: int) -> None:
         """Delete what is stored of other full generations."""
         for table in await self._database.read(lambda c: stale_tables(c, base)):
-            while await self._database.write(lambda c, table=table: prune(c, table, base), role=self._role):  # type: ignore[misc]
+            while await self._database.write(lambda c, table=table: prune(c, table, base), role=ROLE):  # type: ignore[misc]
                 pass
