@@ -19,6 +19,8 @@ from rankd.mirror.blocked_jobs import BlockedJobs
 from rankd.store.feed.job import ChangedJob, ChangedJobs, LoadedJobs
 from rankd.store.feed.pending import PendingJobs, ShapeColumn, ShapeRow
 
+_PENDING = State.PENDING.value
+
 
 class JobChanges(NamedTuple):
     """What happened to jobs.
@@ -113,10 +115,11 @@ class JobTable:
         return self._noted(changes.jobs, membership)
 
     def _noted(self, jobs: Sequence[ChangedJob], membership: Membership) -> JobChanges:
-        pending = [self._row(job, membership) for job in jobs if job.state == State.PENDING]
-        gone = [job.id for job in jobs if job.state != State.PENDING]
+        pending = [self._row(job, membership) for job in jobs if job.state == _PENDING]
+        others = [job for job in jobs if job.state != _PENDING]
+        gone = [job.id for job in others]
         is_shown = bool(pending) or any(self._is_pending(job) for job in gone)
-        moved_nodes = any(job.state not in (State.PENDING, State.RUNNING) for job in jobs)
+        moved_nodes = any(job.state != State.RUNNING for job in others)
         self._changed |= dict.fromkeys(gone) | {row.id: row for row in pending}
         self.new_jobs += sum(row.eligible_at is not None for row in pending)
         self.largest_qos = max([self.largest_qos, *(row.qos for row in pending)])

@@ -15,7 +15,7 @@ OTHER_SHAPE = ShapeRow(1, 500, {"vcore": 500})
 def changed(id_, revision, **columns):
     given = {"association": 1, "queue": 10, "qos": 1, "application": None, "class_value": 0, "urgency": 16, "nodes": 2,
              "vcore": 1000, "shape": 77, "time_limit_s": None, "submitted_at": NOW, "eligible_at": NOW,
-             "fixed_priority": None, "state": "pending", "resources": "{}", "blocked_by": None}  # fmt: skip
+             "fixed_priority": None, "state": "pending", "blocked_by": None}  # fmt: skip
     return ChangedJob(id=id_, revision=revision, **given | columns)
 
 

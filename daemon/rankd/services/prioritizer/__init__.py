@@ -1,1 +1,1 @@
-"""The prioritizer: ranks the pending jobs, all the time, and waits for nobody."""
+"""The prioritizer: ranks the pending jobs again and again, and waits for no other service."""

@@ -1,4 +1,4 @@
-"""Starts the process that reads an adapter, and ends it with all that it started when its time is over."""
+"""Starts the process that reads an adapter, and ends it with everything that it started once its time is over."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.prioritizer.adapter_worker import Answer, Task
 
 START_S = 30.0
-"""Granted beside the adapter's own time, which its own alarm ends: for an interpreter to start on a busy machine."""
+"""Added to the adapter's time limit, so that an interpreter can start on a busy machine."""
 _ENVELOPE = 4096
 _PER_BYTE = 8
-"""An answer may have so many bytes for each of the input: the columns' names are in every row."""
+"""An answer may have this many bytes for each byte of the input, since every row has the columns' names."""
 
 
 async def read_adapter(task: Task) -> Answer:
-    """What the adapter gives now; an error in words where it gives nothing. Blocks nobody; takes time."""
+    """Read an adapter. An adapter that fails gives an answer with an error."""
     process = await asyncio.create_subprocess_exec(
         *python_command("rankd.services.prioritizer.adapter_worker"),
         stdin=asyncio.subprocess.PIPE,
@@ -52,7 +52,7 @@ def _most(task: Task) -> int:
 
 
 async def _talk(process: asyncio.subprocess.Process, task: bytes, most: int) -> bytes | None:
-    """Its answer; None where that is too long."""
+    """Send the task and read the answer; None if the answer has more than ``most`` bytes."""
     assert process.stdin is not None  # noqa: S101 - as it was started
     assert process.stdout is not None  # noqa: S101
     with suppress(ConnectionError):
@@ -69,7 +69,7 @@ async def _talk(process: asyncio.subprocess.Process, task: bytes, most: int) -> 
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """The process and everything in its group; also what it left behind when it ended by itself."""
+    """Kill the process and its group, also what it left behind if it ended by itself."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

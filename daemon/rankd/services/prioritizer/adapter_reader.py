@@ -1,8 +1,8 @@
-"""Reads the configured adapters, each in its own rhythm, beside the passes of the prioritizer.
+"""Reads the configured adapters, each with its own period, beside the passes of the prioritizer.
 
-What is read is checked whole, stored, and handed over between two passes. A reading that fails changes nothing but
-the adapter's row (view ``adapter``), which says why; it is logged when it begins, when its reason changes and when
-it is over, and published then.
+An input is checked as a whole, stored, and used from the next full pass on. A reading that fails changes only the
+adapter's row (view ``adapter``), which says why. Failures are logged and published when they begin and when they end;
+another reason is logged and published too.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from rankd.wire.subject import adapter_event
 log = logging.getLogger("rankd.adapter")
 
 STORE_BOUND_S = 60.0
-"""For checking and storing what was read."""
+"""Added to an adapter's time limit, for checking and storing what was read."""
 
 Use = Callable[[InForce, Catalog], Awaitable[None]]
 
 
 class AdapterReader:
-    """The adapters of a configuration as its files state it; ``use`` is told of every change."""
+    """Reads the adapters of ``stated``, a configuration without inputs. ``use`` is called with every change."""
 
     def __init__(self, stated: Configuration, database: Database, bus: Bus, use: Use, clock: Clock) -> None:
         self._stated = stated
@@ -62,29 +62,29 @@ class AdapterReader:
         self._use = use
         self._clock = clock
         self._one_by_one = asyncio.Lock()
-        """What one adapter gives is laid over what the others have given last."""
+        """Held while an input is combined with the last inputs of the other adapters."""
         self.number: int | None = None
-        """Of the configuration, where it is a recorded one."""
+        """The configuration's number, if it is a recorded one."""
         self._group: asyncio.TaskGroup | None = None
         self._reading: list[asyncio.Task[None]] = []
         self._catalog: Catalog | None = None
         self._digests: dict[str, str] = {}
         self._failing: dict[str, str] = {}
-        """By adapter: why, as it was last said."""
+        """By failing adapter the reason that was published last."""
 
     async def start(self) -> None:
-        """Take up what is in force from before."""
+        """Use the inputs that are in force since an earlier run."""
         adapters = self._stated.settings.adapters
         await self._database.write(lambda c: register_adapters(c, adapters), role=ROLE)
         found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
         self._digests = {stored.name: stored.digest for stored in found.inputs}
         self._catalog = await self._database.write(
-            lambda c: self._take_up(c, found.configuration, self._clock()), role=ROLE
+            lambda c: self._restored_names(c, found.configuration, self._clock()), role=ROLE
         )
         await self._use(found, self._catalog)
 
     async def run(self) -> None:
-        """All of them, for ever."""
+        """Read all adapters until cancelled."""
         async with asyncio.TaskGroup() as self._group:
             self._begin(self._group)
             await asyncio.Event().wait()
@@ -94,7 +94,7 @@ class AdapterReader:
         self._reading = [group.create_task(self._read_for_ever(adapter)) for adapter in adapters]
 
     async def exchange(self, stated: Configuration, number: int | None) -> None:
-        """Another configuration: readings under way are dropped, and its adapters are read from here on."""
+        """Read the adapters of another configuration from now on. Readings that are under way are cancelled."""
         await end_tasks(*self._reading)
         for adapter in self._stated.settings.adapters:
             self._bus.loops.drop(_loop_name(adapter))
@@ -105,14 +105,14 @@ class AdapterReader:
         if self._group is not None:
             self._begin(self._group)
 
-    def _take_up(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
-        """The names of the inputs that are there. One that came while another configuration was newest had none."""
+    def _restored_names(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
+        """Add the names in the stored inputs. Those of another configuration's time may be missing."""
         catalog = self._names(connection, effective, now)
         names_came(connection)
         return catalog
 
     def _names(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
-        """The names that it has, brought in; but for one that has been followed by another: that one's are there."""
+        """Add the names of the configuration, unless it has been replaced. The newer one has its names already."""
         if newest_configuration(connection.exec_driver_sql) != self.number:
             return read_catalog(connection)
         return sync_names(connection, effective, now)
@@ -134,7 +134,7 @@ class AdapterReader:
             await asyncio.sleep(rest_s)
 
     async def read_once(self, adapter: AdapterSettings) -> None:
-        """One reading, and everything that follows from it."""
+        """Read one adapter, and store and use what it gave."""
         allowed = Range()
         if adapter.factor is not None:
             lowest, highest = factor_range(adapter.factor)
@@ -146,9 +146,9 @@ class AdapterReader:
         if answer.error:
             await self._fail(adapter, answer.error, at)
         elif answer.digest == digest:
-            await self._seen(adapter, answer, at)
+            await self._note_same(adapter, answer, at)
         else:
-            await self._changed(adapter, answer, at)
+            await self._use_changed(adapter, answer, at)
 
     async def _fail(self, adapter: AdapterSettings, message: str, at: float) -> None:
         await self._database.write(lambda c: save_failure(c, adapter.name, message, at), role=ROLE)
@@ -157,10 +157,10 @@ class AdapterReader:
         self._failing[adapter.name] = message
         kept = "its last good input stays in force" if adapter.name in self._digests else "it has given nothing yet"
         log.warning("adapter '%s' fails, %s: %s", adapter.name, kept, message)
-        await self._say(AdapterEvent(adapter=adapter.name, event="failed", at=at, message=message))
+        await self._publish(AdapterEvent(adapter=adapter.name, event="failed", at=at, message=message))
 
-    async def _seen(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
-        """It gives what it gave before. Usage without times of its own is true as of now, then."""
+    async def _note_same(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+        """The input has not changed. Usage without times of its own now counts as of this reading."""
         await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=ROLE)
         await self._recover(adapter, answer, at)
         if adapter.input == "usage" and self._catalog is not None:
@@ -168,7 +168,7 @@ class AdapterReader:
                 found = await self._database.read_in_thread(lambda c: in_force(c.exec_driver_sql, self._stated))
                 await self._use(found, self._catalog)
 
-    async def _changed(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
+    async def _use_changed(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
         given = await asyncio.to_thread(msgspec.json.decode, answer.input, type=Input)
         stored = StoredInput(name=adapter.name, input=given, read_at=at, digest=answer.digest)
         try:
@@ -182,14 +182,14 @@ class AdapterReader:
             return
         await self._recover(adapter, answer, at)
         log.info("adapter '%s' gives something new: %d rows", adapter.name, answer.rows)
-        await self._say(AdapterEvent(adapter=adapter.name, event="changed", at=at, rows=answer.rows))
+        await self._publish(AdapterEvent(adapter=adapter.name, event="changed", at=at, rows=answer.rows))
         await announce(self._bus, ROLE)
 
     def _with(self, connection: Connection, new: StoredInput) -> InForce:
-        """What is in force with it.
+        """The inputs in force, with the new one.
 
         Raises:
-            ConfigurationError: with the others it makes no account tree.
+            ConfigurationError: the inputs do not make an account tree together.
         """
         adapters = self._stated.settings.adapters
         known = {one.name: one for one in stored_inputs(connection.exec_driver_sql, adapters)} | {new.name: new}
@@ -198,16 +198,16 @@ class AdapterReader:
     async def _recover(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
         if self._failing.pop(adapter.name, None) is not None:
             log.info("adapter '%s' works again", adapter.name)
-            await self._say(AdapterEvent(adapter=adapter.name, event="recovered", at=at, rows=answer.rows))
+            await self._publish(AdapterEvent(adapter=adapter.name, event="recovered", at=at, rows=answer.rows))
 
-    async def _say(self, event: AdapterEvent) -> None:
+    async def _publish(self, event: AdapterEvent) -> None:
         try:
             await self._bus.publish(adapter_event(event.adapter), event)
-        except LOST as error:  # it stands in the view
+        except LOST as error:  # the view shows it
             log.info("the event of adapter '%s' was not sent: %s", event.adapter, error)
 
     def _store(self, connection: Connection, stored: StoredInput, effective: Configuration) -> Catalog:
-        """In one transaction with all that follows from it."""
+        """Store the input and the names in it, in one transaction."""
         save_input(connection, stored)
         return self._names(connection, effective, stored.read_at)
 

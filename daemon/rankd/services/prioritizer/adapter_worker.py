@@ -1,8 +1,8 @@
 """One reading of one adapter, in a process of its own: ``python -m rankd.services.prioritizer.adapter_worker``.
 
-Takes a task on standard input, answers on standard output, ends. Whatever the plugin does (blocks, leaks, prints,
-crashes) harms nobody else; the rows are checked here too, so that the prioritizer only decodes what is good. Its
-time is over when the alarm ends it, whatever it does then.
+It reads a task from standard input, writes the answer to standard output and ends. A plugin that blocks, leaks, prints
+or crashes affects this process alone. The rows are checked here, so that the prioritizer decodes only valid ones. An
+alarm ends the process when the time limit is over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rankd.core.model.setting import AdapterSettings
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be read. ``digest`` is of the input in force: the same is not sent again."""
+    """Which adapter to read. ``digest``: of the input in force, which is not sent again if it has not changed."""
 
     settings: AdapterSettings
     directory: str
@@ -30,7 +30,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of it: an ``error``; or ``digest`` and ``rows`` of the input, which is absent where it is the same."""
+    """An ``error``; or the input's ``digest`` and number of ``rows``, and the input itself if it has changed."""
 
     error: str = ""
     digest: str = ""
@@ -39,7 +39,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read(task: Task) -> Answer:
-    """Load the plugin, let it read, check the rows."""
+    """Load the plugin, call it, and check its rows."""
     try:
         adapter = load_adapter(task.settings, task.directory)
         signal.setitimer(signal.ITIMER_REAL, task.settings.time_limit_s)
@@ -62,7 +62,7 @@ def read(task: Task) -> Answer:
 
 
 def main() -> None:
-    """Nothing but the answer goes to standard output, whatever a plugin prints."""
+    """Run one task. What a plugin prints goes to standard error."""
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     answer_to = os.dup(1)
     os.dup2(2, 1)

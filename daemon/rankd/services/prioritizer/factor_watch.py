@@ -1,6 +1,7 @@
-"""Sees to the workers of factors between two passes, and says which factors fail.
+"""Starts the workers of factors before a pass, and publishes which factors fail.
 
-Said is once that it begins and once that it is over, not at every pass: a generation's ``failures`` say that.
+An event is published when a factor begins to fail and when it recovers. The failures of each pass are in its
+generation.
 """
 
 from __future__ import annotations
@@ -22,44 +23,44 @@ from rankd.wire.subject import factor_event
 log = logging.getLogger("rankd.factor")
 
 START_PATIENCE_S = 5.0
-"""So long the first pass with new factors waits for their workers."""
+"""The first pass with new factors waits this long for their workers."""
 
 
 class FactorWatch:
-    """Of the factors that the last pass used."""
+    """Watches the factors that the last pass used."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._factors: Sequence[Factor] = ()
         self._failing: dict[str, str] = {}
-        """By factor: why, as it was last said."""
+        """By failing factor its last message."""
 
     def prepare(self, factors: Sequence[Factor]) -> dict[str, FactorValues]:
-        """For a pass with these, in its thread; by factor the values that came after an earlier pass's deadline."""
+        """Before a pass, in its thread: by factor the values that arrived after the deadline of an earlier pass."""
         if factors is not self._factors:
             self._factors = factors
             start_workers(factors, START_PATIENCE_S)
         return late_values(factors)
 
     async def note(self, failures: Iterable[FactorError], at: float) -> None:
-        """What failed in a pass."""
+        """Report what failed in a pass, and what failed before and does not any more."""
         failing = {error.factor: error.message for error in failures}
         before, self._failing = self._failing, failing
         for factor in failing.keys() - before.keys():
             log.error("%s; its last good values stay in force", failing[factor])
-            await self._say(FactorEvent(factor=factor, event="failed", at=at, message=failing[factor]))
+            await self._publish(FactorEvent(factor=factor, event="failed", at=at, message=failing[factor]))
         for factor in before.keys() - failing.keys():
             log.info("factor '%s' gives values again", factor)
-            await self._say(FactorEvent(factor=factor, event="recovered", at=at))
+            await self._publish(FactorEvent(factor=factor, event="recovered", at=at))
 
-    async def _say(self, event: FactorEvent) -> None:
+    async def _publish(self, event: FactorEvent) -> None:
         try:
             await self._bus.publish(factor_event(event.factor), event)
-        except LOST as error:  # it stands in the generation
+        except LOST as error:  # the generation shows it
             log.info("the event of factor '%s' was not sent: %s", event.factor, error)
 
     def diag(self) -> dict[str, PluginDiag]:
-        """Those that have a worker."""
+        """How the workers of factors are doing."""
         return {
             worker.name: PluginDiag(
                 pid=worker.pid,
@@ -76,7 +77,7 @@ class FactorWatch:
 
 
 def last_stored(connection: Connection, factors: Iterable[Factor]) -> dict[str, FactorValues]:
-    """After a start, the last good values of those that have a worker: what the newest generation has of them."""
+    """After a start: the values that the newest generation stores of factors with a worker."""
     workers = {worker.name: worker for worker in workers_among(factors)}
     found = stored_values(connection, workers)
     for name, values in found.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -20,12 +20,12 @@ from rankd.core.ranking.columns import JobColumns
 from rankd.core.ranking.external_usage import External, external_usage, with_external
 from rankd.core.ranking.name import Names, by_index, queue_names
 from rankd.core.ranking.order import Applications
-from rankd.core.ranking.queue_view import queue_views
+from rankd.core.ranking.queue_view import QueueView, queue_views
 from rankd.core.ranking.ranking import RankingState, Usage
 from rankd.mirror.application_table import ApplicationTable
 from rankd.mirror.association_table import AssociationTable, Ledger
 from rankd.mirror.job_table import JobChanges, JobTable, Membership, Snapshot
-from rankd.mirror.partition_nodes import partition_nodes
+from rankd.mirror.partition_nodes import PartitionNodes, partition_nodes
 from rankd.store.engine.connection import Connection
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.association import (
@@ -140,12 +140,8 @@ class RankingSource:
         self._refresh_associations(connection)
         self._node_event = last_id(connection, "node_events")
         nodes, use = read_nodes(connection)
-        partitions = self._queues.partitions
-        offered = [partition_nodes(nodes, partition.name) for partition in partitions]
-        views = [
-            queue_views(partition, self._queues.ids, own.total, self._sorts)
-            for partition, own in zip(partitions, offered, strict=True)
-        ]
+        offered = [partition_nodes(nodes, partition.name) for partition in self._queues.partitions]
+        views = self._queue_views(offered)
         states = changing_applications(connection, self._filtering())
         self.state = RankingState(
             jobs=_NO_JOBS,
@@ -160,12 +156,21 @@ class RankingSource:
             partition_nodes=np.array([float(own.n_nodes) for own in offered]),
             partition_cores=np.array([own.cores for own in offered]),
             applications=self._read_applications(connection, use.by_application, states),
-            names=Names(
-                associations=self.associations.names,
-                qos=by_index(self._catalog.qos.items()),
-                queues=queue_names(views),
-                partitions=[partition.name for partition in partitions],
-            ),
+            names=self._names(views),
+        )
+
+    def _queue_views(self, offered: Sequence[PartitionNodes]) -> list[list[QueueView]]:
+        return [
+            queue_views(partition, self._queues.ids, own.total, self._sorts)
+            for partition, own in zip(self._queues.partitions, offered, strict=True)
+        ]
+
+    def _names(self, views: Sequence[Sequence[QueueView]]) -> Names:
+        return Names(
+            associations=self.associations.names,
+            qos=by_index(self._catalog.qos.items()),
+            queues=queue_names(views),
+            partitions=[partition.name for partition in self._queues.partitions],
         )
 
     def _use_new_inputs(self) -> None:

@@ -13,7 +13,7 @@ from rankd.core.admission.dependency import Blocked
 from rankd.core.model.job import State
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
-from rankd.store.feed.pending import PendingJobs, ShapeColumn, ShapeRow, read_pending_jobs, read_shapes, shape_row
+from rankd.store.feed.pending import PendingJobs, ShapeColumn, ShapeRow, read_pending_jobs, read_shapes, shapes_of
 from rankd.store.record.dependency import blocked_jobs
 from rankd.store.record.job import last_id
 
@@ -21,7 +21,7 @@ NO_LIMIT = -1
 
 _CHANGED = """
 SELECT id, association_id, queue_id, qos_id, application_id, class_value, urgency, nodes, vcore, shape,
-    time_limit_s, submitted_at, eligible_at, fixed_priority, state, resources, revision, blocked_by
+    time_limit_s, submitted_at, eligible_at, fixed_priority, state, revision, blocked_by
 FROM jobs WHERE revision > ? ORDER BY revision LIMIT ?"""
 
 _LAST_RANKED = "SELECT coalesce(max(revision), 0) FROM generations"
@@ -34,8 +34,8 @@ WHERE revision > ? AND state = 'pending' AND eligible_at IS NOT NULL"""
 class ChangedJob(NamedTuple):
     """A job as it is now. Groups are ids of the records; None where not set.
 
-    ``vcore`` is per node, in thousandths; ``resources`` per node, as JSON; ``shape`` the records' key of what the job
-    asks for; ``revision`` its last event; ``blocked_by`` None where it waits for no job and no time.
+    ``vcore`` is per node, in thousandths; ``shape`` the records' key of what the job asks for; ``revision`` its last
+    event; ``blocked_by`` None where it waits for no job and no time.
     """
 
     id: int
@@ -53,7 +53,6 @@ class ChangedJob(NamedTuple):
     eligible_at: float | None
     fixed_priority: int | None
     state: str
-    resources: str
     revision: int
     blocked_by: str | None
 
@@ -105,14 +104,11 @@ def changed_jobs(
     if newest == after:
         return ChangedJobs(newest, [], {}, [])
     jobs = [ChangedJob._make(row) for rows in stream(connection, _CHANGED, (after, limit)) for row in rows]
-    shapes: dict[int, ShapeRow] = {}
-    for job in jobs:
-        if job.shape not in known_shapes and job.shape not in shapes and job.state == State.PENDING:
-            shapes[job.shape] = shape_row((job.nodes, job.vcore, job.resources))
+    new_shapes = {job.shape: job.id for job in jobs if job.shape not in known_shapes and job.state == State.PENDING}
     blocked = [job.id for job in jobs if job.blocked_by is not None]
     return ChangedJobs(
         revision=jobs[-1].revision if len(jobs) == limit else newest,
         jobs=jobs,
-        shapes=shapes,
+        shapes=shapes_of(connection, list(new_shapes.values())) if new_shapes else {},
         blocked=blocked_jobs(connection, blocked) if blocked else [],
     )

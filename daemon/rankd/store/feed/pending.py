@@ -24,7 +24,8 @@ SELECT id, association_id << 32 | queue_id, qos_id << 32 | coalesce(application_
     time_limit_s, submitted_at, eligible_at, fixed_priority
 FROM jobs WHERE state = 'pending' ORDER BY id"""
 
-SHAPE = "SELECT nodes, vcore, resources FROM jobs WHERE id = ?"
+_SHAPES = """
+SELECT j.shape, j.nodes, j.vcore, j.resources FROM json_each(?) w JOIN jobs j ON j.id = w.value"""
 
 BATCH = 2_000
 """Rows per batch: few enough to stay in the processor's cache while they become arrays."""
@@ -77,13 +78,14 @@ def read_pending_jobs(connection: Connection) -> PendingJobs:
 def read_shapes(connection: Connection, jobs: PendingJobs) -> ShapeColumn:
     """What these jobs ask for, read from one job of each shape."""
     keys, firsts, places = np.unique(jobs.shapes, return_index=True, return_inverse=True)
-    rows = [_shape_of(connection, job) for job in jobs.ids[firsts].tolist()]
-    return ShapeColumn(keys.tolist(), rows, places)
+    found = shapes_of(connection, jobs.ids[firsts].tolist())
+    return ShapeColumn(keys.tolist(), [found[key] for key in keys.tolist()], places)
 
 
-def _shape_of(connection: Connection, job: int) -> ShapeRow:
-    ((row,),) = stream(connection, SHAPE, (job,), 2)
-    return shape_row(row)
+def shapes_of(connection: Connection, jobs: Sequence[int]) -> dict[int, ShapeRow]:
+    """By the records' key the shapes of these jobs."""
+    rows = (row for rows in stream(connection, _SHAPES, (json.dumps(jobs),)) for row in rows)
+    return {key: ShapeRow(nodes, vcore, json.loads(resources)) for key, nodes, vcore, resources in rows}
 
 
 def pending_jobs(batches: Iterable[Rows]) -> PendingJobs:
@@ -115,9 +117,3 @@ def _arrays(rows: Rows) -> Iterator[np.ndarray]:
 def _empty(n_columns: int) -> Iterator[np.ndarray]:
     for place in range(n_columns):
         yield np.empty(0, dtype=np.int64 if place < _N_INTEGERS else np.float64)
-
-
-def shape_row(row: Sequence[object]) -> ShapeRow:
-    """A row of :data:`SHAPE`."""
-    nodes, vcore, resources = row
-    return ShapeRow(int(str(nodes)), int(str(vcore)), json.loads(str(resources)))
