@@ -146,6 +146,15 @@ def test_every_setting_says_what_it_does(reference):
     assert [name for kind, name in fields if name not in {*reference.field_texts(kind), *tables}] == []
 
 
+def test_every_decision_is_in_the_index():
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"^- \[(.+)\]\((.+)\)$", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = sorted(folder.glob("0*.md"))
+    assert listed == [
+        (page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "), page.name) for page in pages
+    ]
+
+
 def test_deleting_old_records_is_documented():
     assert "**`rankd db prune [OPTION …]`**" in read("cli.md")
     assert "| `--before TIME` |" in read("cli.md")
