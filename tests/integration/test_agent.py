@@ -20,7 +20,7 @@ from rankd.bus.health import ask_health
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 from rankd.services.agent.service import AgentOptions, run
-from rankd.services.keeper.end import end_kept
+from rankd.services.keeper.orphan import end_kept
 from rankd.wire.codec import encode
 from rankd.wire.message import (
     AllocationMessage,

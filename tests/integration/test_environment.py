@@ -13,7 +13,7 @@ from integration.test_enqueued import enqueue, heard
 from integration.test_intake import an_intake
 from sqlalchemy import create_engine
 
-from rankd.cli.job.request import exported
+from rankd.cli.jobs.request import exported
 from rankd.store.engine.url import open_database
 from rankd.store.schema.migration import shipped, upgrade
 

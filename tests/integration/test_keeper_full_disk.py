@@ -14,7 +14,7 @@ from integration.test_agent import NODE, an_agent, an_intake, keeper_of, options
 from watch import PATIENCE_S, alive, appears, gone
 
 from rankd.bus.health import ask_health
-from rankd.services.agent import real as agent_real
+from rankd.services.agent import real_node as agent_real
 from rankd.services.keeper.proc import all_pids
 
 MIB = 2**20

@@ -19,8 +19,8 @@ from rankd.bus.health import ask_health
 from rankd.core.errors import Unavailable
 from rankd.services.agent import service as agent
 from rankd.services.keeper import link as keeper_link
-from rankd.services.keeper.end import end_kept
-from rankd.services.keeper.socket import hello_of, reach
+from rankd.services.keeper.connection import hello_of, reach
+from rankd.services.keeper.orphan import end_kept
 
 
 @contextmanager

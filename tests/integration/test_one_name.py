@@ -13,7 +13,7 @@ import pytest
 from integration.stage import PATIENCE_S, process
 from integration.test_intake import an_intake, options_of
 
-from rankd.services.keeper.end import end_kept
+from rankd.services.keeper.orphan import end_kept
 
 NODE = "rankd.v1.node.n1"
 BODY = {"resources": {"vcore": 2}, "agent": "n1"}

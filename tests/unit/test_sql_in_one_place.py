@@ -16,7 +16,7 @@ ALLOWED = (
 )
 
 NOT_MOVED_YET = {
-    "daemon/rankd/cli/service/db.py",
+    "daemon/rankd/cli/services/db.py",
     "daemon/rankd/services/intake/diag_verb.py",
     "daemon/rankd/services/intake/relay.py",
     "daemon/rankd/services/runtime/life.py",

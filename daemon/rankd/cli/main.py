@@ -47,12 +47,12 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "up": Command("Run", "run.up", "broker, database and all services on this machine"),
     "demo": Command("Run", "run.demo", "two minutes of a busy queue, explained"),
-    "submit": Command("Jobs", "job.submit", "submit a job, or many (sbatch)"),
-    "cancel": Command("Jobs", "job.control", "cancel jobs (scancel)"),
-    "hold": Command("Jobs", "job.control", "keep pending jobs from starting (scontrol hold)"),
-    "release": Command("Jobs", "job.control", "let held jobs start"),
-    "update": Command("Jobs", "job.update", "change jobs that wait (scontrol update)"),
-    "deadletter": Command("Jobs", "job.deadletter", "enqueued submissions that became no job"),
+    "submit": Command("Jobs", "jobs.submit", "submit a job, or many (sbatch)"),
+    "cancel": Command("Jobs", "jobs.control", "cancel jobs (scancel)"),
+    "hold": Command("Jobs", "jobs.control", "keep pending jobs from starting (scontrol hold)"),
+    "release": Command("Jobs", "jobs.control", "let held jobs start"),
+    "update": Command("Jobs", "jobs.update", "change jobs that wait (scontrol update)"),
+    "deadletter": Command("Jobs", "jobs.deadletter", "enqueued submissions that became no job"),
     "queue": Command("Look", "look.queue", "jobs that wait or run (squeue)"),
     "prio": Command("Look", "look.prio", "priorities of waiting jobs, factor by factor (sprio)"),
     "why": Command("Look", "look.why", "why a job has its rank, and why it does not run"),
@@ -75,12 +75,12 @@ COMMANDS: dict[str, Command] = {
     "node": Command("Administer", "administer.node_command", "drain nodes, and let them accept jobs again"),
     "reload": Command("Administer", "administer.reload", "read the configuration's files again, without a restart"),
     "diag": Command("Administer", "administer.diag", "statistics of the services: cycles, passes, durations (sdiag)"),
-    "intake": Command("Services", "service.service", "accepts requests and records jobs"),
-    "prioritizer": Command("Services", "service.service", "ranks the pending jobs"),
-    "scheduler": Command("Services", "service.service", "starts jobs in the order of the ranking"),
-    "agent": Command("Services", "service.service", "runs jobs on a node"),
-    "health": Command("Services", "service.health", "whether a service is ready"),
-    "db": Command("Services", "service.db", "upgrade, check or query the database"),
+    "intake": Command("Services", "services.service_command", "accepts requests and records jobs"),
+    "prioritizer": Command("Services", "services.service_command", "ranks the pending jobs"),
+    "scheduler": Command("Services", "services.service_command", "starts jobs in the order of the ranking"),
+    "agent": Command("Services", "services.service_command", "runs jobs on a node"),
+    "health": Command("Services", "services.health", "whether a service is ready"),
+    "db": Command("Services", "services.db", "upgrade, check or query the database"),
 }
 
 SORTED = frozenset({"queue", "prio"})
@@ -204,7 +204,7 @@ def _global_help() -> str:
 
 
 def _unknown(argv: list[str]) -> int:
-    from rankd.cli.common.foreign import counterpart
+    from rankd.cli.common.counterpart import counterpart
 
     word = argv[0]
     if (ours := counterpart(argv)) is not None:

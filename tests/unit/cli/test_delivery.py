@@ -6,8 +6,8 @@ import pytest
 
 from rankd.cli.common.option import job_ids, key_value, names
 from rankd.cli.common.session import Asker, login_name, repeat
-from rankd.cli.job.control import selection
-from rankd.cli.job.delivery import Delivered, messages, report, shown_ids, status_of
+from rankd.cli.jobs.control import selection
+from rankd.cli.jobs.delivery import Delivered, messages, report, shown_ids, status_of
 from rankd.cli.main import _parser
 from rankd.core.errors import Refused, Unavailable
 from rankd.wire.message import JobBatch, JobFilter, Rejected

@@ -16,7 +16,7 @@ from watch import PATIENCE_S
 
 from rankd import __version__
 from rankd.cli import main as command_line
-from rankd.cli.common.foreign import COUNTERPARTS
+from rankd.cli.common.counterpart import COUNTERPARTS
 from rankd.cli.main import COMMANDS, exit_status, main
 from rankd.core.errors import ConfigurationError, InvalidTransition, Problem, Refused, Unavailable
 

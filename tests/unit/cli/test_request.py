@@ -3,8 +3,8 @@ import argparse
 import msgspec
 import pytest
 
-from rankd.cli.job.request import job_of, parse_gres, parse_memory
-from rankd.cli.job.submit import jobs_of, with_keys
+from rankd.cli.jobs.request import job_of, parse_gres, parse_memory
+from rankd.cli.jobs.submit import jobs_of, with_keys
 from rankd.cli.main import _parser
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest

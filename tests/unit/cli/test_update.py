@@ -3,8 +3,8 @@
 import pytest
 from builder import NOW
 
-from rankd.cli.job.selection import AT_ONCE, Outcome, behind, parts
-from rankd.cli.job.update import fields, wanted
+from rankd.cli.jobs.selection import AT_ONCE, Outcome, behind, parts
+from rankd.cli.jobs.update import fields, wanted
 from rankd.cli.main import _parser
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency

@@ -46,7 +46,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the table."""
-    from rankd.cli.common.source import open_source
+    from rankd.cli.common.record_source import open_source
     from rankd.cli.common.table import print_json, print_table
 
     rows = sorted(open_source(arguments).classes(), key=lambda row: (-row["value"], row["name"]))
@@ -66,7 +66,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_show(arguments: argparse.Namespace) -> int:
     """Print one class."""
-    from rankd.cli.common.source import open_source
+    from rankd.cli.common.record_source import open_source
 
     rows = {row["name"]: row for row in open_source(arguments).classes()}
     if arguments.name not in rows:

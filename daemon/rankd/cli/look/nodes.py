@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.duration import shown_time
+from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, formatted, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
-from rankd.cli.common.source import open_source
+from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
-from rankd.cli.common.unheard import say
 from rankd.core.model.nodelist import fold, unfold
 
 if TYPE_CHECKING:

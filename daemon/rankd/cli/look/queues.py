@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rankd.cli.common.layout import Field, column_of, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
-from rankd.cli.common.source import open_source
+from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
 
 if TYPE_CHECKING:

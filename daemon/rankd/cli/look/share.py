@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.layout import Field, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
+from rankd.cli.common.record_source import open_source
 from rankd.cli.common.session import asker
-from rankd.cli.common.source import open_source
 from rankd.cli.common.table import print_json, print_table, separated
 from rankd.core.errors import Refused
 

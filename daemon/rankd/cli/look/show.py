@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.duration import shown_duration, shown_time
+from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place
+from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
-from rankd.cli.common.source import open_source
 from rankd.cli.common.table import Column, print_json, print_table
-from rankd.cli.common.unheard import say
 from rankd.cli.look.queue import shown_nodes
 from rankd.core.errors import Refused
 from rankd.core.model.job import Event

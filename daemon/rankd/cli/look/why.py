@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
-from rankd.cli.common.source import open_source
 from rankd.core.errors import Unavailable
 from rankd.core.model.nodelist import fold
 

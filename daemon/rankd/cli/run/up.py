@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rankd.bus.address import user_in, without_secret
 from rankd.cli.common.option import add_command, refuse_empty
 from rankd.cli.common.output import OutputError
-from rankd.cli.service.service import pairs
+from rankd.cli.services.service_command import pairs
 from rankd.core.errors import Refused
 from rankd.core.printable import printable
 
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run until a signal; 0 if everything stopped cleanly."""
     import asyncio
 
-    from rankd.cli.service.service import serve
+    from rankd.cli.services.process import serve
     from rankd.core.model.quantity import parse_resources
     from rankd.services.up import service as up
     from rankd.services.up.command import UpOptions

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.place import Place
+    from rankd.cli.common.target import Place
     from rankd.config.configuration import Configuration
     from rankd.core.evaluate.document import Document, JobEntry
     from rankd.core.evaluate.result import Result
@@ -26,7 +26,7 @@ SHOWN = 20
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    from rankd.cli.service.service import weight
+    from rankd.cli.services.service_command import weight
 
     text = "What other weights, another configuration or more jobs would change, computed on the live queue."
     parser = add_command(subparsers, "whatif", run, text)

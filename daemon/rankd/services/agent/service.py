@@ -24,17 +24,18 @@ from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Unavailable
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.quantity import Amount
+from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
+from rankd.services.agent.allocation_request import AllocationRequests
 from rankd.services.agent.identity import RunAs
 from rankd.services.agent.plan import Planner
-from rankd.services.agent.real import RealNode
+from rankd.services.agent.real_node import RealNode
 from rankd.services.agent.registration import Registration
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Runner
-from rankd.services.agent.simulated import SimulatedNodes
-from rankd.services.agent.take import TAKING, Taking
+from rankd.services.agent.simulated_nodes import SimulatedNodes
 from rankd.services.keeper.cgroup_layout import own_allowances
-from rankd.services.keeper.end import END_S
-from rankd.services.keeper.socket import SILENT
+from rankd.services.keeper.connection import SILENT
+from rankd.services.keeper.orphan import END_S
 from rankd.services.keeper.state import AgentState
 from rankd.services.runtime.life import end_tasks, unless
 from rankd.wire.message import NodeRegistered, NodeRegistration
@@ -145,7 +146,7 @@ class Agent:
             self._on_registered,
             lambda: runner.unable,
         )
-        self._taking = Taking(bus, options.name, options.nodes, runner, self._registration.again)
+        self._requests = AllocationRequests(bus, options.name, options.nodes, runner, self._registration.again)
 
     async def serve(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
         """Run the loops until ``stop``. Then take no more orders, leave or end the jobs, and flush the reports."""
@@ -154,11 +155,11 @@ class Agent:
         supervising = self._group.create_task(self._bus.supervise())
         reporting = self._group.create_task(self._reporter.run())
         registering = self._group.create_task(self._registration.run())
-        taking = self._group.create_task(self._take())
+        requesting = self._group.create_task(self._request_allocations())
         await stop.wait()
-        async with self._taking.busy:
-            await end_tasks(taking)
-        self._bus.loops.drop(TAKING)
+        async with self._requests.busy:
+            await end_tasks(requesting)
+        self._bus.loops.drop(REQUESTS_LOOP)
         await end_tasks(registering)
         away = self._group.create_task(self._registration.stay_away())
         if self._options.drain_on_stop_s is not None:
@@ -195,11 +196,11 @@ class Agent:
         except TimeoutError:
             log.warning("%d reports are left for the next start of this agent", self._reporter.unacknowledged)
 
-    async def _take(self) -> None:
-        """Take allocations once the intake knows us."""
-        await self._taking.listen()
+    async def _request_allocations(self) -> None:
+        """Ask for allocations once the intake knows this agent."""
+        await self._requests.listen()
         await self._registration.done.wait()
-        await self._taking.run(self._group)
+        await self._requests.run(self._group)
 
     def _describe(self, node: str) -> NodeRegistration:
         default = self._options.simulate_resources if self._options.simulate else own_resources()
@@ -215,11 +216,11 @@ class Agent:
         self._runner.grace_s = answer.grace_s
         self._runner.max_processes = answer.max_processes
         self._runner.outputs_s = answer.outputs_s
-        self._taking.wake(answer.waiting)
+        self._requests.wake(answer.waiting)
 
     def _on_registered(self, node: str, to_end: Sequence[int]) -> None:
         self._runner.cancel(node, to_end)
-        self._taking.compare([node])
+        self._requests.compare([node])
 
     async def _probe(self) -> str:
         if not self._bus.client.is_connected:

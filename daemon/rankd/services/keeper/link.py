@@ -15,9 +15,7 @@ from pathlib import Path
 from rankd.bus.liveness import IDLE_S, Loop
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
-from rankd.services.keeper.message import LONGEST_LINE, Ask, Happened, Hello, Ping, line, read_tell
-from rankd.services.keeper.pulse import LOOK_EVERY_S, SILENT_S, Pulse, heard, look, unable
-from rankd.services.keeper.socket import (
+from rankd.services.keeper.connection import (
     PATIENCE_S,
     SILENT,
     first_line,
@@ -27,6 +25,8 @@ from rankd.services.keeper.socket import (
     silent,
     socket_path,
 )
+from rankd.services.keeper.message import LONGEST_LINE, Ask, Happened, Hello, Ping, line, read_tell
+from rankd.services.keeper.pulse import LOOK_EVERY_S, SILENT_S, Pulse, heard, look, unable
 from rankd.services.runtime.log_file import open_log
 from rankd.wire.message import Report
 

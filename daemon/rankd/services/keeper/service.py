@@ -27,7 +27,7 @@ import msgspec
 import uvloop
 
 from rankd.services.keeper.cgroup import ControlGroups
-from rankd.services.keeper.job import JobRun, Surroundings
+from rankd.services.keeper.job_run import JobRun, Surroundings
 from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
 from rankd.services.keeper.spawn import Helper, HelperLost
 from rankd.services.keeper.state import AgentState

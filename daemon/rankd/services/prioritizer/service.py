@@ -39,7 +39,7 @@ from rankd.services.prioritizer.role import ROLE
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.life import Patience, Wake, announce, is_set, probe, run_until, stay_alive, unless
-from rankd.services.runtime.rest import rest
+from rankd.services.runtime.pause import pause
 from rankd.services.runtime.stated import read_stated, settled, with_weights
 from rankd.services.runtime.statistic import PrioritizerStatistic
 from rankd.store.engine.database import Database
@@ -242,7 +242,7 @@ class Prioritizer:
         begun, known = time.monotonic(), self._source.jobs.revision
         while await self.insert_once(self._clock()):
             loop.beat()
-            await rest(self._source.jobs.revision - known, time.monotonic() - begun)
+            await pause(self._source.jobs.revision - known, time.monotonic() - begun)
             begun, known = time.monotonic(), self._source.jobs.revision
 
     def _pause(self, now: float) -> float:

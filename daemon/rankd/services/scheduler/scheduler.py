@@ -19,7 +19,7 @@ from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, Wake
-from rankd.services.runtime.rest import rest
+from rankd.services.runtime.pause import pause
 from rankd.services.runtime.statistic import SchedulerStatistic
 from rankd.services.scheduler.decision import Decider, Decision
 from rankd.services.scheduler.decision_log import DecisionLog
@@ -125,7 +125,7 @@ class Scheduler:
         now = self._clock()
         begun, known = time.monotonic(), self._source.revision
         await self.run_once(now)
-        await rest(self._source.revision - known, time.monotonic() - begun)
+        await pause(self._source.revision - known, time.monotonic() - begun)
         if self._source.has_staged_work:
             await self._prepare_staged(loop)
         elif not self._source.triggers:

@@ -26,7 +26,7 @@ from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, Unavailable, usable
-from rankd.services.keeper.end import end_kept
+from rankd.services.keeper.orphan import end_kept
 from rankd.services.runtime.life import end_tasks
 from rankd.services.runtime.log_file import keep_small
 from rankd.services.up.broker import find_server, free_port, url_of, write_configuration

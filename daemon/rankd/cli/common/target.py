@@ -1,8 +1,8 @@
-"""Where rankd is: the broker to ask or the database to look into, and why these.
+"""The rankd that a command uses: the broker to ask or the database to read, and why this one.
 
-:mod:`rankd.cli.common.choice` decides; here is what it decides on: options, environment, directories and the user's
-file. ``rankd up`` writes ``DIR/up.json``. The database of a directory is found without a running ``up`` as well, so
-that looking works while nothing runs.
+This module reads options, environment, directories and the user's file; :mod:`rankd.cli.common.target_choice` decides
+between them. ``rankd up`` writes ``DIR/up.json``. The database of a directory is found without a running ``up`` too,
+so that commands can read it while nothing runs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISLNK
 from typing import TYPE_CHECKING, NamedTuple
 
-from rankd.cli.common.choice import Chosen, Found, Named, PassedOver, choose, distrust
 from rankd.cli.common.option import refuse_empty
+from rankd.cli.common.target_choice import Chosen, Found, Named, PassedOver, choose, distrust
 from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
 from rankd.cli.common.option import add_command, key_value
+from rankd.cli.services.process import Main, serve
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import asyncio
-    import logging
+    from collections.abc import Callable
 
     from rankd.cli.common.option import Subparsers
-
-Main = Callable[["asyncio.Event"], Awaitable[None]]
-
-PARENT_CHECK_S = 0.5
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -191,39 +186,39 @@ def run_intake(arguments: argparse.Namespace) -> int:
     _need(arguments, "nats", "db")
     import asyncio
 
-    from rankd.services.intake import service as intake
+    from rankd.services.intake.service import IntakeOptions, run
 
-    options = intake.IntakeOptions(
+    options = IntakeOptions(
         nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
     )
     hangup = asyncio.Event()
-    return _serve(arguments, "intake", lambda stop: intake.run(options, stop, hangup), hangup)
+    return _serve(arguments, "intake", lambda stop: run(options, stop, hangup), hangup)
 
 
 def run_prioritizer(arguments: argparse.Namespace) -> int:
     """Rank until stopped."""
     _need(arguments, "nats", "db")
-    from rankd.services.prioritizer import service as prioritizer
+    from rankd.services.prioritizer.service import PrioritizerOptions, run
 
-    options = prioritizer.PrioritizerOptions(
+    options = PrioritizerOptions(
         nats=arguments.nats,
         db=arguments.db,
         config=_config(arguments),
         weights=dict(arguments.weight),
         stream_bytes=arguments.stream_bytes,
     )
-    return _serve(arguments, "prioritizer", lambda stop: prioritizer.run(options, stop))
+    return _serve(arguments, "prioritizer", lambda stop: run(options, stop))
 
 
 def run_scheduler(arguments: argparse.Namespace) -> int:
     """Schedule until stopped."""
     _need(arguments, "nats", "db")
-    from rankd.services.scheduler import service as scheduler
+    from rankd.services.scheduler.service import SchedulerOptions, run
 
-    options = scheduler.SchedulerOptions(
+    options = SchedulerOptions(
         nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
     )
-    return _serve(arguments, "scheduler", lambda stop: scheduler.run(options, stop))
+    return _serve(arguments, "scheduler", lambda stop: run(options, stop))
 
 
 def run_agent(arguments: argparse.Namespace) -> int:
@@ -231,10 +226,10 @@ def run_agent(arguments: argparse.Namespace) -> int:
     _need(arguments, "nats")
     import asyncio
 
-    from rankd.services.agent import service as agent
     from rankd.services.agent.identity import RunAs, usual_mode
+    from rankd.services.agent.service import AgentOptions, run
 
-    options = agent.AgentOptions(
+    options = AgentOptions(
         nats=arguments.nats,
         state_dir=arguments.state,
         output_dir=arguments.output,
@@ -249,7 +244,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
     )
     hurry = asyncio.Event()
     return serve(
-        lambda stop: agent.run(options, stop, hurry),
+        lambda stop: run(options, stop, hurry),
         "agent",
         parent_pid=arguments.parent_pid,
         log_level=arguments.log_level,
@@ -259,103 +254,3 @@ def run_agent(arguments: argparse.Namespace) -> int:
 
 def _serve(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:
     return serve(main, name, parent_pid=arguments.parent_pid, log_level=arguments.log_level, hangup=hangup)
-
-
-def serve(
-    main: Main,
-    name: str,
-    *,
-    parent_pid: int | None = None,
-    log_level: str = "info",
-    hangup: asyncio.Event | None = None,
-    again: asyncio.Event | None = None,
-) -> int:
-    """Run a service's ``main`` until SIGINT, SIGTERM or the parent's end; 0 if it stopped when told to.
-
-    ``main`` gets an event that is set once it shall finish its round and return. What it raises is passed on.
-    ``hangup`` is set at every SIGHUP; without it, SIGHUP does nothing. Where it says that the terminal has gone, it
-    ends the service. ``again`` is set by a second SIGINT or SIGTERM.
-    """
-    import asyncio
-
-    import uvloop
-
-    from rankd.services.runtime.garbage import search_less
-
-    set_up_logging(log_level)
-    search_less()
-    uvloop.run(_until_stopped(main, name, parent_pid, Heard(stop=asyncio.Event(), hangup=hangup, again=again)))
-    return 0
-
-
-def set_up_logging(level: str) -> None:
-    """Lines on standard error: time, level, name, message; times in UTC. A message is one line; tracebacks follow."""
-    import logging
-
-    from rankd.cli.common.log_line import LogLine
-
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogLine())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("alembic").setLevel("WARNING")
-
-
-class Heard(NamedTuple):
-    """What signals set: the first that stops, SIGHUP, a second that stops."""
-
-    stop: asyncio.Event
-    hangup: asyncio.Event | None
-    again: asyncio.Event | None
-
-
-async def _until_stopped(main: Main, name: str, parent_pid: int | None, heard: Heard) -> None:
-    import asyncio
-    import logging
-    import signal
-
-    from rankd.services.runtime.watchdog import EventLoopWatchdog
-
-    stop, hangup, again = heard
-    loop = asyncio.get_running_loop()
-    log = logging.getLogger(f"rankd.{name}")
-
-    def on_signal(number: signal.Signals) -> None:
-        log.info("%s: stopping", number.name)
-        if stop.is_set() and again is not None:
-            again.set()
-        stop.set()
-
-    had_terminal = _has_terminal()
-
-    def on_hangup() -> None:
-        if had_terminal and not _has_terminal():
-            on_signal(signal.SIGHUP)
-        elif hangup is None:
-            log.info("SIGHUP: nothing to do here; the intake reads the configuration")
-        else:
-            hangup.set()
-
-    loop.add_signal_handler(signal.SIGHUP, on_hangup)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal, number)
-    if parent_pid is not None:
-        _watch_parent(loop, parent_pid, stop, log)
-    with EventLoopWatchdog(loop):
-        await main(stop)
-
-
-def _has_terminal() -> bool:
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True
-
-
-def _watch_parent(loop: asyncio.AbstractEventLoop, parent: int, stop: asyncio.Event, log: logging.Logger) -> None:
-    """A service whose supervisor was killed has nobody to stop it: it stops by itself."""
-    if os.getppid() != parent:
-        log.warning("the parent process %d has gone: stopping", parent)
-        stop.set()
-        return
-    loop.call_later(PARENT_CHECK_S, _watch_parent, loop, parent, stop, log)

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.option import add_asker, add_command, add_place, job_ids, key_value, names
-from rankd.cli.job.selection import act, add_report
+from rankd.cli.jobs.selection import act, add_report
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     Raises:
         Refused: ``usage``: a value that can't be read, or both of --fix-priority and --unfix.
     """
-    from rankd.cli.job.request import parse_urgency
+    from rankd.cli.jobs.request import parse_urgency
 
     if arguments.unfix and arguments.fix_priority is not None:
         raise Refused("usage", "give --fix-priority or --unfix, not both", "fix_priority")
@@ -160,7 +160,7 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
 def _size(arguments: argparse.Namespace) -> dict[str, Any]:
     """Nodes, and those amounts of each that are named; 0 takes one off."""
-    from rankd.cli.job.request import parse_cores, parse_gres, parse_memory, parse_nodes
+    from rankd.cli.jobs.request import parse_cores, parse_gres, parse_memory, parse_nodes
 
     amounts: dict[str, Any] = dict(parse_gres(item) for item in names(arguments.gres or ""))
     if arguments.cores is not None:
@@ -184,7 +184,7 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
     from rankd.cli.common.duration import parse_duration
     from rankd.cli.common.instant import parse_time
-    from rankd.cli.job.request import parse_dependencies
+    from rankd.cli.jobs.request import parse_dependencies
     from rankd.core.model.job import Dependency
 
     given: dict[str, Any] = {}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from rankd.cli.common.place import Place, find
+from rankd.cli.common.freshness import Known, known, say
 from rankd.cli.common.session import LARGEST_PAGE
-from rankd.cli.common.unheard import Known, known, say
+from rankd.cli.common.target import Place, find
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.accounting import accounting, in_time
 from rankd.store.look.class_list import classes

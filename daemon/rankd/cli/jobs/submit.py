@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place, key_value
-from rankd.cli.common.place import find
-from rankd.cli.job.request import Job, job_of
+from rankd.cli.common.target import find
+from rankd.cli.jobs.request import Job, job_of
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(jobs if len(jobs) > 1 else jobs[0])
         return 0
     from rankd.cli.common.session import asker
-    from rankd.cli.job.delivery import deliver, enqueue
+    from rankd.cli.jobs.delivery import deliver, enqueue
 
     if arguments.enqueue:
         if arguments.wait or arguments.admin:

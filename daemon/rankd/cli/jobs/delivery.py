@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rankd.bus.connection import Bus
-    from rankd.cli.common.place import Place
-    from rankd.cli.job.request import Job
+    from rankd.cli.common.target import Place
+    from rankd.cli.jobs.request import Job
 
 POLL_S = 0.2
 PAYLOAD_SHARE = 0.9

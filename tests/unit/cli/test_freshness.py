@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.cli.common.unheard import Known
+from rankd.cli.common.freshness import Known
 
 NOW = 1_800_000_000.0
 FRESH = {"intake": NOW - 3, "prioritizer": NOW - 1, "scheduler": NOW - 4}

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place, job_ids
-from rankd.cli.job.selection import act, add_report
+from rankd.cli.jobs.selection import act, add_report
 from rankd.cli.look.queue import add_filters, job_filter
 from rankd.core.errors import Refused
 from rankd.wire.message import JobFilter, JobSelection

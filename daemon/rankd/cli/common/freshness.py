@@ -13,7 +13,7 @@ from rankd.core.model.nodelist import fold
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rankd.cli.common.source import Source
+    from rankd.cli.common.record_source import Source
 
 SERVICE_UNHEARD_S = 20.0
 """Services leave a sign of life every 5 s."""

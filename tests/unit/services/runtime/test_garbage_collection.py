@@ -3,7 +3,7 @@ import weakref
 
 import pytest
 
-from rankd.services.runtime.garbage import ALL_EVERY_S, SetAside
+from rankd.services.runtime.garbage_collection import ALL_EVERY_S, SetAside
 
 
 class Node:

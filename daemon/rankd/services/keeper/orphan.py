@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from rankd.core.errors import Unavailable
+from rankd.services.keeper.connection import PATIENCE_S, first_line, hello_of, pid_of, reach, silent
 from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, line, read_tell
-from rankd.services.keeper.socket import PATIENCE_S, first_line, hello_of, pid_of, reach, silent
 
 log = logging.getLogger("rankd.agent")
 

@@ -1,8 +1,8 @@
-"""The agent takes its nodes' allocations from the intake, by request.
+"""The agent requests its nodes' allocations from the intake.
 
-A hint of the scheduler on the node's subject, or the answer to a heartbeat, says that something waits; what it is, the
-answer to the request says alone. An answer that was lost on its way is no loss: the next request names all that the
-node knows, and hears of the rest.
+A hint of the scheduler on the node's subject, or the answer to a heartbeat, says that something waits. Only the answer
+to a request says what. If an answer is lost on its way, the next request names all allocations that the node knows, and
+the intake answers with the others.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ ASK_TIMEOUT_S = 5.0
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 SIDE_BY_SIDE = 64
-TAKING = "taking of allocations"
-TAKING_BOUND_S = 60.0
-"""A round asks, syncs and hands hundreds of jobs to the keeper; on a machine that is busy with them."""
+LOOP = "taking of allocations"
+BOUND_S = 60.0
+"""A round asks, syncs, and hands hundreds of jobs to the keeper, on a machine that is busy with running them."""
 
 
 class _Answer(NamedTuple):
-    """What a node was answered; None if nobody did."""
+    """The answer to a node's request; None without an answer."""
 
     node: str
     message: AllocationMessage | None
 
 
-class Taking:
-    """Which nodes have something to take, and the loop that takes it.
+class AllocationRequests:
+    """The nodes for which allocations wait, and the loop that requests them.
 
-    ``busy`` is held from a request until its answer is carried out: whoever holds it may end the loop, and nothing that
-    was given is forgotten. ``on_unknown`` hears that the intake does not know us.
+    ``busy`` is held from a request until its answer is carried out. Hold it to end the loop: then no allocation of an
+    answer is forgotten. ``on_unknown`` is called when the intake does not know this agent.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Taking:
         self._slots = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def listen(self) -> None:
-        """Hear the scheduler's hints."""
+        """Subscribe to the scheduler's hints."""
 
         async def on_hint(message: Msg) -> None:
             self.wake([node_of(message.subject)])
@@ -73,20 +73,20 @@ class Taking:
             await self._bus.client.subscribe(node_subject(node, "allocation"), cb=on_hint)
 
     def wake(self, nodes: Iterable[str]) -> None:
-        """Something waits for these nodes."""
+        """Allocations wait for these nodes."""
         self._due |= self._nodes.intersection(nodes)
         if self._due:
             self._wake.set()
 
     def compare(self, nodes: Iterable[str]) -> None:
-        """Something may have been lost: the next request of these nodes names all that they know."""
+        """An allocation may have been lost: the next request of these nodes names all allocations that they know."""
         listed = list(nodes)
         self._compare |= self._nodes.intersection(listed)
         self.wake(listed)
 
     async def run(self, group: asyncio.TaskGroup) -> None:
-        """Take for ever, while jobs can be run; tasks of ``group`` go on with what was started."""
-        loop = self._bus.loops.add(TAKING, TAKING_BOUND_S)
+        """Request allocations for ever, while jobs can be run. Tasks of ``group`` watch the jobs that were started."""
+        loop = self._bus.loops.add(LOOP, BOUND_S)
         while True:
             loop.beat()
             if not await is_set(self._wake, IDLE_S):
@@ -98,7 +98,7 @@ class Taking:
                 self._pause_s = FIRST_PAUSE_S
 
     async def run_once(self, group: asyncio.TaskGroup) -> bool:
-        """Ask for every node that something waits for, and carry it out; whether that went well."""
+        """Ask for each node that has allocations waiting, and carry out the answers; whether all of that succeeded."""
         async with self.busy:
             self._wake.clear()
             nodes, self._due = self._due, set()
@@ -112,7 +112,10 @@ class Taking:
         return not failed
 
     async def _carry_out(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> list[str]:
-        """Nodes for which that was not possible, or that are to end what they do not know: they compare."""
+        """Carry the orders out; returns the nodes that have to compare.
+
+        These are all nodes if that failed, else those that are to end an allocation which they do not know.
+        """
         try:
             await self._runner.take(orders, group)
         except OSError as error:
