@@ -87,9 +87,11 @@ class Source(Protocol):
 class DatabaseSource:
     """Reads the views; everything that one object answers is of one instant."""
 
-    def __init__(self, connection: sqlite3.Connection, me: str | None = None, *, is_admin: bool = False) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, now: float, me: str | None = None, *, is_admin: bool = False
+    ) -> None:
         self._connection = connection
-        self.known = Known({}, {}, time.time())
+        self.known = Known({}, {}, now)
         self._me = me
         self._reads_environment_of = None if is_admin else me or ""
 
@@ -154,10 +156,10 @@ class DatabaseSource:
 class BusSource:
     """Asks the daemon; one request per call."""
 
-    def __init__(self, place: Place, who: Asker) -> None:
+    def __init__(self, place: Place, who: Asker, now: float) -> None:
         self._place = place
         self._who = who
-        self.known = Known({}, {}, time.time())
+        self.known = Known({}, {}, now)
 
     def _ask(self, verb: str, message: object) -> object:
         from rankd.cli.common.session import with_bus
@@ -245,20 +247,20 @@ def _say_cut(shown: int, total: int, which: str) -> None:
 
 
 def open_source(arguments: argparse.Namespace) -> Source:
-    """The database, unless only the broker was named or known. Says which services have not been heard of.
+    """Open the database, or the broker if only that was named or found. Prints which services are silent.
 
     Raises:
-        Unavailable: neither is to be found.
+        Unavailable: neither was found.
     """
     place = find(arguments)
     from rankd.cli.common.session import asker
 
     source: Source
+    who, now = asker(arguments), time.time()
     if place.uses_bus:
-        source = BusSource(place, asker(arguments))
+        source = BusSource(place, who, now)
     else:
-        who = asker(arguments)
-        source = DatabaseSource(open_for_reading(place.need_database()), who.user, is_admin=who.admin)
-    source.known = known(source, time.time())
+        source = DatabaseSource(open_for_reading(place.need_database()), now, who.user, is_admin=who.admin)
+    source.known = known(source, now)
     say(source.known.of_services())
     return source

@@ -15,7 +15,6 @@ import logging
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from rankd.bus.liveness import Loops
 from rankd.core.model.job_environment import job_of_output
+from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import is_set
 
 log = logging.getLogger("rankd.agent")
@@ -31,9 +31,9 @@ LOOP = "old outputs"
 BOUND_S = 120.0
 EVERY_S = 3_600.0
 LEAST_AGE_S = 3_600.0
-"""Younger files stay, whatever the intake's answer says."""
+"""Files that changed later than this stay, whatever the intake's answer says."""
 PART = 500
-"""Entries that are looked at, and files that are deleted, before the thread ends and others have their turn."""
+"""After this many entries a thread ends, so that other work of the agent has its turn."""
 PAUSE_S = 0.05
 MOST_LOOKED = 10_000_000
 """Entries of one directory per sweep: a user who adds names faster than they are read does not hold up the others."""
@@ -60,12 +60,12 @@ class OldOutputs:
             self._keep_s = seconds
             self._changed.set()
 
-    async def run(self, loops: Loops) -> None:
-        """A sweep an hour, and one when the time changes, for ever."""
+    async def run(self, loops: Loops, clock: Clock) -> None:
+        """For ever: a sweep each hour, and one when :attr:`keep_s` changes."""
         loop = loops.add(LOOP, BOUND_S)
         while True:
             self._changed.clear()
-            await self.run_once(time.time(), loop.beat)
+            await self.run_once(clock(), loop.beat)
             loop.beat(EVERY_S)
             await is_set(self._changed, EVERY_S)
 

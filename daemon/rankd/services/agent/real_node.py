@@ -1,7 +1,7 @@
 """A real node: its keeper runs commands as process groups of their own; their starts and ends are reported here.
 
-What the keeper of an agent that was killed still holds is taken over; what it does not hold, and has left no end,
-is lost: whatever is left of it is ended, and it is reported with cause ``lost``.
+An agent takes over the jobs that the keeper of a killed agent still holds. A job that no keeper holds, and whose end is
+not on record, is lost: its processes are ended, and it is reported with the cause ``lost``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -29,6 +28,7 @@ from rankd.services.keeper.message import EndJob, KeepJob
 from rankd.services.keeper.proc import Launch
 from rankd.services.keeper.spawn import NOT_EXECUTABLE
 from rankd.services.keeper.state import AgentState, Claim, Leftover
+from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import end_tasks, is_set
 from rankd.services.runtime.log_file import keep_small
 from rankd.wire.message import Report, StartJob
@@ -47,13 +47,14 @@ KEEPER_BOUND_S = 120.0
 class RealNode:
     """The jobs of one node. Used in one event loop; what blocks happens in a few threads."""
 
-    def __init__(self, name: str, state: AgentState, planner: Planner, reporter: Reporter) -> None:
+    def __init__(self, name: str, state: AgentState, planner: Planner, reporter: Reporter, clock: Clock) -> None:
         self.grace_s = 5.0
         self.instance = state.instance
         self._name = name
         self._state = state
         self._planner = planner
         self._reporter = reporter
+        self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
         self._ledger: Ledger[int] = Ledger()
         self._outputs = OldOutputs(planner.output, self._ledger.jobs)
@@ -105,7 +106,7 @@ class RealNode:
         await self._lose(lost)
         loops = self._reporter.loops
         pulse = self._link.feel_pulse(loops.add(PULSE_LOOP))
-        tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops), pulse)
+        tidying = (keep_small([self._state.root / LOG]), self._outputs.run(loops, self._clock), pulse)
         self._tidying = [group.create_task(task) for task in tidying]
         loops.reasons.append(self._link.waits_for)
         group.create_task(self._link.run(loops.add("keeper", KEEPER_BOUND_S)))
@@ -151,7 +152,7 @@ class RealNode:
         ended = await self._in_thread(lambda: self._end_leftovers(leftover for _, leftover in lost))
         log.warning("%d jobs are lost; %d processes of theirs were ended", len(lost), ended)
         for entry, leftover in lost:
-            await self._end(entry, _lost(entry, leftover))
+            await self._end(entry, _lost(entry, leftover, self._clock()))
 
     def _end_leftovers(self, leftovers: Iterable[Leftover]) -> int:
         listed = list(leftovers)
@@ -184,7 +185,7 @@ class RealNode:
         for start, plan in zip(starts, plans, strict=True):
             entry = self._ledger.add(start.allocation, start.job)
             if isinstance(plan, Refused):
-                failed.append((entry, _refused(entry, plan)))
+                failed.append((entry, _refused(entry, plan, self._clock())))
             else:
                 self._link.ask(self._order(start, plan))
                 self._watch(entry)
@@ -287,17 +288,17 @@ class RealNode:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)
 
 
-def _lost(entry: Entry[int], leftover: Leftover) -> Report:
-    """The end of what an earlier agent or keeper has started, and nobody saw end."""
+def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:
+    """The end of a job that an earlier agent or keeper started. When it really ended is not known."""
     started_at = leftover.process.started_at if leftover.process else None
-    return msgspec.structs.replace(_never_attended(entry, "lost"), started_at=started_at)
+    return msgspec.structs.replace(_never_attended(entry, "lost", now), started_at=started_at)
 
 
-def _refused(entry: Entry[int], refusal: Refused) -> Report:
-    report = _never_attended(entry, "start_failed")
+def _refused(entry: Entry[int], refusal: Refused, now: float) -> Report:
+    report = _never_attended(entry, "start_failed", now)
     return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
 
 
-def _never_attended(entry: Entry[int], cause: str) -> Report:
+def _never_attended(entry: Entry[int], cause: str, now: float) -> Report:
     """The end of an allocation whose process this agent did not see end."""
-    return Report(allocation=entry.key, job=entry.job, kind="ended", at=time.time(), cause=cause)
+    return Report(allocation=entry.key, job=entry.job, kind="ended", at=now, cause=cause)

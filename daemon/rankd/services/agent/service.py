@@ -12,6 +12,7 @@ import logging
 import os
 import platform
 import resource
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -37,6 +38,7 @@ from rankd.services.keeper.cgroup_layout import own_allowances
 from rankd.services.keeper.connection import SILENT
 from rankd.services.keeper.orphan import END_S
 from rankd.services.keeper.state import AgentState
+from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import end_tasks, unless
 from rankd.wire.message import NodeRegistered, NodeRegistration
 from rankd.wire.subject import encode_name
@@ -79,7 +81,9 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
         return [f"{self.simulate_prefix}{number}" for number in range(1, self.simulate + 1)]
 
 
-async def run(options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event | None = None) -> None:
+async def run(
+    options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event | None = None, clock: Clock = time.time
+) -> None:
     """Serve until ``stop``; leave what runs to the keeper, or end it and report it (``drain_on_stop_s``); return.
 
     ``hurry``: jobs that are waited for, or that are told to end, are killed at once.
@@ -94,7 +98,7 @@ async def run(options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event |
         if await unless(stop, stack.enter_async_context(bus)) is None:
             return
         reporter = Reporter(bus)
-        runner = stack.enter_context(_runner(options, reporter))
+        runner = stack.enter_context(_runner(options, reporter, clock))
         reporter.on_acknowledged = runner.acknowledged
         reporter.instance = runner.instance
         async with asyncio.TaskGroup() as group:
@@ -102,16 +106,16 @@ async def run(options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event |
 
 
 @contextmanager
-def _runner(options: AgentOptions, reporter: Reporter) -> Iterator[Runner]:
+def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator[Runner]:
     if options.simulate:
-        yield SimulatedNodes(reporter)
+        yield SimulatedNodes(reporter, clock)
         return
     options.run_as.check()
     _raise_file_limit()
     with AgentState(options.state_dir) as state:
         output = options.output_dir or state.root / "output"
         planner = Planner(state.root, output, options.run_as, limited=options.limited)
-        node = RealNode(options.name, state, planner, reporter)
+        node = RealNode(options.name, state, planner, reporter, clock)
         log.info("%s", options.run_as.statement())
         try:
             yield node

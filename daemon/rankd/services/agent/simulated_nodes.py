@@ -1,14 +1,13 @@
 """Simulated nodes: jobs take their time and nothing else; messages and reports are real ones.
 
-One agent stands for many nodes. Everything is in memory: what ran is lost with the agent, which the next one finds
-out when it first asks for allocations: the intake counts on some that it does not know.
+One agent represents many nodes. Everything is in memory, so all jobs are lost with the agent. The next agent learns of
+that when it first requests allocations: the intake expects some that it does not know.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections.abc import Sequence
 
 import msgspec
@@ -17,6 +16,7 @@ from rankd.core.model.job_environment import simulated_run
 from rankd.services.agent.ledger import Entry, Ledger
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Order
+from rankd.services.runtime.clock import Clock
 from rankd.wire.message import Report, StartJob
 
 Place = tuple[str, int]
@@ -26,12 +26,13 @@ Place = tuple[str, int]
 class SimulatedNodes:
     """Jobs as timers: no task, no thread, no file per job."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, clock: Clock) -> None:
         self.grace_s = 0.0
         self.max_processes = 0
         self.outputs_s: float | None = None
         self.instance = ""
         self._reporter = reporter
+        self._clock = clock
         self._ledger: Ledger[Place] = Ledger()
 
     @property
@@ -52,7 +53,7 @@ class SimulatedNodes:
             self.cancel(order.node, order.message.cancels)
 
     def _start(self, entry: Entry[Place], start: StartJob) -> None:
-        entry.started_at = time.time()
+        entry.started_at = self._clock()
         self._report(entry, kind="started")
         duration_s, exit_status = simulated_run(start.request)
         limit_s = start.request.time_limit_s
@@ -81,7 +82,7 @@ class SimulatedNodes:
 
     def _report(self, entry: Entry[Place], **fields: int | str) -> None:
         node, allocation = entry.key
-        base = Report(allocation=allocation, job=entry.job, kind="ended", at=time.time(), started_at=entry.started_at)
+        base = Report(allocation=allocation, job=entry.job, kind="ended", at=self._clock(), started_at=entry.started_at)
         self._reporter.add(node, msgspec.structs.replace(base, **fields))
 
     async def all_ended(self) -> None:

@@ -128,7 +128,7 @@ async def test_the_loop_is_watched_and_another_time_counts_at_once(output, caplo
     loops = Loops(clock)
     outputs = OldOutputs(output, tuple)
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(outputs.run(loops))
+        task = group.create_task(outputs.run(loops, time.time))
         outputs.keep_s = DAY
         await vanishes(output / "job-1.out")
         while "deleted 1 old output files" not in caplog.text:  # from there on, it rests
