@@ -18,12 +18,19 @@ from contract.world import (
 
 from rankd.core.model.node import NodeState
 from rankd.core.ranking.columns import NO_GROUP
+from rankd.store.feed import job as job_feed
+from rankd.store.feed.application import begun_applications, changing_applications
+from rankd.store.feed.association import associations_version, read_associations, unconfigured_users
+from rankd.store.feed.charge import open_charges
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
+from rankd.store.feed.pending import read_pending_jobs, read_shapes
 from rankd.store.feed.pending_kind import all_pending, changed_jobs
+from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.all_nodes import all_nodes
+from rankd.store.record.catalog import add_association
 from rankd.store.record.job import last_id
 
 PENDING = [FIRST, SECOND, HELD, BLOCKED, BETWEEN, LATE]
@@ -117,3 +124,62 @@ async def test_jobs_that_changed_since_an_event(world):
 async def test_the_shape_of_a_job(world):
     shape = await world.read(read_shape, RUNNING)
     assert (shape.partition, shape.nodes, shape.resources) == ("default", 1, {"vcore": 1000})
+
+
+# --- what the prioritizer follows ---------------------------------------------------------------------------
+
+
+async def test_all_pending_jobs_when_a_service_starts(world):
+    found = await world.read(job_feed.load_jobs)
+    assert found.pending.ids.tolist() == PENDING
+    assert found.revision == await world.read(last_id, "job_events")
+    assert [blocked.job for blocked in found.blocked] == [BLOCKED]
+    assert found.new_jobs == 1, "one job is eligible that no generation knows"
+    pending = await world.read(read_pending_jobs)
+    assert pending.class_values.tolist() == [100, 0, 0, 0, 50, 0]
+    assert pending.eligible_at[:2].tolist() == [NOW - 30, NOW - 20]
+    shapes = await world.read(read_shapes, pending)
+    assert (shapes.keys, shapes.rows) == (found.shapes.keys, found.shapes.rows)
+
+
+async def test_jobs_that_changed_after_an_event(world):
+    before = await world.read(last_id, "job_events")
+    assert (await world.read(job_feed.changed_jobs, before, set())).jobs == []
+    await allocate(world, FIRST, "n1")
+    [new] = await world.submit("alice", resources={"vcore": 2000})
+    found = await world.read(job_feed.changed_jobs, before, set())
+    assert [(job.id, job.state) for job in found.jobs] == [(FIRST, "allocated"), (new, "pending")]
+    assert found.revision == await world.read(last_id, "job_events")
+    assert [shape.vcore for shape in found.shapes.values()] == [2000]
+    first = await world.read(job_feed.changed_jobs, before, set(), 1)
+    assert ([job.id for job in first.jobs], first.revision) == ([FIRST], before + 1)
+
+
+async def test_associations_and_the_users_that_jobs_added(world):
+    rows = {(row.association.account, row.association.user): row for row in await world.read(read_associations)}
+    assert set(rows) == {("root", None), ("physics", None), ("physics", "alice"), ("physics", "bob")}
+    bob = rows["physics", "bob"]
+    assert (bob.usage, bob.usage_at, bob.is_configured) == (10.0, NOW, True)
+    before = await world.read(associations_version)
+    id_ = await world.write(add_association, "physics", "eve", 1.0, NOW)
+    assert await world.read(associations_version) != before
+    assert await world.read(unconfigured_users) == frozenset({id_})
+
+
+async def test_applications_that_began_and_those_that_change(world):
+    [row] = await world.read(begun_applications, 0)
+    queue = world.catalog.queues["default", "root.other"]
+    assert (row.name, row.queue) == ("app", queue)
+    assert await world.read(begun_applications, row.revision) == []
+    assert await world.read(changing_applications, [queue]) == {row.id: "accepted"}
+    assert await world.read(changing_applications, []) == {}
+
+
+async def test_charges_that_are_not_settled(world):
+    [charge] = await world.read(open_charges)
+    assert charge.association == world.catalog.associations["physics", "bob"]
+    assert (charge.rate, charge.since, charge.until) == (1.0, NOW - 10, None)
+
+
+async def test_the_partitions_of_all_queues(world):
+    assert set(await world.read(partitions_of_queues)) == set(world.catalog.queues.values())

@@ -4,6 +4,7 @@ import numpy as np
 from builder import NOW
 from contract.world import BETWEEN, FIRST, FULL, SECOND, WEIGHTS, header, store_generation
 
+from rankd.store.feed.factor_value import stored_values
 from rankd.store.record.delta import value_stage
 from rankd.store.record.generation import (
     Settlement,
@@ -15,7 +16,7 @@ from rankd.store.record.generation import (
     queue_stage,
     together,
 )
-from rankd.store.record.given_value import given_values, stored_values
+from rankd.store.record.given_value import given_values
 from rankd.store.record.history import Named, named, prune_events, prune_jobs
 from rankd.store.record.retention import prune, stale_tables
 
@@ -59,7 +60,7 @@ async def test_of_the_head_only_what_changed_is_written(store):
 
 
 async def test_values_are_stored_of_the_factors_without_a_formula(world):
-    found = await world.look(stored_values, WEIGHTS)
+    found = await world.read(stored_values, WEIGHTS)
     assert set(found) == {"fairshare", "luck"}
     assert dict(zip(found["luck"].keys.tolist(), found["luck"].values.tolist(), strict=True)) == {
         FIRST: FIRST / 10, SECOND: SECOND / 10,

@@ -16,7 +16,14 @@ from rankd.store.record.application import (
     overdue_applications,
     save_waiting_applications,
 )
-from rankd.store.record.dependency import known_jobs, progress_of, still_blocked, waited_for
+from rankd.store.record.dependency import (
+    blocked_jobs,
+    known_jobs,
+    progress_of,
+    show_begin_time,
+    still_blocked,
+    waited_for,
+)
 from rankd.store.record.job import Change, NewJob, apply_changes, association_of, insert_jobs, last_id, read_states
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_update import Task, judge, judge_again, update_jobs, write_update
@@ -144,6 +151,14 @@ async def test_what_jobs_wait_for(world):
     assert await world.read(waited_for, [BLOCKED]) == {BLOCKED, RUNNING}
     assert await world.read(still_blocked, [BLOCKED, FIRST], 0, NOW) == {BLOCKED}
     assert await world.read(still_blocked, [BLOCKED], 10_000, NOW) == set()
+    [blocked] = await world.read(blocked_jobs, [BLOCKED, FIRST])
+    assert (blocked.job, blocked.depends_on) == (BLOCKED, tuple(wanted[:1]))
+
+
+async def test_a_job_that_waits_for_its_begin_time_alone_shows_it(world):
+    await world.write(show_begin_time, [BLOCKED, FIRST])
+    reasons = {row["id"]: row["reason"] for row in await world.rows("job")}
+    assert (reasons[BLOCKED], reasons[FIRST]) == ("begin time", None)
 
 
 # --- applications -------------------------------------------------------------------------------------------
