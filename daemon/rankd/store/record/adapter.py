@@ -1,7 +1,9 @@
-"""Adapters in the database: how each one's last reading went, and the input that it has in force.
+"""Adapters in the database: the result of each one's last reading, and the input that is in force.
 
-The prioritizer writes; every service lays the inputs over its configuration (:func:`in_force`) when it starts and
-when :func:`inputs_revision` has changed. So what was good last outlives a restart and its source.
+The prioritizer writes them. Every service applies the inputs to its configuration (:func:`in_force`) when it starts
+and when :func:`inputs_revision` changes. So the last valid input outlives a restart, and the loss of its source.
+
+Reading is text: the command line uses it (``rankd dump``) and must not import SQLAlchemy (0.6 s).
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ Query = Callable[[str], Iterable[Any]]
 """How a statement is run: by SQLAlchemy's ``exec_driver_sql``, or ``execute`` of a plain connection."""
 
 InputsRevision = tuple[tuple[str, str, int, float | None], ...]
-"""By adapter: its name, its kind of input, how often that has changed, and when it did last."""
+"""By adapter: its name, the kind of its input, how often the input changed, and when it last did."""
 
 _INPUT = msgspec.json.Decoder(Input)
 
 
 class StoredInput(msgspec.Struct, frozen=True, kw_only=True):
-    """An input in force: whose, what, when its source was last seen to say so (UTC seconds), and its digest."""
+    """The input of the adapter ``name``. ``read_at``: when its source last gave it (UTC seconds)."""
 
     name: str
     input: Input
@@ -43,22 +45,22 @@ class StoredInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InForce(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration as the inputs change it, and these inputs."""
+    """The configuration with the inputs applied, and these inputs."""
 
     configuration: Configuration
     inputs: tuple[StoredInput, ...] = ()
 
 
 def in_force(query: Query, configuration: Configuration) -> InForce:
-    """What is in force now. An input that does not fit the configuration any more is left out, and that is logged."""
+    """The configuration in force now. An input that no longer fits it is logged and left out."""
     return laid_over(configuration, stored_inputs(query, configuration.settings.adapters))
 
 
 def laid_over(configuration: Configuration, inputs: Iterable[StoredInput], new: str | None = None) -> InForce:
-    """The configuration under these inputs, in their order; those that don't fit are left out, but for the ``new`` one.
+    """The configuration with these inputs applied in their order. Inputs that do not fit are logged and left out.
 
     Raises:
-        ConfigurationError: the new one makes no account tree with those before it.
+        ConfigurationError: the input of the adapter ``new`` makes no valid account tree with the inputs before it.
     """
     used: list[StoredInput] = []
     effective = configuration
@@ -75,7 +77,7 @@ def laid_over(configuration: Configuration, inputs: Iterable[StoredInput], new: 
 
 
 def stored_inputs(query: Query, adapters: Sequence[AdapterSettings]) -> list[StoredInput]:
-    """The inputs of these adapters, in their order; none of those that have not given any yet."""
+    """The inputs of these adapters, in their order. An adapter that has given none yet is left out."""
     if not adapters:
         return []
     sql = "SELECT name, input, content, read_at, digest FROM adapters WHERE content IS NOT NULL"
@@ -92,18 +94,18 @@ def stored_inputs(query: Query, adapters: Sequence[AdapterSettings]) -> list[Sto
 
 
 def inputs_revision(query: Query) -> InputsRevision:
-    """Another value whenever an input has changed, come or gone, or its names have been brought in later."""
+    """A value that changes whenever an input changes, appears or goes, or its names are written later."""
     found = query("SELECT name, input, revision, changed_at FROM adapters ORDER BY name")
     return tuple((name, kind, int(revision), changed_at) for name, kind, revision, changed_at in found)
 
 
 def names_came(connection: Connection) -> None:
-    """The names of the stored inputs have been brought in: whoever follows the inputs looks at the names again."""
+    """Note that the names of the stored inputs were written: services that follow the inputs read the names again."""
     connection.exec_driver_sql("UPDATE adapters SET revision = revision + 1 WHERE content IS NOT NULL")
 
 
 def register_adapters(connection: Connection, adapters: Sequence[AdapterSettings]) -> None:
-    """The configured adapters have a row each, others none; what an adapter of the same kind gave last stays."""
+    """Write a row for each configured adapter and delete the others. An adapter of the same kind keeps its input."""
     rows = [(adapter.name, adapter.input, adapter.adapter) for adapter in adapters]
     connection.exec_driver_sql(
         "DELETE FROM adapters WHERE name || ' ' || input NOT IN (SELECT value FROM json_each(?))",
@@ -118,7 +120,7 @@ def register_adapters(connection: Connection, adapters: Sequence[AdapterSettings
 
 
 def save_reading(connection: Connection, name: str, row_count: int, at: float) -> None:
-    """It was read, and is as it was."""
+    """The adapter was read; its input is the same as before."""
     connection.exec_driver_sql(
         "UPDATE adapters SET state = 'ok', row_count = ?, read_at = ?, tried_at = ?, failures = 0, message = NULL"
         " WHERE name = ?",
@@ -127,7 +129,7 @@ def save_reading(connection: Connection, name: str, row_count: int, at: float) -
 
 
 def save_input(connection: Connection, stored: StoredInput) -> None:
-    """It was read, and gives something else than before."""
+    """The adapter was read; its input differs from the one before."""
     save_reading(connection, stored.name, len(stored.input), stored.read_at)
     connection.exec_driver_sql(
         "UPDATE adapters SET content = ?, digest = ?, changed_at = ?, revision = revision + 1 WHERE name = ?",
@@ -136,7 +138,7 @@ def save_input(connection: Connection, stored: StoredInput) -> None:
 
 
 def save_failure(connection: Connection, name: str, message: str, at: float) -> None:
-    """It could not be read; what it gave last stays."""
+    """The adapter could not be read. Its last input stays."""
     connection.exec_driver_sql(
         "UPDATE adapters SET state = 'failing', tried_at = ?, failures = failures + 1, message = ? WHERE name = ?",
         (at, message, name),

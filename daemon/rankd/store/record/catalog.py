@@ -1,7 +1,7 @@
 """The configuration's names in the database, and their ids.
 
-Every service brings its configuration in when it starts; the same configuration changes nothing. Ids are
-never reused: a queue or account that is gone stays as a row, marked ``configured = 0``.
+Every service writes its configuration's names when it starts; the same configuration changes nothing. Ids are never
+reused: the row of a queue or an account that was removed stays, with ``configured`` false.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import bindparam, select, text, update
 
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admit import AdmissionTables
@@ -21,15 +21,28 @@ from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, Queue, walk_queues, with_made
 from rankd.core.model.setting import Qos
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.upsert import upsert
 from rankd.store.record.adapter import in_force
 from rankd.store.record.priority_class import read_classes, sync_classes
 from rankd.store.record.queue_event import note_changes, snapshot
+from rankd.store.schema.table import associations, jobs, qos, queues
+
+_QUEUES = select(queues).order_by(queues.c.id)
+_MADE = _QUEUES.where(queues.c.dynamic, queues.c.configured, queues.c.is_leaf)
+_ACTIVE = text("state IN ('pending', 'allocated', 'running')")
+"""The same text as in the partial index on jobs. With any other text, SQLite does not use the index."""
+_RENAME = (
+    update(queues)
+    .where(queues.c.partition == bindparam("in_partition"), queues.c.path == bindparam("old"))
+    .values(path=bindparam("new"))
+)
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     """Ids by name. Queues by (partition, path in lower case); associations by (account, user).
 
-    ``made`` are the leaves that first use made (partition, path); ``removed`` the keys of queues that are no more.
+    ``made``: the leaf queues (partition, path) that a job made; ``removed``: the keys of removed queues.
     """
 
     queues: dict[tuple[str, str], int]
@@ -41,16 +54,16 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     default_accounts: dict[str, str]
     classes: tuple[PriorityClass, ...]
     new_user_shares: float = 1.0
-    """Of users whom the configuration does not list; 0 where they are to have no share."""
+    """The shares of users whom the configuration does not list."""
 
 
 def sync_catalog(connection: Connection, configuration: Configuration, now: float) -> Catalog:
-    """Write what the configuration names, as the inputs from outside change it; read back all ids."""
+    """Write the names of the configuration, as the adapters' inputs change it; returns all ids."""
     return sync_names(connection, in_force(connection.exec_driver_sql, configuration).configuration, now)
 
 
 def sync_names(connection: Connection, configuration: Configuration, now: float) -> Catalog:
-    """The same of a configuration that the inputs have been laid over already."""
+    """The same of a configuration that has the adapters' inputs in it already."""
     before = snapshot(connection)
     _sync_queues(connection, configuration)
     note_changes(connection, before, now)
@@ -63,15 +76,16 @@ def sync_names(connection: Connection, configuration: Configuration, now: float)
 
 def read_catalog(connection: Connection) -> Catalog:
     """All ids, and the classes in force."""
-    rows = connection.exec_driver_sql('SELECT account, "user", id, is_default FROM associations ORDER BY id').all()
+    of = associations.c
+    rows = connection.execute(select(of.account, of.user, of.id, of.is_default).order_by(of.id)).all()
     users = [(account, user, is_default) for account, user, _, is_default in rows if user]
     first = {user: account for account, user, _ in reversed(users)}
-    queues = connection.exec_driver_sql("SELECT partition, path, id, configured FROM queues ORDER BY id").all()
+    known = connection.execute(_QUEUES).all()
     return Catalog(
-        queues={(partition, path.lower()): id_ for partition, path, id_, _ in queues},
+        queues={(row.partition, row.path.lower()): row.id for row in known},
         made=made_leaves(connection),
-        removed={(partition, path.lower()) for partition, path, _, configured in queues if not configured},
-        qos={row[0]: row[1] for row in connection.exec_driver_sql("SELECT name, id FROM qos")},
+        removed={(row.partition, row.path.lower()) for row in known if not row.configured},
+        qos={row.name: row.id for row in connection.execute(select(qos.c.name, qos.c.id))},
         associations={(account, user): id_ for account, user, id_, _ in rows},
         accounts=frozenset(account for account, *_ in rows),
         default_accounts=first | {user: account for account, user, is_default in users if is_default},
@@ -82,7 +96,7 @@ def read_catalog(connection: Connection) -> Catalog:
 def admission_tables(
     configuration: Configuration, catalog: Catalog, node_types: Collection[str] = ()
 ) -> AdmissionTables:
-    """What submissions are held against; ``node_types`` are the resource types that nodes offer."""
+    """The tables that submissions are checked against; ``node_types``: the resource types that nodes offer."""
     return AdmissionTables(
         settings=configuration.settings,
         classes=ClassTable.of(catalog.classes),
@@ -103,7 +117,7 @@ def admission_tables(
 
 
 def live_partitions(configuration: Configuration, made: Sequence[tuple[str, str]]) -> list[Partition]:
-    """The configured partitions with the leaf queues (partition, path) that first use made."""
+    """The configured partitions with the leaf queues (partition, path) that jobs made."""
     return [
         with_made(partition, [path for name, path in made if name == partition.name])
         for partition in configuration.partitions
@@ -111,128 +125,108 @@ def live_partitions(configuration: Configuration, made: Sequence[tuple[str, str]
 
 
 def made_leaves(connection: Connection) -> list[tuple[str, str]]:
-    """The leaves that first use made and that the configuration still allows, (partition, path)."""
-    query = "SELECT partition, path FROM queues WHERE dynamic AND configured AND is_leaf ORDER BY id"
-    return [(partition, path) for partition, path in connection.exec_driver_sql(query)]
+    """The leaf queues (partition, path) that jobs made and that the configuration still allows."""
+    return [(row.partition, row.path) for row in connection.execute(_MADE)]
 
 
 def is_parent(queue: Queue) -> bool:
-    """Whether jobs can't be submitted to it."""
+    """Whether the queue takes no jobs itself."""
     return queue.parent or bool(queue.queues)
 
 
 def _sync_queues(connection: Connection, configuration: Configuration) -> None:
-    """The configured queues, and those made on first use as far as the configuration still allows them."""
-    known = connection.exec_driver_sql("SELECT partition, path, dynamic, is_leaf FROM queues ORDER BY id").all()
-    made = [(partition, path) for partition, path, dynamic, is_leaf in known if dynamic and is_leaf]
+    """Write the configured queues, and those queues made by jobs that the configuration still allows."""
+    known = connection.execute(_QUEUES).all()
+    made = [(row.partition, row.path) for row in known if row.dynamic and row.is_leaf]
     configured = {
         (partition.name, queue.path.lower())
         for partition in configuration.partitions
         for queue in walk_queues(partition.root)
     }
     live = [(p.name, queue) for p in live_partitions(configuration, made) for queue in walk_queues(p.root)]
-    _respell(connection, {(name, path.lower()): path for name, path, *_ in known}, live)
-    connection.exec_driver_sql("UPDATE queues SET configured = 0")
+    _respell(connection, {(row.partition, row.path.lower()): row.path for row in known}, live)
+    connection.execute(update(queues).values(configured=False))
     store_queues(connection, [(name, queue, (name, queue.path.lower()) not in configured) for name, queue in live])
 
 
 def _respell(connection: Connection, known: Mapping[tuple[str, str], str], live: Sequence[tuple[str, Queue]]) -> None:
-    """A queue that is written in other letters now is the same queue."""
+    """Rename queues whose configured path differs from the stored one in upper and lower case only."""
     rows = [
-        (queue.path, partition, known[partition, queue.path.lower()])
+        {"new": queue.path, "in_partition": partition, "old": known[partition, queue.path.lower()]}
         for partition, queue in live
         if known.get((partition, queue.path.lower()), queue.path) != queue.path
     ]
     if rows:
-        connection.exec_driver_sql("UPDATE queues SET path = ? WHERE partition = ? AND path = ?", rows)
+        connection.execute(_RENAME, rows)
 
 
-def store_queues(connection: Connection, queues: Sequence[tuple[str, Queue, bool]]) -> None:
-    """Write queues (partition, queue, whether made on first use); those that are there get these settings."""
+def store_queues(connection: Connection, listed: Sequence[tuple[str, Queue, bool]]) -> None:
+    """Write queues (partition, queue, whether a job made it). Queues that are there get these settings."""
     rows = [
-        (
-            partition,
-            queue.path,
-            not is_parent(queue),
-            queue.properties.priority_policy,
-            queue.properties.priority_offset,
-            queue.properties.sort_priority,
-            queue.properties.sort_policy,
-            queue.properties.priority_factor,
-            json.dumps(queue.guaranteed),
-            json.dumps(queue.max),
-            queue.maxapplications,
-            dynamic,
-        )
-        for partition, queue, dynamic in queues
+        {
+            "partition": partition,
+            "path": queue.path,
+            "configured": True,
+            "is_leaf": not is_parent(queue),
+            "policy": queue.properties.priority_policy,
+            "offset": queue.properties.priority_offset,
+            "sort_priority": queue.properties.sort_priority,
+            "sort_policy": queue.properties.sort_policy,
+            "factor": queue.properties.priority_factor,
+            "guaranteed": json.dumps(queue.guaranteed),
+            "max": json.dumps(queue.max),
+            "maxapplications": queue.maxapplications,
+            "dynamic": is_made,
+        }
+        for partition, queue, is_made in listed
     ]
-    if not rows:
-        return
-    connection.exec_driver_sql(
-        "INSERT INTO queues (partition, path, configured, is_leaf, policy, offset, sort_priority, sort_policy,"
-        " factor, guaranteed, max, maxapplications, dynamic) VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (partition, path) DO UPDATE SET configured = 1, is_leaf = excluded.is_leaf,"
-        " policy = excluded.policy, offset = excluded.offset, sort_priority = excluded.sort_priority,"
-        " sort_policy = excluded.sort_policy, factor = excluded.factor, guaranteed = excluded.guaranteed,"
-        " max = excluded.max, maxapplications = excluded.maxapplications, dynamic = excluded.dynamic",
-        rows,
-    )
+    upsert(connection, queues, ["partition", "path"], rows)
 
 
 def forget_idle_queues(connection: Connection, now: float) -> None:
-    """Queues made on first use are gone once no job waits or runs in them; the next use makes them again."""
-    if not connection.exec_driver_sql("SELECT 1 FROM queues WHERE dynamic AND configured LIMIT 1").first():
+    """Remove the queues made by jobs in which no job waits or runs. The next job there makes its queue again."""
+    if not made_leaves(connection):
         return
     before = snapshot(connection)
-    connection.exec_driver_sql(
-        "UPDATE queues SET configured = 0, dynamic = 0 WHERE dynamic AND is_leaf AND id NOT IN"
-        " (SELECT queue_id FROM jobs WHERE state IN ('pending', 'allocated', 'running'))"
-    )
+    in_use = select(jobs.c.queue_id).where(_ACTIVE)
+    idle = update(queues).where(queues.c.dynamic, queues.c.is_leaf, queues.c.id.not_in(in_use))
+    connection.execute(idle.values(configured=False, dynamic=False))
     note_changes(connection, before, now)
 
 
-def _sync_qos(connection: Connection, all_qos: list[Qos]) -> None:
-    connection.exec_driver_sql(
-        "INSERT INTO qos (name, priority, factor, usage_factor) VALUES (?, ?, ?, ?)"
-        " ON CONFLICT (name) DO UPDATE SET priority = excluded.priority, factor = excluded.factor,"
-        " usage_factor = excluded.usage_factor",
-        [(qos.name, qos.priority, qos.factor, qos.usage_factor) for qos in all_qos],
-    )
-
-
-def _sync_associations(connection: Connection, associations: tuple[Association, ...], now: float) -> None:
-    """Shares as configured; usage is never touched, but for what an association starts with."""
+def _sync_qos(connection: Connection, configured: list[Qos]) -> None:
     rows = [
-        (
-            entry.account,
-            entry.user or "",
-            None if entry.user or entry.account == ROOT else entry.parent or ROOT,
-            0.0 if entry.shares == "parent" else entry.shares,
-            entry.shares == "parent",
-            entry.priority,
-            entry.default,
-            entry.usage,
-            now if entry.usage_at is None else entry.usage_at,
-        )
-        for entry in (Association(account=ROOT), *associations)
+        {"name": one.name, "priority": one.priority, "factor": one.factor, "usage_factor": one.usage_factor}
+        for one in configured
     ]
-    connection.exec_driver_sql("UPDATE associations SET configured = 0, is_default = 0 WHERE configured = 1")
-    connection.exec_driver_sql(
-        'INSERT INTO associations (account, "user", parent, shares, shares_parent, priority, is_default,'
-        " configured, usage, usage_at) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?)"
-        ' ON CONFLICT (account, "user") DO UPDATE SET parent = excluded.parent, shares = excluded.shares,'
-        " shares_parent = excluded.shares_parent, priority = excluded.priority,"
-        " is_default = excluded.is_default, configured = 1",
-        rows,
-    )
+    upsert(connection, qos, ["name"], rows)
+
+
+def _sync_associations(connection: Connection, configured: tuple[Association, ...], now: float) -> None:
+    """Write shares as configured. Usage never changes; an association that is new gets the one it starts with."""
+    rows = [
+        {
+            "account": entry.account,
+            "user": entry.user or "",
+            "parent": None if entry.user or entry.account == ROOT else entry.parent or ROOT,
+            "shares": 0.0 if entry.shares == "parent" else entry.shares,
+            "shares_parent": entry.shares == "parent",
+            "priority": entry.priority,
+            "is_default": entry.default,
+            "configured": True,
+            "usage": entry.usage,
+            "usage_at": now if entry.usage_at is None else entry.usage_at,
+        }
+        for entry in (Association(account=ROOT), *configured)
+    ]
+    connection.execute(update(associations).where(associations.c.configured).values(configured=False, is_default=False))
+    upsert(connection, associations, ["account", "user"], rows, kept=("usage", "usage_at"))
 
 
 def add_association(connection: Connection, account: str, user: str, shares: float, now: float) -> int:
-    """A user's first job in an account that is open to all; does nothing if it is there."""
-    connection.exec_driver_sql(
-        'INSERT INTO associations (account, "user", shares, configured, usage_at) VALUES (?, ?, ?, 0, ?)'
-        ' ON CONFLICT (account, "user") DO NOTHING',
-        (account, user, shares, now),
-    )
-    query = 'SELECT id FROM associations WHERE account = ? AND "user" = ?'
-    return int(connection.exec_driver_sql(query, (account, user)).scalar_one())
+    """The id of (account, user), made if this is the user's first job in an account that is open to all."""
+    of = associations.c
+    row = {"account": account, "user": user, "shares": shares, "configured": False, "usage_at": now}
+    upsert(connection, associations, ["account", "user"], [row], kept=row)
+    found = select(of.id).where(of.account == account, of.user == user)
+    return int(connection.execute(found).scalar_one())

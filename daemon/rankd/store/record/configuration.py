@@ -1,9 +1,10 @@
-"""Configurations as they came into force: the intake records them, the other services go by the newest one.
+"""Configurations that came into force: the intake records them, the other services use the newest one.
 
-What is recorded is the files' texts. So a service takes up what the intake has checked, whatever stands in the
-directory by now.
+The texts of the files are recorded. So a service uses what the intake has checked, whatever the directory contains
+now.
 
-Plain statements, for SQLAlchemy's ``exec_driver_sql`` as for ``execute`` of a plain connection.
+Text, for SQLAlchemy's ``exec_driver_sql`` as for ``execute`` of a plain connection: the command line reads
+configurations too and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _FILES = msgspec.json.Decoder(dict[str, str])
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration that came into force: when (UTC seconds), who brought it, and how (``started``, ``reloaded``).
+    """A configuration that came into force: when (UTC seconds), by whom, and how (``started``, ``reloaded``).
 
-    ``files`` are the texts by name; ``changes`` what differs from the one before.
+    ``files``: the texts by file name; ``changes``: the differences from the configuration before.
     """
 
     number: int
@@ -46,34 +47,34 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def newest_configuration(query: Query) -> int | None:
-    """The number of the newest one; None if none was ever recorded."""
+    """The number of the newest configuration; None before the first."""
     [(number,)] = query("SELECT max(id) FROM configurations")
     return None if number is None else int(number)
 
 
 def newest_recorded(query: Query) -> Recorded | None:
-    """The newest one."""
+    """The newest configuration; None before the first."""
     for row in query(f"{_COLUMNS} ORDER BY id DESC LIMIT 1"):
         return _recorded(row)
     return None
 
 
 def recorded(query: Query, number: int) -> Recorded | None:
-    """The one of this number, if there is one."""
+    """The configuration with this number; None if there is none."""
     for row in query(f"{_COLUMNS} WHERE id = ?", (number,)):
         return _recorded(row)
     return None
 
 
 def recorded_before(query: Query, number: int) -> Recorded | None:
-    """The one before it."""
+    """The configuration before the one with this number; None if there is none."""
     for row in query(f"{_COLUMNS} WHERE id < ? ORDER BY id DESC LIMIT 1", (number,)):
         return _recorded(row)
     return None
 
 
 def recorded_for_ranking(query: Query) -> Recorded | None:
-    """The one under which the newest full generation was made; before the first, the newest."""
+    """The configuration of the newest full generation; before the first generation, the newest configuration."""
     full = "SELECT configuration FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"
     for (number,) in query(full):
         return None if number is None else recorded(query, number)
@@ -81,12 +82,12 @@ def recorded_for_ranking(query: Query) -> Recorded | None:
 
 
 def latest_recorded(query: Query, limit: int) -> list[Recorded]:
-    """The latest ones, newest first."""
+    """The latest configurations, newest first."""
     return [_recorded(row) for row in query(f"{_COLUMNS} ORDER BY id DESC LIMIT ?", (limit,))]
 
 
 def record(connection: Connection, given: Recorded) -> int:
-    """Store one; its number (the ``number`` that was given does not count)."""
+    """Store a configuration and return its number. The field ``number`` of ``given`` is ignored."""
     values = (
         given.at,
         given.actor,

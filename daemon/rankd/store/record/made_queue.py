@@ -1,28 +1,28 @@
-"""Queues that are made on first use: written with the job that makes them, seen by all services at their next look."""
+"""Queues that jobs make: written with the first job that names the queue; other services read them later."""
 
 from __future__ import annotations
 
-import json
-
-from sqlalchemy import Connection
+from sqlalchemy import bindparam, select, update
 
 from rankd.config.configuration import Configuration
 from rankd.core.errors import Refused
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.queue import Partition
+from rankd.store.engine.connection import Connection
 from rankd.store.record.catalog import Catalog, live_partitions, made_leaves, store_queues
 from rankd.store.record.queue_event import note_made
+from rankd.store.schema.table import queues
 
 MAX_MADE = 10_000
-"""So many queues are made on first use and not more: each costs every service some time in every pass."""
+"""The largest number of queues that jobs make. Each queue costs every service some time in every ranking."""
 
 
 def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
-    """The id of the job's queue, which is made if the job is the first to go there.
+    """The id of the job's queue. The first job that names a queue makes it.
 
     Raises:
-        Refused: ``unknown_queue``: since the job was admitted, a leaf was made where a parent would have to be;
-            ``too_many_queues``.
+        Refused: ``unknown_queue``: since the job was admitted, another job made a leaf queue where this one needs a
+            parent queue, or a parent where it needs a leaf; ``too_many_queues``.
     """
     if accepted.made:
         _make_queues(connection, accepted, catalog, now)
@@ -30,7 +30,7 @@ def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, no
 
 
 def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> None:
-    """Those of the job's path that are not there; another job may have made some since the job was admitted."""
+    """Make the missing queues of the job's path. Another job may have made some since this one was admitted."""
     keys = [(accepted.partition, queue.path.lower()) for queue in accepted.made]
     new = [
         (key, queue)
@@ -43,14 +43,14 @@ def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog
     if len(catalog.made) >= MAX_MADE:
         message = f"{MAX_MADE} queues have been made on first use; name one of those, or ask an administrator"
         raise Refused("too_many_queues", message, "queue", status=409)
-    again = [(queue.path, catalog.queues[key]) for key, queue in new if key in catalog.queues]
-    if again:  # as this job writes it
-        connection.exec_driver_sql("UPDATE queues SET path = ? WHERE id = ?", again)
+    again = [{"new": queue.path, "queue": catalog.queues[key]} for key, queue in new if key in catalog.queues]
+    if again:  # a removed queue comes back, spelled as this job spells it
+        connection.execute(update(queues).where(queues.c.id == bindparam("queue")).values(path=bindparam("new")), again)
     store_queues(connection, [(accepted.partition, queue, True) for _, queue in new])
     note_made(connection, accepted.partition, [queue.path for _, queue in new], accepted.user, now)
-    query = "SELECT path, id FROM queues WHERE partition = ? AND path IN (SELECT value FROM json_each(?))"
-    paths = json.dumps([queue.path for _, queue in new])
-    for path, id_ in connection.exec_driver_sql(query, (accepted.partition, paths)):
+    of, paths = queues.c, [queue.path for _, queue in new]
+    made = select(of.path, of.id).where(of.partition == accepted.partition, of.path.in_(paths))
+    for path, id_ in connection.execute(made):
         catalog.queues[accepted.partition, path.lower()] = id_
     catalog.removed.difference_update(key for key, _ in new)
     catalog.made.append((accepted.partition, accepted.made[-1].path))
@@ -65,7 +65,7 @@ def _check_kinds(keys: list[tuple[str, str]], catalog: Catalog) -> None:
 
 
 class LiveQueues:
-    """The queue trees of a service: its configuration's, with what first use has made; and the ids of all queues."""
+    """The queue trees of a service, with the queues that jobs made, and the ids of all queues."""
 
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
         self._configuration = configuration
@@ -74,11 +74,11 @@ class LiveQueues:
         self.partitions: list[Partition] = live_partitions(configuration, self._made)
 
     def refresh(self, connection: Connection) -> bool:
-        """Take in what was made since; whether anything was."""
+        """Read the queues that jobs made. Returns whether they have changed."""
         made = made_leaves(connection)
         if made == self._made:
             return False
         self._made, self.partitions = made, live_partitions(self._configuration, made)
-        rows = connection.exec_driver_sql("SELECT partition, path, id FROM queues")
+        rows = connection.execute(select(queues.c.partition, queues.c.path, queues.c.id))
         self.ids = {(partition, path.lower()): id_ for partition, path, id_ in rows}
         return True

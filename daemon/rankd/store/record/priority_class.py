@@ -4,50 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from sqlalchemy import Connection
+import msgspec
+from sqlalchemy import delete, select
 
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.model.priority_class import PriorityClass
-
-_UPSERT = """
-INSERT INTO priority_classes (name, value, global_default, description, preemption_policy) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET global_default = excluded.global_default, description = excluded.description"""
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.upsert import upsert
+from rankd.store.schema.table import priority_classes
 
 
 def read_classes(connection: Connection) -> tuple[PriorityClass, ...]:
-    """The classes as stored."""
-    rows = connection.exec_driver_sql(
-        "SELECT name, value, global_default, description, preemption_policy FROM priority_classes ORDER BY name"
-    )
-    return tuple(
-        PriorityClass(
-            name=name, value=value, global_default=bool(is_default), description=description, preemption_policy=policy
-        )
-        for name, value, is_default, description, policy in rows
-    )
+    """The stored classes, by name."""
+    rows = connection.execute(select(priority_classes).order_by(priority_classes.c.name)).mappings()
+    return tuple(PriorityClass(**{field: row[field] for field in PriorityClass.__struct_fields__}) for row in rows)
 
 
 def sync_classes(connection: Connection, configured: Iterable[PriorityClass]) -> None:
-    """A configuration file creates what is missing; it never changes nor deletes."""
+    """Create the classes of a configuration file that are missing. Others stay as they are."""
     change_classes(connection, lambda table: table.reconcile(configured).table)
 
 
 def change_classes(connection: Connection, operate: Callable[[ClassTable], ClassTable]) -> ClassTable:
-    """Apply an operation; returns the table afterwards.
+    """Apply an operation to the table of classes; returns the table afterwards.
+
+    A class keeps its value and its preemption policy for as long as it exists.
 
     Raises:
-        Refused: what the operation refuses; nothing is written then.
+        Refused: as the operation; nothing is written then.
     """
-    before = {given.name: given for given in read_classes(connection)}
+    before = {stored.name: stored for stored in read_classes(connection)}
     after = operate(ClassTable.of(before.values()))
-    gone = [(name,) for name in before if name not in after.classes]
-    changed = [
-        (given.name, given.value, given.global_default, given.description, given.preemption_policy)
-        for given in after.listed()
-        if before.get(given.name) != given
-    ]
-    if gone:
-        connection.exec_driver_sql("DELETE FROM priority_classes WHERE name = ?", gone)
-    if changed:
-        connection.exec_driver_sql(_UPSERT, changed)
+    deleted = [name for name in before if name not in after.classes]
+    changed = [msgspec.structs.asdict(one) for one in after.listed() if before.get(one.name) != one]
+    if deleted:
+        connection.execute(delete(priority_classes).where(priority_classes.c.name.in_(deleted)))
+    upsert(connection, priority_classes, ["name"], changed, kept=("value", "preemption_policy"))
     return after

@@ -1,42 +1,45 @@
-"""What is stored of generations that nothing stands on any more goes, a little at a time."""
+"""Deletes what is stored of generations that are not in use any more, a few rows at a time."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+from sqlalchemy import CompoundSelect, delete, select, tuple_
+
+from rankd.store.engine.connection import Connection
+from rankd.store.schema import generation_table as tables
 
 _WIDE = 8
 _NARROW = 500
 """Rows per transaction: one or two milliseconds in which nobody else can write."""
 
-_TABLES = {
-    "ranking_chunks": ("rowid", _WIDE),
-    "rank_chunks": ("rowid", _WIDE),
-    "ranking_leaves": ("rowid", _WIDE),
-    "ranking_deltas": ("rowid", _WIDE),
-    "ranking_delta_places": ("generation, first_position, place", _NARROW),
-    "ranking_delta_jobs": ("generation, job_id", _NARROW),
-    "generation_numbers": ("rowid", _NARROW),
-    "generation_values": ("generation, factor, key", _NARROW),
-    "generation_partitions": ("rowid", _NARROW),
-    "generation_queues": ("rowid", _NARROW),
-    "generation_associations": ("rowid", _NARROW),
-}
-"""What is stored of a full generation under its number: the key by which rows are deleted, and how many at once."""
+_WIDE_TABLES = (tables.ranking_chunks, tables.rank_chunks, tables.ranking_leaves, tables.ranking_deltas)
+_NARROW_TABLES = (
+    tables.ranking_delta_places,
+    tables.ranking_delta_jobs,
+    tables.generation_numbers,
+    tables.generation_values,
+    tables.generation_partitions,
+    tables.generation_queues,
+    tables.generation_associations,
+)
+"""With the wide ones, the tables that store a full generation under its number."""
+_TABLES = {table.name: table for table in (*_WIDE_TABLES, *_NARROW_TABLES)}
 
 
 def stale_tables(connection: Connection, base: int) -> list[str]:
-    """Those with rows of other generations than ``base``: of earlier ones, or of a pass that came to nothing."""
-    query = "SELECT 1 FROM {0} WHERE generation < ? UNION ALL SELECT 1 FROM {0} WHERE generation > ? LIMIT 1"
-    return [table for table in _TABLES if connection.exec_driver_sql(query.format(table), (base, base)).first()]
+    """The tables with rows of other generations than ``base``: of earlier ones, or of a ranking that was given up."""
+    return [name for name in _TABLES if connection.execute(_keys_of_others(name, base).limit(1)).first()]
 
 
-def prune(connection: Connection, table: str, base: int) -> bool:
-    """Delete some rows of other generations than ``base``; whether there may be more."""
-    key, limit = _TABLES[table]
-    deleted = connection.exec_driver_sql(
-        f"DELETE FROM {table} WHERE ({key}) IN ("
-        f"SELECT {key} FROM {table} WHERE generation < ? UNION ALL SELECT {key} FROM {table} WHERE generation > ?"
-        " LIMIT ?)",
-        (base, base, limit),
-    )
-    return deleted.rowcount == limit
+def prune(connection: Connection, name: str, base: int) -> bool:
+    """Delete some rows of other generations than ``base`` from a table. Returns whether there may be more."""
+    table = _TABLES[name]
+    limit = _WIDE if table in _WIDE_TABLES else _NARROW
+    keys, some = tuple_(*table.primary_key.columns), _keys_of_others(name, base).limit(limit)
+    return connection.execute(delete(table).where(keys.in_(some))).rowcount == limit
+
+
+def _keys_of_others(name: str, base: int) -> CompoundSelect[tuple[object, ...]]:
+    """The primary keys of the rows of other generations. Two searches: no index serves ``<>``."""
+    table = _TABLES[name]
+    keys = select(*table.primary_key.columns)
+    return keys.where(table.c.generation < base).union_all(keys.where(table.c.generation > base))
