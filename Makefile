@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 lint format docs reference bench bench-scale soak soak-load lock clean
+.PHONY: help install demo test test-users test-cgroup2 lint format docs reference bench bench-scale soak soak-load torture lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -75,6 +75,12 @@ BUSY ?= 4
 soak-load: install ## many soaks beside busy loops: make soak-load RUNS=20 SECONDS=60 SEED=1 BUSY=4
 	@echo "== soak-load: $(RUNS) soaks of $(SECONDS) s from seed $(SEED), beside $(BUSY) busy loops"
 	@$(BIN)/python tests/soak/series.py $(RUNS) $(SECONDS) $(SEED) $(BUSY)
+
+KILLS ?= 5000
+
+torture: install ## writers, checkpoints and readers of one database are killed: make torture KILLS=5000 SEED=1
+	@echo "== torture: $(KILLS) kills (seed $(SEED)), after each the file is checked"
+	@$(BIN)/python tests/engine_torture/run.py $(KILLS) $(SEED)
 
 bench-scale: install ## a million pending jobs on real processes: ten minutes; a table, JSON in benchmarks/results
 	@$(BIN)/python benchmarks/bench_scale.py

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from large_site import SHAPES, make_database, request_like, write_config
 from measure import report
 from scale_site import NODE, PATIENCE_S, QUEUE, QUEUE_OF_FEW, Row, Site, row, with_site
 
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.lock import FileLock
 
 JOBS = 1_000_000

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import statistics
 import time
 from pathlib import Path
@@ -19,6 +18,8 @@ from typing import Any
 import nats
 import uvloop
 from measure import machine, percentile, report
+
+from rankd.store.engine.driver import sqlite3
 
 SINGLES = 20_000
 IN_FLIGHT = 64

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
 
 import nats
 from measure import machine, report, summary
+
+from rankd.store.engine.driver import sqlite3
 
 JOBS = 50
 PENDING = (0, 100_000)

@@ -8,7 +8,6 @@ start and stops with the last end, by the records' own clocks.
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 import time
 from typing import Any
@@ -16,6 +15,8 @@ from typing import Any
 import nats
 import uvloop
 from measure import machine, report
+
+from rankd.store.engine.driver import sqlite3
 
 BATCH = 1_000
 PATIENCE_S = 600

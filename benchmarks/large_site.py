@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -20,6 +19,7 @@ import numpy as np
 from rankd.config.configuration import load_configuration
 from rankd.core.model.job import JobRequest
 from rankd.core.placement.request import Shape
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import Catalog, sync_catalog
 from rankd.store.schema.migration import upgrade

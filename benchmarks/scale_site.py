@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -15,6 +14,8 @@ from typing import Any
 
 import nats
 from measure import machine, percentile
+
+from rankd.store.engine.driver import sqlite3
 
 PROBE = {"command": ["true"], "user": "u0-0", "resources": {"probe": 1}}
 QUEUE, QUEUE_OF_FEW = "root.q0.q0.q0", "root.q0.q0"

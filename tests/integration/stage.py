@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sqlite3
 import sys
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from rankd.services.scheduler.outbox import BusOutbox
 from rankd.services.scheduler.scheduler import Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
 from rankd.store.engine.database import Database
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.job import NewJob, insert_jobs

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sqlite3
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
 from rankd.services.prioritizer.adapter_process import read_adapter
 from rankd.services.prioritizer.adapter_worker import Task
+from rankd.store.engine.driver import sqlite3
 
 LONG = "1000"
 

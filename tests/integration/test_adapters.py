@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from contextlib import asynccontextmanager, closing
 from functools import partial
 
@@ -22,6 +21,7 @@ from rankd.services.intake.service import IntakeOptions
 from rankd.services.prioritizer import service as prioritizer
 from rankd.services.prioritizer.service import PrioritizerOptions
 from rankd.services.runtime.input_follower import InputFollower
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
 from rankd.store.record.adapter import StoredInput, in_force, inputs_revision, register_adapters, save_input

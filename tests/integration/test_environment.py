@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import stat
 
 import builder
@@ -14,6 +13,7 @@ from integration.test_intake import an_intake
 from sqlalchemy import create_engine
 
 from rankd.cli.jobs.request import exported
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.schema.migration import shipped, upgrade
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
 from contextlib import asynccontextmanager
 
@@ -17,6 +16,7 @@ from watch import PATIENCE_S
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import MAX_REQUESTS_PER_ASKER
 from rankd.services.intake.service import IntakeOptions, run
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.engine.lock import FileLock
 from rankd.store.engine.url import open_database

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sqlite3
 from contextlib import asynccontextmanager, closing
 
 import builder
@@ -14,6 +13,7 @@ from integration.stage import PATIENCE_S, process
 from integration.test_intake import an_intake, options_of
 
 from rankd.services.keeper.orphan import end_kept
+from rankd.store.engine.driver import sqlite3
 
 NODE = "rankd.v1.node.n1"
 BODY = {"resources": {"vcore": 2}, "agent": "n1"}

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import math
-import sqlite3
 
 import builder
 import msgspec
@@ -23,6 +22,7 @@ from rankd.core.model.instant import shown_instant
 from rankd.core.model.job import Dependency
 from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.services.prioritizer.service import PrioritizerOptions, run
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.sqlite import SqliteDatabase
 from rankd.store.record import generation as stored_generation
 from rankd.store.record.catalog import sync_catalog

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 
 import builder
 import pytest
@@ -18,6 +17,7 @@ from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Limit, QueueProperties
 from rankd.core.model.setting import SchedulingSettings
 from rankd.services.scheduler.service import SchedulerOptions, run
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.lock import FileLock
 from rankd.store.record.delivery import Ask, give
 from rankd.wire.message import Report

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shutil
-import sqlite3
 import tempfile
 from collections import Counter
 
@@ -25,6 +24,7 @@ from rankd.core.model.node import NodeState
 from rankd.core.model.queue import ChildTemplate
 from rankd.services.intake.node_watch import lose_nodes
 from rankd.services.prioritizer.eligibility import _make_eligible
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.application import follow, overdue_applications

@@ -8,7 +8,6 @@ import asyncio
 import json
 import math
 import random
-import sqlite3
 import tempfile
 from contextlib import closing
 from functools import partial
@@ -42,6 +41,7 @@ from rankd.services.runtime.stated import Stated
 from rankd.services.scheduler.outbox import BusOutbox
 from rankd.services.scheduler.scheduler import Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.feed.order import newest_generation, read_delta, read_leaves
 from rankd.store.record.allocation import NewAllocation, commit_allocations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import json
 import math
-import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from soak.cluster import NODES
 
 from rankd.bus.client import PatientClient
+from rankd.store.engine.driver import sqlite3
 
 HALF_LIFE_S = 600.0
 FINAL = ("completed", "failed", "timeout", "cancelled", "node_lost")

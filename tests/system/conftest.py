@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from typing import Any
 
 import pytest
 from watch import PATIENCE_S
+
+from rankd.store.engine.driver import sqlite3
 
 RANKD = [str(Path(sys.executable).with_name("rankd"))]
 

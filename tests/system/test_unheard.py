@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import time
 from contextlib import closing
@@ -13,6 +12,8 @@ from contextlib import closing
 from system.client import connected
 from system.conftest import RANKD, Machine
 from watch import PATIENCE_S
+
+from rankd.store.engine.driver import sqlite3
 
 LOOKING = (["queue"], ["nodes"], ["prio"], ["acct"], ["show", "1"], ["why", "1"], ["queues"], ["share"])
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import sqlite3
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray, JobColumns
 from rankd.core.ranking.factor import SQL_NAMES, Factor, FactorContext, Groups, Per, evaluate
 from rankd.core.ranking.name import Names
+from rankd.store.engine.formula import formula_values
 
 NOW = 1_700_000_000.0
 N_JOBS = 200
@@ -143,17 +143,13 @@ class FactorContract:
         if sql is None:
             return
         assert factor.per is Per.JOB, "only factors per job have a formula"
-        connection = sqlite3.connect(":memory:")
-        try:
-            for seed in SEEDS:
-                context = factor_context(seed)
-                values = evaluate(factor, context)
-                for place in range(0, N_JOBS, 10):
-                    names = _names(context, place, factor.parameters())
-                    [(found,)] = connection.execute(f"SELECT {sql.format_map({n: f':{n}' for n in names})}", names)
-                    assert found == values[place], f"{found!r} by SQL, {values[place]!r} by values(): {names}"
-        finally:
-            connection.close()
+        for seed in SEEDS:
+            context = factor_context(seed)
+            places = range(0, N_JOBS, 10)
+            rows = [_names(context, place, factor.parameters()) for place in places]
+            expected = evaluate(factor, context)[places]
+            for names, found, value in zip(rows, formula_values(sql, rows), expected, strict=True):
+                assert found == value, f"{found!r} by SQL, {value!r} by values(): {names}"
 
 
 def _names(context: FactorContext, place: int, parameters: Mapping[str, float]) -> dict[str, float | None]:

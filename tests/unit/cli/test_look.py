@@ -1,7 +1,6 @@
 """The looking commands on a real database."""
 
 import json
-import sqlite3
 import time
 from contextlib import closing
 
@@ -11,6 +10,7 @@ from unit.store.sample_database import NOW, WEIGHTS, make_database
 from rankd.cli.look.nodes import shown_state
 from rankd.cli.look.prio import decimals
 from rankd.cli.main import main
+from rankd.store.engine.driver import sqlite3
 
 LIMITED = ["queue", "list", "acct", "prio", "whatif", "reload"]
 """Commands with ``--limit``; ``config history`` has it, too."""

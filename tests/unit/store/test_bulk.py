@@ -1,10 +1,10 @@
-import sqlite3
 from contextlib import closing
 
 import pytest
 from builder import new_database
 
 from rankd.store.engine.bulk import bulk_insert, bulk_update, stream
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.sqlite_bulk import AT_ONCE
 from rankd.store.engine.url import open_database
 
@@ -69,5 +69,7 @@ async def test_a_stream_that_is_given_up_leaves_a_usable_connection(database):
 
 def test_the_widest_statement_has_no_more_values_than_sqlite_takes():
     widest = 60
-    with sqlite3.connect(":memory:") as connection:
-        assert max(AT_ONCE) * widest <= connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        rows = ", ".join([f"({', '.join('?' * widest)})"] * max(AT_ONCE))
+        values = [0] * widest * max(AT_ONCE)
+        assert len(connection.execute(f"VALUES {rows}", values).fetchall()) == max(AT_ONCE)

@@ -1,5 +1,4 @@
 import asyncio
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
@@ -10,7 +9,9 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from rankd.core.errors import RoleLost, Unavailable
 from rankd.store.engine.database import CHECKPOINT_PAGES
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.lock import FileLock, acquire_or_fail
+from rankd.store.engine.sqlite import SqliteDatabase
 from rankd.store.engine.url import open_database, sqlite_path
 
 INSERT = "INSERT INTO node_events (node, event, at, actor) VALUES (?, 'x', 0, '')"
@@ -96,14 +97,15 @@ async def test_a_broken_rule_of_the_schema_is_no_unavailability(database):
 
 @pytest.mark.parametrize("what", ["write", "checkpoint", "close"])
 async def test_writes_checkpoints_and_closing_wait_for_whoever_holds_the_lock(tmp_path, what):
-    database = open_database(new_database(tmp_path), durable=False)
+    """Checkpoints do so with an SQLite that can't have them beside writers."""
+    database = SqliteDatabase(new_database(tmp_path), durable=False, beside_writers=False)
     await database.write(insert("a"))
     loop = asyncio.get_running_loop()
     lock = FileLock(database.path.with_name(database.path.name + ".lock"))
     with lock.held():
         waiting = {
             "write": lambda: database.write(insert("b")),
-            "checkpoint": lambda: loop.run_in_executor(database._writer, database._checkpoint),
+            "checkpoint": lambda: loop.run_in_executor(database._checkpointer, database._checkpoint.run),
             "close": lambda: loop.run_in_executor(database._writer, database._lock.held().__enter__),
         }[what]()
         task = asyncio.ensure_future(waiting)  # noqa: TID251 - awaited below
@@ -126,7 +128,7 @@ async def main():
         sys.stdin.readline()
         for _ in range(60):
             await database.write(lambda c: [c.exec_driver_sql({INSERT!r}, ("child",)) for _ in range(20)])
-            await asyncio.get_running_loop().run_in_executor(database._writer, database._checkpoint)
+            await asyncio.to_thread(database._checkpoint.run)
 
 asyncio.run(main())
 """
@@ -142,7 +144,7 @@ async def test_two_processes_write_and_checkpoint_at_once_and_nobody_is_ever_loc
     child.stdin.flush()
     for _ in range(60):
         await database.write(insert(*["parent"] * 20))
-        await asyncio.get_running_loop().run_in_executor(database._writer, database._checkpoint)
+        await asyncio.to_thread(database._checkpoint.run)
     _, errors = await asyncio.to_thread(child.communicate)
     assert (child.returncode, errors) == (0, "")
     assert await database.read(count) == 2 * 60 * 20

@@ -1,9 +1,8 @@
-import sqlite3
-
 import pytest
 from unit.store.sample_database import GENERATION, GIB, NOW, WEIGHTS, make_database
 
 from rankd.core.errors import Refused, Unavailable
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look import job_list
 from rankd.store.look.job_detail import job_detail, job_events

@@ -1,5 +1,4 @@
 import asyncio
-import sqlite3
 from contextlib import closing, contextmanager
 
 import pytest
@@ -11,6 +10,7 @@ from builder import new_database
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.schema.generation_table import metadata
 from rankd.store.schema.migration import shipped, upgrade

@@ -1,6 +1,5 @@
 """Packed columns come out as they went in, over the whole range of each."""
 
-import sqlite3
 from contextlib import closing
 
 import numpy as np
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from rankd.core.ranking.columns import NO_GROUP
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
+from rankd.store.engine.driver import sqlite3
 from rankd.store.feed.pending import PENDING, pending_jobs
 
 IDS = st.integers(1, 2**31 - 1)

@@ -1,8 +1,8 @@
-import sqlite3
 from contextlib import closing
 
 import pytest
 
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.wal import read_log
 
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"

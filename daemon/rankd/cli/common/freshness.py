@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.core.errors import RankdError
 from rankd.core.model.nodelist import fold
+from rankd.store.engine.reading import ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -65,7 +65,7 @@ def known(source: Source, now: float) -> Known:
     """Ask; without an answer, everything counts as known, and the command itself says what is wrong."""
     try:
         found = source.services()
-    except (RankdError, sqlite3.Error):
+    except (RankdError, ReadError):
         return Known({}, {}, now)
     services = {row["name"]: row["alive_at"] for row in found.get("services", ())}
     return Known(services, {row["name"]: row["heartbeat_at"] for row in found.get("nodes", ())}, now)

@@ -31,7 +31,6 @@ from rankd.wire.message import AccountingFilter, JobFilter
 
 if TYPE_CHECKING:
     import argparse
-    import sqlite3
 
     from rankd.cli.common.session import Asker
     from rankd.store.engine.reading import Row

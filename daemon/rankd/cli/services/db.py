@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rankd.cli.common.instant import parse_time
 from rankd.cli.common.option import add_command, add_output, add_place
 from rankd.cli.common.table import Column, print_json, print_table
 from rankd.cli.common.target import DATABASE_FILE, DEFAULT_DIRECTORY, find
-from rankd.core.errors import Refused, Unavailable, usable
+from rankd.core.errors import Refused, usable
+from rankd.store.engine.maintenance import limited_query, state_of
 from rankd.store.engine.reading import open_for_reading
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 LEAST_AGE_S = 3_600.0
 TIME_LIMIT_S = 10.0
-STEPS_PER_LOOK = 10_000
-"""Virtual machine steps of SQLite between two looks at the clock."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -106,17 +104,10 @@ def run_prune(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class DatabaseState(NamedTuple):
-    """What ``db check`` finds."""
-
-    sqlite: str
-    revision: str | None
-    journal: str
-    problems: list[str]
-
-
 def run_check(arguments: argparse.Namespace) -> int:
     """Print the state; 1 if something is wrong with it."""
+    from rankd.store.schema.migration import newest_revision
+
     path = find(arguments).need_database()
     state = state_of(path)
     newest = newest_revision()
@@ -127,51 +118,11 @@ def run_check(arguments: argparse.Namespace) -> int:
     return 0 if not state.problems and state.revision == newest else 1
 
 
-def state_of(path: Path) -> DatabaseState:
-    """Look into the file.
-
-    Raises:
-        Unavailable: it is no database.
-    """
-    connection = open_for_reading(path)
-    try:
-        found = [row[0] for row in connection.execute("PRAGMA integrity_check(20)")]
-        return DatabaseState(
-            sqlite=sqlite3.sqlite_version,
-            revision=_revision(connection),
-            journal=connection.execute("PRAGMA journal_mode").fetchone()[0],
-            problems=[] if found == ["ok"] else found,
-        )
-    except sqlite3.DatabaseError as error:
-        raise Unavailable("database_unreadable", f"{path}: {error}") from error
-    finally:
-        connection.close()
-
-
-def _revision(connection: sqlite3.Connection) -> str | None:
-    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_version'").fetchone()
-    row = connection.execute("SELECT version_num FROM schema_version").fetchone() if known else None
-    return row[0] if row else None
-
-
-def newest_revision() -> str | None:
-    """The revision that this version of rankd makes."""
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-
-    from rankd.store.schema.migration import shipped
-
-    config = Config()
-    config.set_main_option("script_location", str(shipped("migrations")))
-    config.set_main_option("path_separator", "os")
-    return ScriptDirectory.from_config(config).get_current_head()
-
-
 def run_sql(arguments: argparse.Namespace) -> int:
     """Print a query's rows."""
     connection = open_for_reading(find(arguments).need_database())
     try:
-        names, rows = query(connection, arguments.query, arguments.limit_s)
+        names, rows = limited_query(connection, arguments.query, arguments.limit_s)
     finally:
         connection.close()
     if arguments.json:
@@ -185,23 +136,3 @@ def run_sql(arguments: argparse.Namespace) -> int:
         header=not arguments.noheader,
     )
     return 0
-
-
-def query(connection: sqlite3.Connection, sql: str, limit_s: float) -> tuple[list[str], list[tuple[object, ...]]]:
-    """The columns' names and all rows.
-
-    Raises:
-        Refused: ``bad_query``, or ``query_too_slow``.
-    """
-    deadline = time.monotonic() + limit_s
-    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), STEPS_PER_LOOK)
-    try:
-        cursor = connection.execute(sql)
-        rows = cursor.fetchall()
-    except sqlite3.OperationalError as error:
-        if str(error) == "interrupted":
-            raise Refused("query_too_slow", f"the query took over {limit_s:g} s; see --limit-s", "query") from None
-        raise Refused("bad_query", f"{error}", "query") from None
-    except (sqlite3.Error, sqlite3.Warning) as error:
-        raise Refused("bad_query", f"{error}", "query") from None
-    return [column[0] for column in cursor.description or ()], rows

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import signal
-import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
@@ -35,7 +34,7 @@ from rankd.services.up.command import UpOptions, service_commands
 from rankd.services.up.private_directory import make_private
 from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
 from rankd.store.engine.lock import acquire_or_fail
-from rankd.store.engine.reading import open_for_reading
+from rankd.store.engine.reading import ReadError, open_for_reading
 from rankd.store.engine.url import open_database
 from rankd.store.look.node_list import count_running
 from rankd.store.schema.migration import upgrade
@@ -260,7 +259,7 @@ class _Machine:
         try:
             with closing(open_for_reading(self._db)) as connection:
                 return count_running(connection, self._options.agents)
-        except (Unavailable, sqlite3.Error) as error:
+        except (Unavailable, ReadError) as error:
             log.warning("can't count the running jobs: %s", error)
             return 0
 

@@ -6,19 +6,24 @@ do.
 
 from __future__ import annotations
 
-import sqlite3
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import msgspec
 
 from rankd.core.errors import Refused, Unavailable
+from rankd.store.engine.driver import sqlite3
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 Row = dict[str, Any]
+
+ReadConnection = sqlite3.Connection
+"""What :func:`open_for_reading` returns."""
+ReadError = sqlite3.Error
+"""What such a connection raises."""
 
 BUSY_TIMEOUT_S = 5.0
 
@@ -68,7 +73,7 @@ class Reader(Protocol):
         """A new cursor."""
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
+def open_for_reading(path: Path) -> ReadConnection:
     """A connection that can't write, in one read transaction from its first query on.
 
     Raises:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,11 +24,12 @@ from typing import Self, TypeVar
 from sqlalchemy import Connection, Engine
 
 from rankd.core.errors import Unavailable, usable
+from rankd.store.engine.checkpoint import Checkpoint
 from rankd.store.engine.database import CHECKPOINT_PAGES, Database
+from rankd.store.engine.driver import CHECKPOINTS_BESIDE_WRITERS, sqlite3
 from rankd.store.engine.lock import FileLock
 from rankd.store.engine.role import Roles
 from rankd.store.engine.sqlite_connection import reading_engine, storage_failures, writing_engine
-from rankd.store.engine.wal import Log, read_log, sync_log
 
 T = TypeVar("T")
 
@@ -44,9 +44,19 @@ LOOKERS = 4
 
 
 class SqliteDatabase(Database):
-    """Implements :class:`.database.Database` for a file. ``clock`` returns UTC seconds."""
+    """Implements :class:`.database.Database` for a file.
 
-    def __init__(self, path: Path, *, durable: bool = True, clock: Callable[[], float] = time.time) -> None:
+    ``clock`` returns UTC seconds. ``beside_writers``: checkpoints go on while others write.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durable: bool = True,
+        clock: Callable[[], float] = time.time,
+        beside_writers: bool = CHECKPOINTS_BESIDE_WRITERS,
+    ) -> None:
         self._path = path
         with usable(path, "db"):
             _make_private(path)
@@ -54,8 +64,8 @@ class SqliteDatabase(Database):
         self._roles = Roles(path, clock)
         self._waits_since: float | None = None
         self._failed: tuple[float, str] | None = None
-        self._wal = path.with_name(path.name + "-wal")
-        self._copied = Log(b"", 0)
+        self._checkpoint = Checkpoint(path, beside_writers=beside_writers)
+        self._checkpointer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-checkpoint")
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         self._writing = writing_engine(path, durable=durable)
         self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
@@ -79,11 +89,13 @@ class SqliteDatabase(Database):
         for readers, engine in ((self._readers, self._reading), (self._lookers, self._looking)):
             await asyncio.to_thread(readers.shutdown)
             engine.dispose()
+        await asyncio.to_thread(self._checkpointer.shutdown)
         await asyncio.get_running_loop().run_in_executor(self._writer, self._close)
         self._writer.shutdown()
 
     def _close(self) -> None:
         with self._lock.held():
+            self._checkpoint.close()
             self._writing.dispose()
         self._roles.close()
         self._lock.close()
@@ -142,28 +154,12 @@ class SqliteDatabase(Database):
 
     async def checkpoint(self) -> int:
         """See :class:`.database.Database`: move the write-ahead log into the file once it holds enough."""
-        pages = self._pages_in_log()
+        pages = self._checkpoint.pages()
         if pages < CHECKPOINT_PAGES:
             return pages
         with storage_failures("copied from its log"):
-            await asyncio.to_thread(sync_log, self._wal)  # what is on the disk already takes no time under the lock
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._checkpoint)
-        return self._pages_in_log()
-
-    def _pages_in_log(self) -> int:
-        """How many pages of the log are not in the file yet."""
-        log = read_log(self._wal)
-        return log.frames - self._copied.frames if log.salts == self._copied.salts else log.frames
-
-    def _checkpoint(self) -> None:
-        self._waits_since = time.monotonic()
-        with self._lock.held(), self._writing.connect() as connection:
-            self._waits_since = None
-            raw = connection.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)  # noqa: S101 - narrows the type
-            # PASSIVE never waits: a reader that forgot to finish must not hold up everybody's writes
-            ((_, _, copied),) = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            self._copied = Log(read_log(self._wal).salts, copied)
+            await asyncio.get_running_loop().run_in_executor(self._checkpointer, self._checkpoint.run)
+        return self._checkpoint.pages()
 
     async def take_role(self, role: str, now: float) -> int:
         """See :class:`.database.Database`."""

@@ -5,7 +5,6 @@ All connections run in WAL mode without automatic checkpoints, and begin their t
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
 from rankd.core.errors import Unavailable
+from rankd.store.engine.driver import sqlite3
 
 BUSY_TIMEOUT_MS = 30_000
 STORAGE_CODES = frozenset(
@@ -42,7 +42,7 @@ def writing_engine(path: Path, *, durable: bool) -> Engine:
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = OFF")
 
-    engine = create_engine(_url(path), poolclass=StaticPool, connect_args=_ARGUMENTS)
+    engine = create_engine(_url(path), module=sqlite3, poolclass=StaticPool, connect_args=_ARGUMENTS)
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", _begin_immediate)
     return engine
@@ -51,7 +51,7 @@ def writing_engine(path: Path, *, durable: bool) -> Engine:
 def reading_engine(path: Path, size: int) -> Engine:
     """Up to ``size`` connections that stay open. They can't write."""
     # last in, first out: a connection has the pages that it has read in its cache
-    engine = create_engine(_url(path), pool_size=size, pool_use_lifo=True, connect_args=_ARGUMENTS)
+    engine = create_engine(_url(path), module=sqlite3, pool_size=size, pool_use_lifo=True, connect_args=_ARGUMENTS)
     event.listen(engine, "connect", _on_reader_connect)
     return engine
 

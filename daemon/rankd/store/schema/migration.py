@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from rankd.store.engine.database import Database
 from rankd.store.schema.view import fixed_views
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -24,13 +28,26 @@ async def upgrade(database: Database) -> None:
     await database.write(_upgrade)
 
 
-def _upgrade(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415 - a slow import that only this function needs
-    from alembic.config import Config  # noqa: PLC0415
+def newest_revision() -> str | None:
+    """The revision that this version of rankd makes."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - a slow import that only these functions need
+
+    return ScriptDirectory.from_config(_configured()).get_current_head()
+
+
+def _configured() -> Config:
+    from alembic.config import Config  # noqa: PLC0415 - as above
 
     config = Config()
     config.set_main_option("script_location", str(shipped("migrations")))
     config.set_main_option("path_separator", "os")
+    return config
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command  # noqa: PLC0415 - as above
+
+    config = _configured()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
     replace_views(connection, fixed_views())
