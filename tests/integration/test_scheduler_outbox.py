@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 
 import builder
@@ -14,6 +13,7 @@ from rankd.core.errors import RoleLost
 from rankd.core.model.delivery import FIRST_PAUSE_S
 from rankd.services.scheduler.scheduler import Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
+from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.delivery import Ask, give

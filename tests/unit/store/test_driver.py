@@ -13,8 +13,6 @@ ALLOWED = {
     "daemon/rankd/store/engine/driver.py",
     "daemon/rankd/plugin/worker.py",  # a database in memory, in a process that opens no other
     "tests/engine_torture/worker.py",  # forks that open the file with this copy alone
-    # for annotations only; delete a line with its import
-    "daemon/rankd/mirror/job_table.py",
 }
 
 

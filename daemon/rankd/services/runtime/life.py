@@ -15,6 +15,7 @@ from rankd.bus.connection import LOST, Bus
 from rankd.bus.liveness import BOUND_S, Loops
 from rankd.bus.outage import Spell
 from rankd.core.errors import Unavailable
+from rankd.store.engine.connection import ping
 from rankd.store.engine.database import ALIVE_EVERY_S, Database
 from rankd.wire.codec import UNREADABLE
 from rankd.wire.message import Committed
@@ -168,7 +169,7 @@ async def probe(database: Database, bus: Bus) -> str:
         Unavailable: one of them does not answer.
     """
     begun = time.perf_counter()
-    await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").all())
+    await database.read(ping)
     read = time.perf_counter()
     try:
         if not bus.client.is_connected:  # nats-py's flush succeeds then

@@ -2,4 +2,9 @@
 
 from sqlalchemy import Connection
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "ping"]
+
+
+def ping(connection: Connection) -> None:
+    """Read nothing: whether the database answers."""
+    connection.exec_driver_sql("SELECT 1").all()
