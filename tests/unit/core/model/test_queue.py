@@ -1,6 +1,15 @@
-"""Queues made on first use, put into a partition's tree."""
+"""Queues: those that first use makes, and the limits and policies that count in them."""
 
-from rankd.core.model.queue import ChildTemplate, Partition, Queue, QueueProperties, with_made
+from rankd.core.model.queue import (
+    ChildTemplate,
+    Limit,
+    Partition,
+    Queue,
+    QueueProperties,
+    limits_of,
+    sort_policies,
+    with_made,
+)
 
 TEMPLATE = ChildTemplate(max={"vcore": 1000})
 
@@ -56,3 +65,27 @@ def test_disabled_priority_sorting_is_inherited():
     between = tree.root.queues[0].queues[1]
     assert not between.properties.sort_priority
     assert not between.queues[0].properties.sort_priority
+
+
+def applied(limits, user, groups=()):
+    return [(what, name) for what, name, _ in limits_of(limits, user, groups)]
+
+
+def test_a_limit_that_names_the_user_replaces_the_one_of_all_users():
+    limits = [Limit(users=("sue",)), Limit(users=("*",))]
+    assert applied(limits, "sue") == [("user", "sue")]
+    assert [found is limits[0] for *_, found in limits_of(limits, "sue", ())] == [True]
+    assert [found is limits[1] for *_, found in limits_of(limits, "bob", ())] == [True]
+
+
+def test_each_named_group_of_a_user_counts_and_all_groups_only_without_one():
+    limits = [Limit(groups=("dev",)), Limit(groups=("test",)), Limit(groups=("*",))]
+    assert applied(limits, "sue", ("test", "dev", "test")) == [("group", "test"), ("group", "dev")]
+    assert applied(limits, "sue", ("hr",)) == [("group", "*")]
+    assert applied(limits, "sue") == []
+
+
+def test_policies_of_queues_that_do_not_exist_yet_are_needed_too():
+    template = ChildTemplate(properties=QueueProperties(sort_policy="fair"))
+    root = queue("root", queue("root.t", child_template=template), queue("root.l", parent=False))
+    assert sort_policies([Partition(root=root)]) == {"fifo", "fair"}

@@ -1,0 +1,114 @@
+"""The unit tests mirror the source: each pure module of the lower rooms has a test of its own, or a reason why not.
+
+A module that decides something has ``tests/unit/PATH/test_MODULE.py``. Where its rule is stated by another test, as by
+a property, :data:`ELSEWHERE` names that test.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import rankd
+
+ROOT = Path(__file__).parents[2]
+SOURCE = Path(rankd.__file__).parent
+ROOMS = ("core", "wire", "config", "plugin", "bus")
+
+DECLARES = {
+    "core/adapter/source.py": "a protocol and what it is built with",
+    "core/change/job_change.py": "records of decisions",
+    "core/evaluate/result.py": "records of results",
+    "core/fairshare/algorithm.py": "chooses one of two algorithms",
+    "core/fairshare/result.py": "a record of arrays",
+    "core/model/association.py": "a record",
+    "core/model/int32.py": "two numbers",
+    "core/model/node.py": "a record and its states",
+    "core/model/priority_class.py": "a record",
+    "core/model/setting.py": "records of settings; reading them is config/settings.py's",
+    "core/placement/problem.py": "records of a cycle's input and output",
+    "core/ranking/application_sort.py": "a protocol",
+    "plugin/worker_state.py": "a record and its states",
+    "wire/answer.py": "records of messages",
+    "wire/configuration.py": "records of messages",
+    "wire/dead_letter.py": "records of messages",
+    "wire/delivery.py": "records of messages",
+    "wire/diag.py": "records of messages",
+    "wire/event.py": "records of messages",
+    "wire/job_selection.py": "records of messages",
+    "wire/message.py": "names of all messages",
+    "wire/node.py": "records of messages",
+    "wire/page.py": "records of messages",
+    "wire/report.py": "records of messages",
+    "wire/site.py": "records of messages",
+    "wire/submission.py": "records of messages",
+}
+"""Modules without a rule that a test could state."""
+
+WAITS = {
+    "bus/client.py": "nats-py's client",
+    "bus/connection.py": "a connection",
+    "bus/consumer.py": "a broker's consumers",
+    "bus/diag_request.py": "asks over a connection",
+    "bus/endpoint.py": "answers over a connection",
+    "bus/follow.py": "follows a broker's messages",
+    "bus/health.py": "asks over a connection",
+    "bus/lasting_subscription.py": "looks into nats-py's subscriptions",
+    "bus/stream.py": "a broker's streams",
+    "plugin/process.py": "a process",
+    "plugin/worker.py": "a process",
+    "plugin/worker_factor.py": "processes and threads",
+}
+"""Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
+
+ELSEWHERE = {
+    "core/admission/alike.py": "tests/properties/test_admission.py",
+    "config/adapter.py": "tests/integration/test_adapter_process.py",
+    "config/checked.py": "tests/integration/test_reload.py",
+    "config/evaluation.py": "tests/properties/test_evaluate.py",
+    "config/file_place.py": "tests/unit/config/test_queues.py",
+    "config/queue_draft.py": "tests/unit/config/test_queues.py",
+    "config/queue_property.py": "tests/unit/config/test_queues.py",
+    "config/queue_rule.py": "tests/unit/config/test_queues.py",
+    "config/what_if_document.py": "tests/integration/test_whatif.py",
+    "core/evaluate/inventory.py": "tests/unit/core/evaluate/test_answer.py",
+    "core/fairshare/deep_tree.py": "tests/properties/test_fairshare.py",
+    "core/placement/common_reason.py": "tests/properties/test_cycle_memory.py",
+    "core/placement/cycle_memory.py": "tests/properties/test_cycle_memory.py",
+    "core/placement/free_step.py": "tests/properties/test_free_step.py",
+    "core/placement/queue_tree.py": "tests/unit/core/placement/test_traversal.py",
+    "core/placement/room_table.py": "tests/properties/test_cycle_memory.py",
+    "core/ranking/application_order.py": "tests/unit/core/evaluate/test_application.py",
+    "core/ranking/base_order.py": "tests/properties/test_delta.py",
+    "core/ranking/delta.py": "tests/properties/test_delta.py",
+    "core/ranking/queue_tally.py": "tests/properties/test_delta.py",
+    "core/slurm/writing.py": "tests/properties/test_slurm.py",
+}
+"""Modules whose rule another test states, since it needs drawn input or the modules around it."""
+
+
+def modules():
+    paths = (path for room in ROOMS for path in (SOURCE / room).rglob("*.py") if path.name != "__init__.py")
+    return sorted(path.relative_to(SOURCE).as_posix() for path in paths)
+
+
+def own_test(module):
+    path = Path(module)
+    return ROOT / "tests" / "unit" / path.parent / f"test_{path.name}"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_every_module_has_a_test_or_a_reason(module):
+    reasons = [module in listed for listed in (DECLARES, WAITS, ELSEWHERE)]
+    assert [own_test(module).exists(), *reasons].count(True) == 1, (
+        f"{module}: write {own_test(module).relative_to(ROOT)}, or list the module here in one way only"
+    )
+
+
+@pytest.mark.parametrize("module", [*DECLARES, *WAITS, *ELSEWHERE])
+def test_every_exception_is_a_module(module):
+    assert (SOURCE / module).exists()
+
+
+@pytest.mark.parametrize(("module", "test"), ELSEWHERE.items())
+def test_the_other_test_exists(module, test):
+    assert (ROOT / test).exists(), f"{module} names {test}"
