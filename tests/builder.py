@@ -8,6 +8,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ from rankd.core.placement.problem import PartitionProblem, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
 from rankd.core.ranking.columns import NO_GROUP, JobColumns, JobRow
 from rankd.core.ranking.factor import FactorContext, Groups
-from rankd.core.ranking.order import Applications
+from rankd.core.ranking.order import Applications, PreOrder, sort_jobs
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import RankingState, Usage
@@ -175,6 +176,18 @@ def state(*rows, queues, **fields):
         "applications": no_applications(),
     }
     return RankingState(**{"jobs": columns(*rows), "queues": [queues], **usual, **fields})
+
+
+def order_jobs(jobs, priorities, queues, roots, applications, waiting=None):
+    """Places of the eligible jobs, first to run first."""
+    pre_order = PreOrder(queues, roots)
+    return sort_jobs(jobs, priorities, pre_order, applications, waiting, keep_levels=False).places
+
+
+def advanced(held, now, rates=None):
+    """Usage that is stated for ``now``, or for its own instant where that is later."""
+    usage = held.usage_now(now, rates)
+    return msgspec.structs.replace(held, usage=usage, usage_at=np.maximum(held.usage_at, now))
 
 
 # --- drawn ----------------------------------------------------------------------------------------------------

@@ -319,15 +319,3 @@ def test_usage_of_an_account_is_its_users_and_fractions_are_of_one(rows):
     assert math.isclose(result.usage[0], math.fsum(row.usage for row in rows), rel_tol=1e-12)
     assert ((result.shares_norm >= 0) & (result.shares_norm <= 1)).all()
     assert ((result.usage_effective >= 0) & (result.usage_effective <= 1 + 1e-12)).all()
-
-
-@given(tree_rows(usages=WHOLE), st.data())
-@FEWER
-def test_a_user_added_to_a_tree_ranks_as_if_listed(rows, data):
-    account = data.draw(st.sampled_from(["root", *(row.account for row in rows if row.user is None)]))
-    shares, usage = float(data.draw(st.integers(0, 3))), float(data.draw(WHOLE))
-    listed = [*rows, Association(account=account, user="new", shares=shares, usage=usage)]
-    tree = AccountTree.build(rows)
-    added = tree.with_user(account, "new", shares)
-    result = fair_tree(added, np.append(usage_of(tree, rows), usage))
-    assert {key: value for key, value in by_key(added, result.fairshare).items() if key[1]} == fairshares(listed)

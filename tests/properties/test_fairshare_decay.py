@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from builder import advanced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,7 +63,7 @@ def test_ended_jobs_charged_at_any_instants_give_what_the_records_say(jobs, look
     for at, job in sorted(
         [(EPOCH + look, None) for look in looks] + [(job[3], job) for job in jobs], key=lambda e: e[0]
     ):
-        held = held.advanced(at)
+        held = advanced(held, at)
         if job:
             user, rate, start, end = job
             held = held.charged(np.array([user]), np.array([rate]), np.array([start]), np.array([end]))
@@ -76,7 +77,7 @@ def test_running_rates_advanced_in_uneven_steps_give_what_the_records_say(jobs, 
     instants = {EPOCH + look for look in looks} | {job[2] for job in jobs} | {job[3] for job in jobs}
     held, before = idle(half_life_s), EPOCH
     for at in sorted(instants):
-        held, before = held.advanced(at, rates_of(jobs, before)), at
+        held, before = advanced(held, at, rates_of(jobs, before)), at
     assert held.usage == pytest.approx(recomputed(jobs, before, half_life_s), rel=1e-9, abs=1e-300)
 
 

@@ -10,16 +10,14 @@ Source: Slurm's multifactor plugin (PriorityWeightAssoc). Not among the default 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
-from rankd.core.ranking.factor import FactorContext, Per
+from rankd.core.ranking.factor import FactorContext, Per, Stored
 
 
-class Association:
+class Association(Stored):
     """The same for all jobs of an association."""
 
     name = "association"
@@ -35,11 +33,3 @@ class Association:
         largest = context.groups.largest_association_priority
         priorities = np.maximum(context.groups.association_priorities, 0.0)
         return priorities / largest if largest > 0 else np.zeros_like(priorities)
-
-    def sql(self) -> str | None:
-        """Stored per association."""
-        return None
-
-    def parameters(self) -> Mapping[str, float]:
-        """None."""
-        return {}

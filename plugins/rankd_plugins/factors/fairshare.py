@@ -7,14 +7,12 @@ association has 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
-from rankd.core.ranking.factor import FactorContext, Per
+from rankd.core.ranking.factor import FactorContext, Per, Stored
 
 
-class Fairshare:
+class Fairshare(Stored):
     """The same for all jobs of an association."""
 
     name = "fairshare"
@@ -28,11 +26,3 @@ class Fairshare:
     def values(self, context: FactorContext) -> FloatArray:
         """Per association."""
         return context.groups.fairshares
-
-    def sql(self) -> str | None:
-        """Stored per association."""
-        return None
-
-    def parameters(self) -> Mapping[str, float]:
-        """None."""
-        return {}

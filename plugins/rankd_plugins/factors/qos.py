@@ -10,16 +10,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
-from rankd.core.ranking.factor import FactorContext, Per
+from rankd.core.ranking.factor import FactorContext, Per, Stored
 
 
-class Qos:
+class Qos(Stored):
     """The same for all jobs of a QoS."""
 
     name = "qos"
@@ -37,11 +35,3 @@ class Qos:
         relative = priorities / largest if largest > 0 else np.zeros_like(priorities)
         explicit = context.groups.qos_factors
         return np.where(np.isnan(explicit), relative, explicit)
-
-    def sql(self) -> str | None:
-        """Stored per QoS."""
-        return None
-
-    def parameters(self) -> Mapping[str, float]:
-        """None."""
-        return {}

@@ -11,16 +11,14 @@ the whole queue against its siblings and leaves the job's own priority alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
-from rankd.core.ranking.factor import FactorContext, Per
+from rankd.core.ranking.factor import FactorContext, Per, Stored
 
 
-class Queue:
+class Queue(Stored):
     """The same for all jobs of a queue."""
 
     name = "queue"
@@ -36,11 +34,3 @@ class Queue:
         factors = np.nan_to_num(context.groups.queue_factors, nan=0.0)
         largest = factors.max(initial=0.0)
         return factors / largest if largest > 0 else np.zeros_like(factors)
-
-    def sql(self) -> str | None:
-        """Stored per queue."""
-        return None
-
-    def parameters(self) -> Mapping[str, float]:
-        """None."""
-        return {}

@@ -8,16 +8,14 @@ factor. In ``rankd evaluate`` the values are the jobs' ``factors``. Not among th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
-from rankd.core.ranking.factor import FactorContext, Per
+from rankd.core.ranking.factor import FactorContext, Per, Stored
 
 
-class Site:
+class Site(Stored):
     """Nothing of its own: given values take the place of these zeros."""
 
     name = "site"
@@ -33,11 +31,3 @@ class Site:
     def values(self, context: FactorContext) -> FloatArray:
         """Per job."""
         return np.zeros(len(context.jobs))
-
-    def sql(self) -> str | None:
-        """Stored per job, where it is not 0."""
-        return None
-
-    def parameters(self) -> Mapping[str, float]:
-        """None."""
-        return {}

@@ -89,10 +89,6 @@ class Accumulators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         faded = decay(self.usage, now - self.usage_at, self.half_life_s)
         return faded if rates is None else faded + charge(rates, self.usage_at, now, now, self.half_life_s)
 
-    def advanced(self, now: float, rates: FloatArray | None = None) -> Accumulators:
-        """The same stated for ``now``, or for ``usage_at`` where that is later; see :meth:`usage_now`."""
-        return msgspec.structs.replace(self, usage=self.usage_now(now, rates), usage_at=np.maximum(self.usage_at, now))
-
     def charged(self, users: IntArray, rates: FloatArray, start_at: FloatArray, end_at: FloatArray) -> Accumulators:
         """With the whole of some ended jobs added.
 
@@ -118,14 +114,6 @@ class Accumulators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         total = decay(self.usage, usage_at - self.usage_at, self.half_life_s)
         np.add.at(total, users, decay(usage, usage_at[users] - at, self.half_life_s))
         return msgspec.structs.replace(self, usage=total, usage_at=usage_at)
-
-    def with_user(self, usage: float = 0.0, usage_at: float = 0.0) -> Accumulators:
-        """One more association at the end, as :meth:`AccountTree.with_user` adds it."""
-        return msgspec.structs.replace(
-            self,
-            usage=np.append(self.usage, np.float64(usage)),
-            usage_at=np.append(self.usage_at, np.float64(usage_at)),
-        )
 
 
 def _units(resource: str, amount: int) -> float:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.errors import ConfigurationError
 from rankd.core.fairshare.layout import ROOT_NODE, BoolArray, FloatArray, IntArray, Layout, derive
-from rankd.core.fairshare.row_check import account_parents, find_problems, is_amount
+from rankd.core.fairshare.row_check import account_parents, find_problems
 from rankd.core.model.association import ROOT, Association
 
 if TYPE_CHECKING:
@@ -90,18 +90,9 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """The users' part of an array over nodes, as a view by user index."""
         return values[self.n_accounts :]
 
-    def account_node(self, account: str) -> int | None:
-        """The account's node; None if there is no such account."""
-        return self.account_nodes.get(account)
-
     def user_index(self, account: str, user: str) -> int | None:
         """The association's user index; None if there is no such association."""
         return self.user_indices.get((account, user))
-
-    def user_node(self, account: str, user: str) -> int | None:
-        """The association's node; None if there is no such association."""
-        index = self.user_indices.get((account, user))
-        return None if index is None else self.n_accounts + index
 
     def default_account(self, user: str) -> str | None:
         """The account that the user's jobs go to when they name none; None for a user in no account."""
@@ -132,46 +123,6 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             yield node
             if node < self.n_accounts:
                 stack.extend(children[node])
-
-    def with_user(self, account: str, user: str, shares: float = 1.0) -> AccountTree:
-        """This tree and one more user, whose user index is ``n_users``; all others keep theirs. Cost: O(n).
-
-        The account becomes the user's default if it has none.
-
-        Raises:
-            ConfigurationError: unknown account, association there already, or bad shares.
-        """
-        problem = self._refusal(account, user, shares)
-        if problem:
-            raise ConfigurationError([Problem(path=f"associations[{account}/{user}]", message=problem)])
-        node = self.account_nodes[account]
-        parents = np.append(self.parents, np.int64(node))
-        all_shares = np.append(self.shares, np.float64(shares))
-        is_parent_shares = np.append(self.is_parent_shares, np.False_)
-        return msgspec.structs.replace(
-            self,
-            users=(*self.users, user),
-            parents=parents,
-            depths=np.append(self.depths, self.depths[node] + 1),
-            shares=all_shares,
-            is_parent_shares=is_parent_shares,
-            priorities=np.append(self.priorities, np.float64(0)),
-            rows=np.append(self.rows, np.int64(NO_ROW)),
-            layout=derive(parents, all_shares, is_parent_shares, self.account_levels),
-            user_indices={**self.user_indices, (account, user): self.n_users},
-            default_accounts={user: account, **self.default_accounts},
-        )
-
-    def _refusal(self, account: str, user: str, shares: float) -> str | None:
-        if account not in self.account_nodes:
-            return f"user '{user}' can't be added to the unknown account '{account}'; list that account first"
-        if not user:
-            return f"the user's name in account '{account}' is empty; name the user"
-        if (account, user) in self.user_indices:
-            return f"user '{user}' is in account '{account}' already; change that association instead"
-        if not is_amount(shares):
-            return f"shares of user '{user}' are {shares}; give a number of at least 0"
-        return None
 
 
 class _Builder:

@@ -125,10 +125,6 @@ class NodeTable:
         """The shape in this table's columns."""
         return self.set.demand(shape)
 
-    def could_hold(self, shape: Shape) -> BoolArray:
-        """Which nodes that are up could hold the shape when empty, by labels and capacity."""
-        return self.demand(shape).able
-
     def fitting(self, demand: Demand) -> BoolArray:
         """Which nodes have room now."""
         return demand.able & rows_fitting(self.free, demand)

@@ -16,7 +16,7 @@ import numpy as np
 from rankd.core.adapter.input import FactorRow
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.ranking.columns import FloatArray, IntArray, JobColumns
-from rankd.core.ranking.factor import Factor, FactorContext, Per, begin
+from rankd.core.ranking.factor import Factor, FactorContext, Per, Stored, begin
 from rankd.core.ranking.priority import FactorValues
 
 
@@ -70,7 +70,7 @@ class ExternalValues(msgspec.Struct, frozen=True, kw_only=True):
         return values
 
 
-class ExternalFactor:
+class ExternalFactor(Stored):
     """A factor with given values over its own."""
 
     def __init__(self, inner: Factor, given: ExternalValues, by_association: FloatArray) -> None:
@@ -90,14 +90,6 @@ class ExternalFactor:
         if self.per is Per.ASSOCIATION:
             return self._of_associations(context)
         return self._of_jobs(context)
-
-    def sql(self) -> str | None:
-        """Stored."""
-        return None
-
-    def parameters(self) -> Mapping[str, float]:
-        """None: what is stored needs no formula."""
-        return {}
 
     def _of_associations(self, context: FactorContext) -> FloatArray:
         size = context.groups.size(Per.ASSOCIATION, 0)

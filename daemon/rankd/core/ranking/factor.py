@@ -106,6 +106,18 @@ class Factor(Protocol):
         """Numbers that :meth:`sql` names; stored with each generation, so that old ones stay readable."""
 
 
+class Stored:
+    """The two methods of a factor without a formula in SQL: its values are stored, per job or per group."""
+
+    def sql(self) -> str | None:
+        """Returns None: there is no formula."""
+        return None
+
+    def parameters(self) -> Mapping[str, float]:
+        """Returns an empty mapping: without a formula there are no parameters."""
+        return {}
+
+
 @runtime_checkable
 class Elsewhere(Protocol):
     """A factor whose values are computed elsewhere, while those of others are computed here."""

@@ -128,24 +128,8 @@ class _Layout(NamedTuple):
         return np.arange(len(owners)) + (ends - np.cumsum(ends - starts))[owners], owners
 
 
-def order_jobs(
-    jobs: JobColumns,
-    priorities: IntArray,
-    queues: Sequence[OrderQueue],
-    roots: Sequence[int],
-    applications: Applications,
-    waiting: BoolArray | None = None,
-) -> Places:
-    """Places (indices into ``jobs``) of the eligible jobs that are not ``waiting``, first to run first.
-
-    Several roots (partitions) are merged by the priority they show, then in the order given. O(n log n), once for
-    the layout, once for the whole, and per depth once for what is below fences and offsets.
-    """
-    return sort_jobs(jobs, priorities, PreOrder(queues, roots), applications, waiting, keep_levels=False).places
-
-
 class JobOrder(NamedTuple):
-    """The order of :func:`order_jobs`, and what decided it.
+    """The order of :func:`sort_jobs`, and what decided it.
 
     ``levels`` int32 (n_depths, n_jobs): by depth from the root's 0 and job, what the queue at that depth on the
     job's path shows its parent in the job's place; nothing of meaning for jobs that are not in the order, and
@@ -166,7 +150,12 @@ def sort_jobs(
     *,
     keep_levels: bool = True,
 ) -> JobOrder:
-    """As :func:`order_jobs`; without ``keep_levels`` these are left empty."""
+    """The order of the eligible jobs that are not ``waiting``: places (indices into ``jobs``), first to run first.
+
+    Several roots (partitions) are merged by the priority that they show, then in their own order. Without
+    ``keep_levels`` the levels are left empty. O(n log n): once for the layout, once for the whole, and per depth once
+    for what is below fences and offsets.
+    """
     ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
     layout = _lay_out(jobs, priorities, ranked, pre_order, applications)
     levels = np.empty((pre_order.n_depths, len(jobs) if keep_levels else 0), dtype=np.int32)

@@ -247,7 +247,7 @@ def test_accounts_with_equal_numbers_below_have_equal_usage():
     rows += [(f"a{n}", f"xa{n}", 1, usage) for n, usage in enumerate(fractions)]
     rows += [(f"b{n}", f"xb{n}", 1, usage) for n, usage in enumerate(reversed(fractions))]
     tree, result = run(rows, parents={f"{above}{n}": above for above in "ab" for n in range(3)})
-    assert result.usage[tree.account_node("a")] == result.usage[tree.account_node("b")]
+    assert result.usage[tree.accounts.index("a")] == result.usage[tree.accounts.index("b")]
 
 
 def test_next_to_no_usage_among_very_much_is_infinitely_behind():

@@ -51,17 +51,13 @@ def test_user_indices_follow_the_rows():
     tree = AccountTree.build([user("root", "zoe"), PHYSICS, user("physics", "ann")])
     assert tree.users == ("zoe", "ann")
     assert (tree.user_index("root", "zoe"), tree.user_index("physics", "ann")) == (0, 1)
-    assert tree.user_node("physics", "ann") == 3
     assert (tree.account_of(3), tree.user_of(3), tree.user_of(1)) == ("physics", "ann", None)
     assert tree.is_user.tolist() == [False, False, True, True]
 
 
 def test_unknown_names_are_none():
     tree = AccountTree.build([PHYSICS])
-    assert tree.account_node("physics") == 1
-    assert tree.account_node("chemistry") is None
     assert tree.user_index("physics", "ann") is None
-    assert tree.user_node("physics", "ann") is None
     assert tree.default_account("ann") is None
 
 
@@ -136,44 +132,6 @@ def test_children_of_a_parent_account_are_siblings_of_its_siblings():
     assert tree.layout.share_parents.tolist() == [0, 0, 0, 0, 0]
     assert tree.of_users(tree.layout.shares_norm).tolist() == [0.75, 0.25]
     assert tree.depths.tolist() == [0, 1, 2, 3, 1]
-
-
-def test_an_added_user_is_as_if_listed_last():
-    rows = [PHYSICS, Association(account="empty"), user("physics", "ann", shares=3.0)]
-    added = AccountTree.build(rows).with_user("empty", "bob", 2.0)
-    built = AccountTree.build([*rows, user("empty", "bob", shares=2.0)])
-    assert added.users == built.users
-    assert added.user_indices == built.user_indices
-    assert added.default_accounts == built.default_accounts
-    for name in ("parents", "depths", "shares", "is_parent_shares"):
-        assert (getattr(added, name) == getattr(built, name)).all(), name
-    for name in ("share_parents", "sibling_shares", "shares_norm", "user_counts"):
-        assert (getattr(added.layout, name) == getattr(built.layout, name)).all(), name
-    levels = [[level.tolist() for level in tree.layout.ranked_levels] for tree in (added, built)]
-    assert levels[0] == levels[1]
-
-
-def test_adding_a_user_leaves_the_old_tree_and_the_old_default():
-    tree = AccountTree.build([PHYSICS, Association(account="other"), user("physics", "ann")])
-    added = tree.with_user("other", "ann")
-    assert (tree.n_users, added.n_users) == (1, 2)
-    assert added.default_account("ann") == "physics"
-
-
-@pytest.mark.parametrize(
-    ("account", "name", "shares", "said"),
-    [
-        ("nowhere", "bob", 1.0, "unknown account 'nowhere'"),
-        ("physics", "ann", 1.0, "already"),
-        ("physics", "", 1.0, "empty"),
-        ("physics", "bob", -1.0, "-1.0"),
-        ("physics", "bob", math.nan, "nan"),
-    ],
-)
-def test_a_user_that_can_not_be_added_is_refused(account, name, shares, said):
-    tree = AccountTree.build([PHYSICS, user("physics", "ann")])
-    with pytest.raises(ConfigurationError, match=said):
-        tree.with_user(account, name, shares)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0])

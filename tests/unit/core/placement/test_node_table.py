@@ -133,14 +133,14 @@ def test_a_node_fits_by_its_free_amounts_its_labels_and_emptiness_for_exclusive_
 def test_only_nodes_that_are_up_take_anything(state):
     nodes = table(node("a", state=state))
     assert choose(nodes, shape()) == []
-    assert not nodes.could_hold(shape()).any()
+    assert not nodes.demand(shape()).able.any()
 
 
 def test_could_hold_asks_for_capacity_not_for_room():
     nodes = table(node("full", used={"vcore": 4000}), node("small", 500))
-    assert nodes.could_hold(shape(1000)).tolist() == [True, False]
+    assert nodes.demand(shape(1000)).able.tolist() == [True, False]
     assert fitting(nodes, shape(1000)) == [False, False]
-    assert nodes.could_hold(shape(1000, exclusive=True)).tolist() == [True, False]
+    assert nodes.demand(shape(1000, exclusive=True)).able.tolist() == [True, False]
 
 
 def test_a_gang_gets_all_its_nodes_or_none():
@@ -183,7 +183,7 @@ def test_without_nodes_there_is_no_total_and_nothing_fits():
     nodes = table()
     assert nodes.set.totals == {}
     assert choose(nodes, shape()) == []
-    assert nodes.could_hold(shape()).tolist() == []
+    assert nodes.demand(shape()).able.tolist() == []
 
 
 def test_a_table_leaves_the_nodes_that_it_was_made_of_alone():

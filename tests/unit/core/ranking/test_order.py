@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from builder import NOW, columns, job_row, no_applications
+from builder import NOW, columns, job_row, no_applications, order_jobs
 
 from rankd.core.model.queue import QueueProperties
-from rankd.core.ranking.order import Applications, OrderQueue, order_jobs
+from rankd.core.ranking.order import Applications, OrderQueue
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 
 FENCE = {"priority_policy": "fence"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from builder import NOW, job_row, state, views
+from builder import NOW, job_row, order_jobs, state, views
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +11,7 @@ from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking import order
 from rankd.core.ranking.columns import NO_GROUP, JobColumns
 from rankd.core.ranking.factor import Per
-from rankd.core.ranking.order import Applications, OrderQueue, order_jobs, stable_order
+from rankd.core.ranking.order import Applications, OrderQueue, stable_order
 from rankd.core.ranking.priority import INT32_MAX, INT32_MIN, FactorValues, weighted_sum
 from rankd.core.ranking.ranking import rank
 
