@@ -93,7 +93,7 @@ def test_everybody_asks_under_his_own_name_only(running, port, tmp_path):
     refused = rankd(port, "alice", "submit", "--as", "bob", "--", "true", status=1).stderr
     assert "does not let 'alice' ask as somebody else (rankd.v1.user.bob.job.submit)" in refused
     refused = rankd(port, "alice", "cancel", "--admin", "1", status=1).stderr
-    assert refused == "rankd: for administrators only: the broker does not take 'alice' for one\n"
+    assert refused == "rankd: for administrators only: the broker does not know 'alice' as an administrator\n"
     refused = rankd(port, "alice", "reload", status=1).stderr
     assert "config.reload is for administrators only; 'alice' asked as an ordinary user" in refused
 

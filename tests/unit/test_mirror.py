@@ -72,6 +72,7 @@ ELSEWHERE = {
     "config/what_if_document.py": "tests/integration/test_whatif.py",
     "core/evaluate/inventory.py": "tests/unit/core/evaluate/test_answer.py",
     "core/fairshare/deep_tree.py": "tests/properties/test_fairshare.py",
+    "core/placement/case.py": "tests/unit/core/placement/test_cycle.py",
     "core/placement/common_reason.py": "tests/properties/test_cycle_memory.py",
     "core/placement/cycle_memory.py": "tests/properties/test_cycle_memory.py",
     "core/placement/free_step.py": "tests/properties/test_free_step.py",

@@ -29,10 +29,10 @@ from rankd.bus.client import PatientClient
 from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
 from rankd.bus.outage import Outage
-from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.wire.answer import ErrorBody
+from rankd.bus.refusal import not_permitted, raise_if_refused
+from rankd.core.errors import Refused, Unavailable
 from rankd.wire.codec import UNREADABLE, encode
-from rankd.wire.subject import inbox_prefix, is_admin_request
+from rankd.wire.subject import inbox_prefix
 
 T = TypeVar("T")
 
@@ -46,7 +46,6 @@ STREAM_BYTES = 832 * 2**20
 """What all streams may take together, if there is room."""
 STORES_NOTHING = "stores_nothing"
 """Health's code while the broker answers and acknowledges nothing for its streams."""
-STATUS_HEADER = "Nats-Service-Error-Code"
 MESSAGE_ID = "Nats-Msg-Id"
 
 _FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]+)"')
@@ -295,29 +294,6 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         except TimeoutError:
             if not scope.expired():
                 raise
-            raise _not_permitted(user_in(self._address) or "you", subject) from None
+            raise not_permitted(user_in(self._address) or "you", subject) from None
         finally:
             scopes.discard(scope)
-
-
-def _not_permitted(user: str, subject: str) -> Refused:
-    """What a broker that knows its users does not let this one ask."""
-    if is_admin_request(subject):
-        message = f"for administrators only: the broker does not take '{user}' for one"
-    else:
-        message = f"the broker does not let '{user}' ask as somebody else ({subject}): leave out --as and $RANKD_USER"
-    return Refused("not_permitted", message, status=403)
-
-
-def raise_if_refused(reply: Msg) -> None:
-    """Turn an error reply into the error that it tells of.
-
-    Raises:
-        ValueError, RecursionError: it can't be decoded.
-    """
-    status = (reply.headers or {}).get(STATUS_HEADER)
-    if status is None:
-        return
-    body = msgspec.json.decode(reply.data, type=ErrorBody) if reply.data else ErrorBody(code="error", message="")
-    kind: type[RankdError] = Unavailable if status in ("429", "503") else Refused
-    raise kind(body.code, body.message, body.field, int(status))

@@ -18,7 +18,7 @@ from msgspec import Raw, UnsetType
 from rankd.core.errors import Problem
 
 _READ_LATER: dict[object, object] = {Raw | UnsetType: Any, list[Raw] | None: list[Any] | None}
-"""Sections that are kept as text, and what can be said of them here."""
+"""Sections that are kept as text, and what they are checked as here. ``Any`` is a value: msgspec accepts everything."""
 
 
 def mismatches(value: object, kind: type[msgspec.Struct], path: str) -> list[Problem]:
@@ -38,7 +38,7 @@ def not_finite(value: object, path: str) -> Iterator[Problem]:
             yield from not_finite(item, f"{path}[{place}]")
 
 
-def _problems(value: object, kind: Any, path: str) -> list[Problem]:  # noqa: ANN401 - any annotation
+def _problems(value: object, kind: object, path: str) -> list[Problem]:
     """What is wrong with a value of this kind, as deep inside it as can be said."""
     try:
         msgspec.convert(value, _READ_LATER.get(kind, kind))
@@ -48,7 +48,7 @@ def _problems(value: object, kind: Any, path: str) -> list[Problem]:  # noqa: AN
     return []
 
 
-def _known(kind: Any) -> str:  # noqa: ANN401 - any annotation
+def _known(kind: object) -> str:
     """The words that would do, where only some do."""
     words: tuple[str, ...] = get_args(kind) if get_origin(kind) is Literal else ()
     if isinstance(kind, type) and issubclass(kind, StrEnum):
@@ -56,7 +56,7 @@ def _known(kind: Any) -> str:  # noqa: ANN401 - any annotation
     return f"; known: {', '.join(words)}" if words else ""
 
 
-def _inner(value: object, kind: Any, path: str) -> Iterator[Problem]:  # noqa: ANN401 - any annotation
+def _inner(value: object, kind: object, path: str) -> Iterator[Problem]:
     kind = sole(kind)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield from _fields(value, kind, path)
@@ -85,12 +85,12 @@ def _fields(value: object, kind: type[msgspec.Struct], path: str) -> Iterator[Pr
             yield Problem(path=_joined(path, name), message=f"'{name}' is needed")
 
 
-def takes_null(kind: Any) -> bool:  # noqa: ANN401 - any annotation
+def takes_null(kind: object) -> bool:
     """Whether null is one of its values."""
     return kind is Raw or NoneType in get_args(kind) or Raw in get_args(kind)
 
 
-def sole(kind: Any) -> Any:  # noqa: ANN401 - any annotation
+def sole(kind: object) -> object:
     """Of a union with nothing, the other member."""
     if get_origin(kind) in (Union, UnionType):
         kinds = [arm for arm in get_args(kind) if arm not in (NoneType, UnsetType)]

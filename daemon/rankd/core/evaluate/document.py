@@ -7,7 +7,7 @@ What the sections say about each other is checked in :mod:`rankd.core.evaluate.c
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -137,7 +137,7 @@ def _without_nulls(data: bytes) -> Document | None:
         return None
 
 
-def _filled(value: Any, kind: Any) -> Any:  # noqa: ANN401 - any JSON, any annotation
+def _filled(value: object, kind: object) -> object:
     """The value without the keys of its objects that are null, may be left out, and may not be null."""
     kind = sole(kind)
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from rankd.core.evaluate.document import Document, Id, JobEntry
 from rankd.core.evaluate.result import Result
@@ -73,7 +73,7 @@ def _only(document: Document, wanted: set[Id]) -> Document:
     allocations = [row for row in document.allocations if row.job in kept]
     named = {entry.application for entry in jobs}
     applications = [row for row in document.applications if row.id in named]
-    return msgspec.structs.replace(document, jobs=jobs, allocations=allocations, applications=applications)
+    return replace(document, jobs=jobs, allocations=allocations, applications=applications)
 
 
 class _Trial:
@@ -90,15 +90,17 @@ class _Trial:
         present = self._decide(self._document)
         for qos in self._document.qos or []:
             if qos.name != self._own.qos:
-                yield from self._with(kind="qos", what=qos.name, fields={"qos": qos.name})
+                yield from self._with(kind="qos", what=qos.name, own=replace(self._own, qos=qos.name))
         paths = [row.path for row in present.queues if row.partition in (msgspec.UNSET, self._own.partition)]
         for path in paths:
             is_leaf = not any(other.startswith(f"{path}.") for other in paths)
             if is_leaf and path != self._own.queue:
-                yield from self._with(kind="queue", what=path, fields={"queue": path, "application": None})
+                own = replace(self._own, queue=path, application=None)
+                yield from self._with(kind="queue", what=path, own=own)
         for row in self._document.associations or []:
             if row.user == self._own.user and row.user is not None and row.account != self._own.account:
-                yield from self._with(kind="account", what=row.account, fields={"account": row.account})
+                own = replace(self._own, account=row.account)
+                yield from self._with(kind="account", what=row.account, own=own)
 
     def waiting(self) -> Iterator[Way]:
         """The first time after which it is before the other one; else the longest wait that was tried."""
@@ -135,32 +137,33 @@ class _Trial:
             half_life_s = self._settings.fairshare.half_life_s
             decays = half_life_s is not None and amount > 0
             seconds = half_life_s * -math.log2(amount) if decays and half_life_s is not None else None
-            way = msgspec.structs.replace(way, seconds=seconds)
+            way = replace(way, seconds=seconds)
         return way
 
-    def _with(self, *, kind: str, what: str, fields: dict[str, Any]) -> Iterator[Way]:
-        changed = msgspec.structs.replace(self._own, **fields)
-        result = self._decide(self._replacing(changed))
+    def _with(self, *, kind: str, what: str, own: JobEntry) -> Iterator[Way]:
+        """The way of a job with another field, unless it would be refused."""
+        result = self._decide(self._replacing(own))
         if not any(row.job == self._job for row in result.rejected):
             yield self._way(result, kind=kind, what=what)
 
     def _replacing(self, changed: JobEntry) -> Document:
         jobs = [changed if entry.id == changed.id else entry for entry in self._document.jobs]
-        return msgspec.structs.replace(self._document, jobs=jobs)
+        return replace(self._document, jobs=jobs)
 
     def _later(self, wait_s: float) -> Document:
-        return msgspec.structs.replace(self._document, now=self._document.now + wait_s)
+        return replace(self._document, now=self._document.now + wait_s)
 
     def _used(self, left: float) -> Document:
         rows = [
-            msgspec.structs.replace(row, usage=row.usage * left) if row.user == self._own.user else row
+            replace(row, usage=row.usage * left) if row.user == self._own.user else row
             for row in self._document.associations or []
         ]
-        return msgspec.structs.replace(self._document, associations=rows)
+        return replace(self._document, associations=rows)
 
-    def _way(self, result: Result, **fields: Any) -> Way:  # noqa: ANN401 - the fields of a way
+    def _way(self, result: Result, *, kind: str, what: str = "", amount: float | None = None) -> Way:
         places = {id_: place for place, id_ in enumerate(result.ranking)}
         rows = {row.id: row for row in result.jobs if row.id in (self._job, self._other)}
         mine, its = rows[self._job], rows[self._other]
         closes = self._job in places and places[self._job] < places.get(self._other, len(places))
-        return Way(**fields, closes=closes, priority=mine.priority, short=its.priority - mine.priority)
+        short = its.priority - mine.priority
+        return Way(kind=kind, what=what, amount=amount, closes=closes, priority=mine.priority, short=short)

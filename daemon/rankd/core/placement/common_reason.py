@@ -1,6 +1,6 @@
-"""Why the kinds wait that were passed everywhere: the same in all queues but those that have a reason of their own.
+"""Why the kinds of jobs wait that were passed over everywhere: one reason for all queues that have none of their own.
 
-What nodes lack for a kind is remembered from cycle to cycle; kinds for which they lack the same are told the same.
+What nodes lack for a kind is remembered from cycle to cycle. A reason is made again only where that has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 
 
 class CommonReasons:
-    """Of the nodes and kinds that the last cycle had; others are begun with anew."""
+    """The reasons for one node set, one table of kinds and one backfill policy; with others it starts again.
+
+    Both are compared by identity, as :class:`.PartitionProblem` has it. Kinds that were added go on with the others.
+    """
 
     def __init__(self) -> None:
         self._of: tuple[object, object, str] = (None, None, "")
@@ -31,9 +34,9 @@ class CommonReasons:
     def of(
         self, partition: PartitionState, table: NodeTable, largest: IntArray, backfill: str, told: BoolArray
     ) -> tuple[WaitReason, ...]:
-        """Reasons of the kinds ``told``, bool (n_kinds,), where no node has more free than ``largest``.
+        """The reasons of the kinds in ``told``, bool (n_kinds,), where no node has more free than ``largest``.
 
-        The same tuple as the last time if it says the same.
+        ``largest`` is int64 (n_types + 1,). Returns the same tuple object as the last time where no reason has changed.
         """
         self._update(partition, table, backfill)
         lacks = (self._vectors > largest) & (self._vectors > 0)
@@ -56,7 +59,7 @@ class CommonReasons:
         return self._unable
 
     def _update(self, partition: PartitionState, table: NodeTable, backfill: str) -> None:
-        """Begin anew with other nodes or kinds; go on with more kinds."""
+        """Starts again for other nodes or another table of kinds; adds rows for new kinds of the same table."""
         nodes, kinds, said = self._of
         if nodes is not table.set or kinds is not partition.kinds or said != backfill:
             width = len(table.types) + 1

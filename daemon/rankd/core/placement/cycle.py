@@ -10,12 +10,11 @@ What blocked one job blocks all of its queue and kind behind it, since room and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from rankd.core.model.quantity import scaled
+from rankd.core.placement.case import Case
 from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.node_index import Finder, NodeIndex
 from rankd.core.placement.node_set import SLOTS, Demand
@@ -30,8 +29,6 @@ from rankd.core.placement.problem import (
     WaitReason,
 )
 from rankd.core.placement.quota import (
-    Account,
-    Application,
     QuotaBook,
     application_of,
     charge,
@@ -41,7 +38,6 @@ from rankd.core.placement.quota import (
     room_in,
 )
 from rankd.core.placement.reason import Reason, lacking, not_able, over_quota, over_whole, reserved
-from rankd.core.placement.request import Kind
 from rankd.core.placement.timeline import Timeline
 from rankd.core.placement.traversal import Traversal, Turn
 from rankd.core.ranking.columns import BoolArray, IntArray
@@ -55,44 +51,6 @@ def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMe
     return _Cycle(problem, policy, memory or CycleMemory()).run()
 
 
-class _Case:
-    """What is known of a kind in a leaf: its demand, the least it takes, the accounts that it is charged to.
-
-    ``is_too_large``: at the cycle's beginning no node had so much free.
-    """
-
-    __slots__ = (
-        "accounts",
-        "application",
-        "demand",
-        "finder",
-        "finds_reserved",
-        "is_too_large",
-        "least",
-        "limit_s",
-        "shape",
-    )
-
-    def __init__(
-        self,
-        kind: Kind,
-        demand: Demand,
-        accounts: Sequence[Account],
-        application: Application | None,
-        *,
-        is_too_large: bool,
-    ) -> None:
-        self.shape = kind.shape
-        self.limit_s = math.inf if kind.time_limit_s is None else kind.time_limit_s
-        self.demand = demand
-        self.least = scaled(kind.shape.resources, kind.shape.min_nodes)
-        self.accounts = accounts
-        self.application = application
-        self.is_too_large = is_too_large
-        self.finder: Finder | None = None
-        self.finds_reserved = False
-
-
 class _Cycle:
     def __init__(self, problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMemory) -> None:
         self.problem = problem
@@ -103,7 +61,7 @@ class _Cycle:
         self.walk = Traversal(self.partition)
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
-        self.cases: dict[tuple[int, int], _Case] = {}
+        self.cases: dict[tuple[int, int], Case] = {}
         self.finders: dict[tuple[int, float | None], Finder] = {}
         self.index: NodeIndex | None = None
         self.looked_at = 0
@@ -184,13 +142,13 @@ class _Cycle:
                 found.append(WaitReason(queue, kind, *reason))
         return found
 
-    def _case(self, turn: Turn) -> _Case:
+    def _case(self, turn: Turn) -> Case:
         key = (turn.queue, turn.kind)
         case = self.cases.get(key)
         if case is None:
             kind = self.problem.kinds[turn.kind]
             demand = self.table.demand(kind.shape)
-            case = self.cases[key] = _Case(
+            case = self.cases[key] = Case(
                 kind,
                 demand,
                 self.quotas.of(turn.queue, kind),
@@ -206,7 +164,7 @@ class _Cycle:
             found = self.too_large[id(demand)] = bool((demand.least > self.largest).any())
         return found
 
-    def _look(self, turn: Turn, case: _Case) -> Reason | None:
+    def _look(self, turn: Turn, case: Case) -> Reason | None:
         """Start the job, or say why not."""
         if found := self._over_quota(case):
             return found
@@ -217,11 +175,11 @@ class _Cycle:
                 return None
         return self._over_whole(case) or self._why_none(case)
 
-    def _over_quota(self, case: _Case) -> Reason | None:
+    def _over_quota(self, case: Case) -> Reason | None:
         found = over(case.accounts, case.least, case.application)
         return None if found is None else over_quota(found)
 
-    def _choose(self, case: _Case) -> list[int]:
+    def _choose(self, case: Case) -> list[int]:
         """Rows of the nodes that the job gets now, best first; none if fewer than ``min_nodes`` fit."""
         if case.is_too_large:
             return []
@@ -230,7 +188,7 @@ class _Cycle:
             return [] if row is None else [row]
         return self._pick(case, self._free_now(case))
 
-    def _finder(self, case: _Case) -> Finder:
+    def _finder(self, case: Case) -> Finder:
         """The finder of the case's demand; one that knows its time limit once anything is reserved."""
         if case.finder is not None and case.finds_reserved == bool(self.timeline.version):
             return case.finder
@@ -244,7 +202,7 @@ class _Cycle:
         case.finder = finder
         return finder
 
-    def _free_now(self, case: _Case) -> list[int]:
+    def _free_now(self, case: Case) -> list[int]:
         """Rows with room that is not reserved, in the nodes' order; no more than can be used."""
         fits, n_free = self._free(case)
         if n_free < case.shape.min_nodes:
@@ -254,7 +212,7 @@ class _Cycle:
             return []
         return self.table.best(fits, len(fits) if case.shape.exclusive else case.shape.nodes)
 
-    def _free(self, case: _Case) -> tuple[BoolArray, int]:
+    def _free(self, case: Case) -> tuple[BoolArray, int]:
         """Which nodes have room now, and how many; of none that can hold it anything is said."""
         demand = case.demand
         if case.is_too_large:
@@ -265,7 +223,7 @@ class _Cycle:
             found = self.free[id(demand)] = (len(self.placements), fits, int(np.count_nonzero(fits)))
         return found[1], found[2]
 
-    def _kept_from(self, case: _Case, fits: BoolArray) -> BoolArray:
+    def _kept_from(self, case: Case, fits: BoolArray) -> BoolArray:
         """Those of the nodes that have room where it is kept for reservations."""
         kept = self.timeline.kept(case.limit_s)
         refused = np.zeros(len(fits), dtype=bool)
@@ -274,7 +232,7 @@ class _Cycle:
             refused[rows] = ~kept.allows(rows, case.demand)
         return refused
 
-    def _pick(self, case: _Case, rows: list[int]) -> list[int]:
+    def _pick(self, case: Case, rows: list[int]) -> list[int]:
         """The first rows that stay within the quotas, up to ``nodes`` of them; none if these are too few."""
         shape = case.shape
         if shape.exclusive:
@@ -283,7 +241,7 @@ class _Cycle:
             chosen = rows[: most_within(case.accounts, shape.resources, shape.nodes)]
         return chosen if len(chosen) >= shape.min_nodes else []
 
-    def _whole_within(self, case: _Case, rows: Sequence[int], most: int, n_accounts: int | None = None) -> list[int]:
+    def _whole_within(self, case: Case, rows: Sequence[int], most: int, n_accounts: int | None = None) -> list[int]:
         """Rows that together stay within the quotas though they count whole, in their order, up to ``most`` of them."""
         room, head = room_in(case.accounts[:n_accounts]), self.table.amounts(rows[:most], case.shape)
         if all(head.get(kind, 0) <= left for kind, left in room.items()):
@@ -291,7 +249,7 @@ class _Cycle:
         whole = [self.table.amounts([row], case.shape) for row in rows]
         return [rows[place] for place in places_within(room, whole, most)]
 
-    def _start(self, turn: Turn, case: _Case, rows: Sequence[int]) -> None:
+    def _start(self, turn: Turn, case: Case, rows: Sequence[int]) -> None:
         nodes = self.index or self.table
         if len(rows) == 1:
             nodes.occupy(rows[0], case.demand)
@@ -304,7 +262,7 @@ class _Cycle:
         self.backfilled += bool(self.reservations)
         self.placements.append(Placement(turn.job, self.table.names(rows)))
 
-    def _over_whole(self, case: _Case) -> Reason | None:
+    def _over_whole(self, case: Case) -> Reason | None:
         """Whether whole nodes are more than the quotas leave, whichever nodes they would be."""
         shape = case.shape
         if not shape.exclusive or case.demand.n_able < shape.min_nodes:
@@ -315,7 +273,7 @@ class _Cycle:
                 return over_whole(account)
         return None
 
-    def _why_none(self, case: _Case) -> Reason:
+    def _why_none(self, case: Case) -> Reason:
         if case.demand.n_able < case.shape.min_nodes:
             return not_able(case.shape, case.demand.n_able, self.table)
         key, state = (id(case.demand), case.limit_s, id(case.shape)), (len(self.placements), self.timeline.version)
@@ -324,7 +282,7 @@ class _Cycle:
             told = self.told[key] = (state, self._why_too_few(case))
         return told[1]
 
-    def _why_too_few(self, case: _Case) -> Reason:
+    def _why_too_few(self, case: Case) -> Reason:
         fits, n_free = self._free(case)
         if n_free >= case.shape.min_nodes:
             refused = np.flatnonzero(self._kept_from(case, fits))
@@ -333,7 +291,7 @@ class _Cycle:
                     return reserved(self.table.nodes[row].name, *delayed)
         return lacking(case.shape, n_free, case.demand, self.most, self.table, self.problem.backfill)
 
-    def _wait(self, turn: Turn, case: _Case, blocked: Reason) -> None:
+    def _wait(self, turn: Turn, case: Case, blocked: Reason) -> None:
         """Note why the job waits, reserve for it if it is its turn, and pass what is blocked for the same reason."""
         reason = WaitReason(turn.queue, turn.kind, *blocked)
         if self.problem.each:
@@ -366,7 +324,7 @@ class _Cycle:
             case _:
                 return len(self.reservations) < self.problem.reserve_depth
 
-    def _reserve(self, turn: Turn, case: _Case) -> bool:
+    def _reserve(self, turn: Turn, case: Case) -> bool:
         """Promise the job nodes from the earliest instant on; False if there is none."""
         windows = self.timeline.windows(case.demand, case.limit_s, case.shape.min_nodes)
         if windows is None:

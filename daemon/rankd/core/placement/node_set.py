@@ -64,6 +64,9 @@ class NodeSet:
     """What does not change of nodes while they are the same: capacities, labels, states; answers that follow from it.
 
     Nodes that differ in nothing but their names are of one class; what is asked of nodes is asked of classes.
+
+    A :class:`Demand` lives as long as its node set, and equal shapes have the same one. So its ``id()`` is a key
+    wherever the node set is at hand. The ``id()`` of a shape is a key only beside the shape, which keeps it alive.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:

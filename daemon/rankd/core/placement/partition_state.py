@@ -1,7 +1,8 @@
-"""The queue tree as a cycle finds it, kept from cycle to cycle: what has not changed is not looked at again.
+"""The queues of a partition as a cycle finds them, kept from cycle to cycle, so that only what changed is looked at.
 
-Leaves are compared by the identity of their jobs' columns, queues by what they use. What comes out is the same as
-if it were built anew; a :class:`.Traversal` forks the tree and leaves it as it is.
+Leaves are compared by the identity of their jobs' columns (the contract is :class:`.PartitionProblem`'s), queues by
+what they use. The result is the same as if everything were built again. A :class:`.Traversal` forks the tree and does
+not change it.
 """
 
 from __future__ import annotations

@@ -76,6 +76,12 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     jobs and tenants name by index; ``tenants`` may be left out where there are neither limits nor
     ``maxapplications``. ``each``: a reason of its own for each job, as of the moment when it was its turn; else one
     per queue and kind, as of the first.
+
+    **Identity is the version.** A cycle with a :class:`.CycleMemory` compares ``queues``, ``nodes`` (a
+    :class:`.NodeSet`) and each leaf's :class:`WaitingJobs` by identity. The same object means: nothing in it has
+    changed since the last cycle. So never write to one of them or to its arrays after a cycle has had it: make a new
+    one. ``kinds`` is the exception: the same table may have got further kinds, and its first ones stay. A new object
+    with equal content costs time and changes no decision.
     """
 
     now: float = 0.0

@@ -1,5 +1,6 @@
 """The queues of a partition before a cycle: brought up to a problem, they are as if they were built for it."""
 
+import copy
 import random
 
 import numpy as np
@@ -69,3 +70,13 @@ def test_a_successor_has_the_same_queues_and_no_jobs():
     other = state.successor()
     assert other.index is state.index
     assert other.contents == {}
+
+
+def test_new_objects_with_equal_content_cost_time_and_change_nothing():
+    waiting = {1: jobs(random.Random(1)), 3: jobs(random.Random(2))}
+    kept, again = PartitionState(), PartitionState()
+    kept.update(problem(waiting, {}), TOTAL)
+    again.update(problem(waiting, {}), TOTAL)
+    again.update(problem({leaf: copy.deepcopy(own) for leaf, own in waiting.items()}, {}), TOTAL)
+    assert again.changed == {leaf for leaf, own in waiting.items() if len(own.jobs)}
+    assert shown(again) == shown(kept)

@@ -1,0 +1,36 @@
+"""Refusals: how an error travels in a reply, and how it becomes an error again."""
+
+from __future__ import annotations
+
+import msgspec
+from nats.aio.msg import Msg
+
+from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.wire.answer import ErrorBody
+from rankd.wire.subject import is_admin_request
+
+STATUS_HEADER = "Nats-Service-Error-Code"
+
+
+def not_permitted(user: str, subject: str) -> Refused:
+    """The refusal where the broker does not let ``user`` publish on ``subject``."""
+    if is_admin_request(subject):
+        message = f"for administrators only: the broker does not know '{user}' as an administrator"
+    else:
+        message = f"the broker does not let '{user}' ask as somebody else ({subject}): leave out --as and $RANKD_USER"
+    return Refused("not_permitted", message, status=403)
+
+
+def raise_if_refused(reply: Msg) -> None:
+    """Raise the error that a reply carries; return if the reply is an answer.
+
+    Raises:
+        Refused, Unavailable: what the other side refused, with its code, message, field and status.
+        ValueError, RecursionError: the error can't be decoded.
+    """
+    status = (reply.headers or {}).get(STATUS_HEADER)
+    if status is None:
+        return
+    body = msgspec.json.decode(reply.data, type=ErrorBody) if reply.data else ErrorBody(code="error", message="")
+    kind: type[RankdError] = Unavailable if status in ("429", "503") else Refused
+    raise kind(body.code, body.message, body.field, int(status))

@@ -1,0 +1,52 @@
+"""What a cycle looks up once for all jobs of a kind in a leaf."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rankd.core.model.quantity import scaled
+from rankd.core.placement.node_index import Finder
+from rankd.core.placement.node_set import Demand
+from rankd.core.placement.quota import Account, Application
+from rankd.core.placement.request import Kind
+
+
+class Case:
+    """What a cycle knows of a kind of jobs in a leaf.
+
+    ``least``: the amounts of its fewest nodes together. ``accounts``: the quotas that it is charged to, see
+    :meth:`.QuotaBook.of`. ``is_too_large``: no node had enough free when the cycle began. ``finder`` looks for its
+    nodes; ``finds_reserved`` says whether that finder takes reservations into account.
+    """
+
+    __slots__ = (
+        "accounts",
+        "application",
+        "demand",
+        "finder",
+        "finds_reserved",
+        "is_too_large",
+        "least",
+        "limit_s",
+        "shape",
+    )
+
+    def __init__(
+        self,
+        kind: Kind,
+        demand: Demand,
+        accounts: Sequence[Account],
+        application: Application | None,
+        *,
+        is_too_large: bool,
+    ) -> None:
+        self.shape = kind.shape
+        self.limit_s = math.inf if kind.time_limit_s is None else kind.time_limit_s
+        self.demand = demand
+        self.least = scaled(kind.shape.resources, kind.shape.min_nodes)
+        self.accounts = accounts
+        self.application = application
+        self.is_too_large = is_too_large
+        self.finder: Finder | None = None
+        self.finds_reserved = False
