@@ -164,7 +164,7 @@ class Endpoints:
         """Answer in a task of its own; a reply that is no inbox would make us speak for the asker: dropped."""
         if not self._may_answer(request):
             self.dropped += 1
-            log.warning("dropped a request on %s: its reply subject is no inbox of the asker's", request.subject)
+            log.warning("dropped a request on %s: its reply subject is not an inbox of the asker", request.subject)
             return
         asker = request.subject[len(PREFIX) + 1 :].rsplit(".", 1)[0]
         of_asker = self._by_asker.setdefault(asker, _Load())

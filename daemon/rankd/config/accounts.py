@@ -87,7 +87,7 @@ def _groups_of_users(groups: list[_Group], file: str) -> dict[str, tuple[str, ..
     of_users: dict[str, set[str]] = {}
     for place, group in enumerate(groups):
         if not GROUP_NAME.fullmatch(group.name):
-            message = f"'{group.name}' is no name of a group; begin with a letter or _ and use no blanks"
+            message = f"'{group.name}' is not a valid group name; begin with a letter or _ and use no blanks"
             problems.append(Problem(file=file, path=f"groups[{place}].name", message=message))
         if group.name in seen:
             message = f"the group '{group.name}' is there twice; put its users together"

@@ -64,10 +64,10 @@ def read_files(directory: Path) -> tuple[dict[str, str], list[Problem]]:
     """The texts of the files that are there, by name, and which can't be read.
 
     Raises:
-        ConfigurationError: it is no directory.
+        ConfigurationError: it is not a directory.
     """
     if not directory.is_dir():
-        raise ConfigurationError([Problem(path=str(directory), message="is no directory; give --config DIR")])
+        raise ConfigurationError([Problem(path=str(directory), message="is not a directory; give --config DIR")])
     texts: dict[str, str] = {}
     problems = []
     for name in FILES:

@@ -91,7 +91,7 @@ class FilePlace:
         """The entries of a mapping with free keys; null values are kept."""
         if not self.given or not isinstance(self.node, Entries):
             if self.given:
-                self.error(f"{self._shown()} is no mapping; write 'key: value' lines here")
+                self.error(f"{self._shown()} is not a mapping; write 'key: value' lines here")
             return {}
         for key, line in self.node.repeated:
             self.findings.error(self._below(key), line, f"'{key}' is written twice; keep one of them")
@@ -126,7 +126,7 @@ class FilePlace:
         """The items of a list."""
         if not self.given or not isinstance(self.node, Items):
             if self.given:
-                self.error(f"{self._shown()} is no list; write '- item' lines here")
+                self.error(f"{self._shown()} is not a list; write '- item' lines here")
             return []
         return [
             FilePlace(node, f"{self.path}[{position}]", self.findings, node.line)
@@ -136,7 +136,7 @@ class FilePlace:
     def text(self) -> str:
         """A scalar as written; null and nothing are ``""``."""
         if self.given and not isinstance(self.node, Scalar):
-            self.error(f"{self._shown()} stands where a single value is needed")
+            self.error(f"{self._shown()} is written where a single value is needed")
         return self.node.written if self.given and isinstance(self.node, Scalar) else ""
 
     def texts(self) -> tuple[str, ...]:
@@ -156,7 +156,7 @@ class FilePlace:
         if not word:
             return 0
         if not _DIGITS.fullmatch(word) or int(word) > _MOST:
-            self.error(f"'{word}' is no count; write a whole number of at least 0")
+            self.error(f"'{word}' is not a count; write a whole number of at least 0")
             return 0
         return int(word)
 
@@ -164,7 +164,7 @@ class FilePlace:
         """A whole number, None where none is given or it is of another form."""
         word = self._plain("a whole number")
         if word and not _INTEGER.fullmatch(word):
-            self.error(f"'{word}' is no whole number")
+            self.error(f"'{word}' is not a whole number")
             return None
         return int(word.replace("_", "")) if word else None
 
@@ -176,13 +176,13 @@ class FilePlace:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            self.error(f"'{word}' is no number; write one such as 1.0")
+            self.error(f"'{word}' is not a number; write one such as 1.0")
             return 0.0
         return value
 
     def _plain(self, wanted: str) -> str:
         if self.given and not (isinstance(self.node, Scalar) and self.node.plain):
-            self.error(f"{self._shown()} stands where {wanted} is needed, without quotes")
+            self.error(f"{self._shown()} is written where {wanted} is needed, without quotes")
             return ""
         return self.text()
 

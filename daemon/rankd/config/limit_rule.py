@@ -70,11 +70,11 @@ def _check_names(kind: Kind, drafts: Sequence[LimitDraft]) -> None:
 def _check_name(kind: Kind, place: FilePlace, name: str, seen: set[str]) -> None:
     what = kind[:-1]
     if name != WILDCARD and not _NAMES[kind].fullmatch(name):
-        place.error(f"'{name}' is no name of a {what}; begin with a letter or _ and use no blanks, or write '*'")
+        place.error(f"'{name}' is not a valid {what} name; begin with a letter or _ and use no blanks, or write '*'")
     elif name in seen:
         place.error(f"the {what} '{name}' has a limit in this queue already; keep one")
     elif WILDCARD in seen:
-        place.error(f"the {what} '{name}' stands behind '*', which comes last; move it up")
+        place.error(f"the {what} '{name}' comes after '*', which must be the last; move it up")
 
 
 def _check_amounts(draft: LimitDraft, queue: QueueDraft) -> None:

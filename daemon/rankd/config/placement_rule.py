@@ -41,7 +41,7 @@ def _chain(rule: FilePlace) -> list[Fields]:
     above = _chain(fields["parent"]) if fields["parent"].given else []
     name = fields["name"].text()
     if not _NAME.fullmatch(name):
-        fields["name"].error(f"'{name}' is no rule name; write one such as fixed, user or tag")
+        fields["name"].error(f"'{name}' is not a valid rule name; write one such as fixed, user or tag")
     fields["create"].flag()
     fields["value"].text()
     _check_filter(fields["filter"].fields(_FILTER_KEYS))
@@ -103,4 +103,4 @@ def _check_target(rule: Fields, path: list[str], dynamic: bool, root: QueueDraft
     if queue is not None and dynamic and not queue.parent:
         rule.place.error(f"this rule goes on below '{shown}', which is a leaf queue; set 'parent: true' there")
     if queue is not None and not dynamic and queue.fields["parent"].flag():
-        rule.place.error(f"this rule leads to '{shown}', which is no leaf queue; name one below it")
+        rule.place.error(f"this rule leads to '{shown}', which is not a leaf queue; name one below it")

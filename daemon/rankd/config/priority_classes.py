@@ -91,4 +91,4 @@ def _with(table: ClassTable, manifest: FilePlace) -> ClassTable:
 
 def _expect(place: FilePlace, wanted: str) -> None:
     if place.text() != wanted:
-        place.error(f"'{place.text()}' stands where '{wanted}' is needed; only that is understood here")
+        place.error(f"'{place.text()}' is written where '{wanted}' is needed; only that is understood here")

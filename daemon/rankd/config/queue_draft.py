@@ -174,7 +174,7 @@ def _children(places: list[FilePlace]) -> tuple[QueueDraft, ...]:
     for queue in queues:
         if not QUEUE_NAME.fullmatch(queue.name):
             advice = "write 1 to 64 of a-z A-Z 0-9 _ : # / @ - (dots join names to paths)"
-            queue.fields["name"].error(f"'{queue.name}' is no queue name; {advice}")
+            queue.fields["name"].error(f"'{queue.name}' is not a valid queue name; {advice}")
     _check_unique(((queue.fields["name"], queue.name) for queue in queues), "queue of this parent")
     return queues
 

@@ -134,4 +134,4 @@ def _text(entries: Mapping[str, FilePlace], key: str) -> str:
 
 
 def _warn_value(place: FilePlace, text: str, advice: str) -> None:
-    place.warn("bad_property_value", f"'{text}' is no value for this property; {advice}")
+    place.warn("bad_property_value", f"'{text}' is not a valid value of this property; {advice}")

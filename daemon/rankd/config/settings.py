@@ -148,7 +148,9 @@ def check_weights(priority: PrioritySettings, factors: Collection[str], file: st
             known = ", ".join(sorted(factors))
             problems.append(Problem(file=file, path=path, message=f"unknown factor '{name}'; known: {known}"))
         if not math.isfinite(weight):
-            problems.append(Problem(file=file, path=path, message=f"{weight} is no weight; write a finite number"))
+            problems.append(
+                Problem(file=file, path=path, message=f"{weight} is not a valid weight; write a finite number")
+            )
     if priority.policy == "multifactor" and not any(priority.weights.values()):
         message = 'all weights are 0, so that every job ranks the same; give one, or set policy = "class"'
         problems.append(Problem(file=file, path="priority.weights", message=message))
@@ -163,7 +165,7 @@ def _check_qos(settings: Settings, file: str) -> list[Problem]:
         if name in names[:place]
     ]
     if settings.default_qos not in names:
-        message = f"'{settings.default_qos}' is no QoS; known: {', '.join(names)}"
+        message = f"'{settings.default_qos}' is not a QoS; known: {', '.join(names)}"
         problems.append(Problem(file=file, path="default_qos", message=message))
     return problems
 

@@ -75,7 +75,7 @@ def compose(text: str) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 0
-        raise Unreadable(line, f"this is no YAML: {error.problem or error.context}") from None
+        raise Unreadable(line, f"this is not YAML: {error.problem or error.context}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise Unreadable(line, f"the character {error.character!r} can't stand in YAML; remove it") from None
@@ -139,7 +139,7 @@ class _Conversion:
     def _key(self, composed: yaml.Node) -> Scalar:
         key = self.node(composed)
         if not isinstance(key, Scalar):
-            raise Unreadable(key.line, "a list or mapping stands where a key is needed; write text")
+            raise Unreadable(key.line, "a list or mapping is written where a key is needed; write text")
         return key
 
 

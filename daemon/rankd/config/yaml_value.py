@@ -19,7 +19,7 @@ def load_yaml(text: str) -> object:
     """The document's value; nothing is ever constructed from a tag.
 
     Raises:
-        yaml.MarkedYAMLError: it is no YAML, or more than one document.
+        yaml.MarkedYAMLError: it is not YAML, or more than one document.
         Unreadable: nested beyond all reason, or with characters that YAML does not have.
     """
     try:

@@ -29,7 +29,7 @@ def mismatches(value: object, kind: type[msgspec.Struct], path: str) -> list[Pro
 def not_finite(value: object, path: str) -> Iterator[Problem]:
     """Every NaN and infinity in a decoded value; JSON has none, TOML and YAML do."""
     if isinstance(value, float) and not math.isfinite(value):
-        yield Problem(path=path, message=f"{value} is no number to count with; write a finite one")
+        yield Problem(path=path, message=f"{value} is not finite; write a finite one")
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from not_finite(item, _joined(path, key))

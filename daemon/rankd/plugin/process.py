@@ -94,7 +94,7 @@ class WorkerProcess:
         except Unavailable as error:
             raise self._ended(error.message) from None
         except msgspec.MsgspecError as error:
-            raise Unavailable("plugin_gone", f"what it sent is no answer: {error}") from None
+            raise Unavailable("plugin_gone", f"its message is not an answer: {error}") from None
 
     def _ended(self, otherwise: str = "it does not read any more") -> Unavailable:
         """How it has ended, where it has."""

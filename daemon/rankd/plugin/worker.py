@@ -122,9 +122,9 @@ def described(factor: Factor) -> Hello:
         parameters={str(name): float(value) for name, value in factor.parameters().items()},
     )
     if not (math.isfinite(hello.lowest) and math.isfinite(hello.highest) and hello.lowest < hello.highest):
-        raise ValueError(f"[{hello.lowest}, {hello.highest}] is no range of values")
+        raise ValueError(f"[{hello.lowest}, {hello.highest}] is not a range of values")
     if not all(map(math.isfinite, hello.parameters.values())):
-        raise ValueError(f"a parameter is no finite number: {hello.parameters}")
+        raise ValueError(f"a parameter is not a finite number: {hello.parameters}")
     if hello.sql is not None:
         _check_formula(hello.sql, hello.parameters)
     return hello

@@ -79,7 +79,7 @@ def _decode(decoder: msgspec.json.Decoder[T], payload: bytes | msgspec.Raw) -> T
     except msgspec.ValidationError as error:
         raise _refused(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused("bad_request", f"the message is no JSON: {error}") from None
+        raise Refused("bad_request", f"the message is not JSON: {error}") from None
 
 
 def _refused(text: str) -> Refused:

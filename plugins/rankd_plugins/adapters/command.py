@@ -40,7 +40,7 @@ class Command:
         self._format = text_option(request, "format")
         self._delimiter = text_option(request, "delimiter", ",")
         if self._format not in _FORMATS:
-            raise ValueError(f"options.format: '{self._format}' is none of {', '.join(_FORMATS)}")
+            raise ValueError(f"options.format: '{self._format}' is not one of {', '.join(_FORMATS)}")
         self._request = request
 
     def read(self) -> list[Row]:

@@ -29,7 +29,7 @@ class File:
         self._format = text_option(request, "format", _ENDINGS.get(self._path.suffix.lower(), "slurm"))
         self._delimiter = text_option(request, "delimiter", ",")
         if self._format not in (*FORMATS, "yaml"):
-            raise ValueError(f"options.format: '{self._format}' is none of {', '.join((*FORMATS, 'yaml'))}")
+            raise ValueError(f"options.format: '{self._format}' is not one of {', '.join((*FORMATS, 'yaml'))}")
         if len(self._delimiter) != 1:
             raise ValueError(f"options.delimiter: '{self._delimiter}' is not one character")
 
@@ -44,7 +44,7 @@ class File:
         try:
             return rows_of_document(yaml.load(text, Loader=_Loader))  # noqa: S506 - one of the two safe loaders
         except yaml.YAMLError as error:
-            raise ValueError(f"it is no YAML, or half written: {error}") from None
+            raise ValueError(f"it is not YAML, or half written: {error}") from None
 
     def _text(self) -> str:
         most = self._request.largest_bytes

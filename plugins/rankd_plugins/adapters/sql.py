@@ -38,7 +38,7 @@ class Sql:
         try:
             url = make_url(_VARIABLE.sub(_value, text_option(request, "url")))
         except ArgumentError:
-            raise ValueError("options.url: this is no URL of SQLAlchemy's; write dialect://…") from None
+            raise ValueError("options.url: this is not a URL that SQLAlchemy can use; write dialect://…") from None
         self._file: Path | None = None
         if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
             self._file = Path(request.directory) / str(url.database)

@@ -118,7 +118,7 @@ partitions:
     assert [(found.path, found.line) for found in checked.warnings] == [(f"{below}[1].properties.priority.offset", 11)]
     with pytest.raises(ConfigurationError) as caught:
         read_queues(text, "q.yaml")
-    assert str(caught.value.problems[0]).startswith(f"q.yaml:6: {below}[0].name: 'a.b' is no queue name")
+    assert str(caught.value.problems[0]).startswith(f"q.yaml:6: {below}[0].name: 'a.b' is not a valid queue name")
 
 
 def test_a_decoded_document_is_read_as_its_text_is():

@@ -127,7 +127,7 @@ class _CheckedRows:
         self._problems: list[Problem] = []
         for ours in settings.columns:
             if ours not in self._known:
-                self._refuse("columns", f"'{ours}' is no column of {settings.input}; known: {self._names()}")
+                self._refuse("columns", f"'{ours}' is not a column of {settings.input}; known: {self._names()}")
 
     def add(self, number: int, row: Row) -> None:
         before = len(self._problems)
@@ -190,7 +190,7 @@ class _CheckedRows:
             text = str(cell).strip()
             if text.isprintable():
                 return text
-        self._refuse(f"row {number}.{column}", f"{cell!r} is no name")
+        self._refuse(f"row {number}.{column}", f"{cell!r} is not a name")
         return None
 
     def _flag(self, number: int, cell: Cell) -> bool | None:
@@ -213,7 +213,7 @@ class _CheckedRows:
         if column in ("priority", "job"):
             if value.is_integer():
                 return int(value)
-            self._refuse(f"row {number}.{column}", f"'{cell}' is no whole number")
+            self._refuse(f"row {number}.{column}", f"'{cell}' is not a whole number")
             return None
         return value
 

@@ -66,7 +66,7 @@ def rows_of_document(document: object) -> list[Row]:
         raise ValueError(message)  # noqa: TRY004 - the text is wrong, not a caller
     for number, row in enumerate(document, start=1):
         if not isinstance(row, dict) or not all(isinstance(key, str) for key in row):
-            raise ValueError(f"row {number} is no mapping of columns to values")
+            raise ValueError(f"row {number} is not a mapping of columns to values")
     return document
 
 
@@ -74,7 +74,7 @@ def _json(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"it is no JSON, or half written: {error}") from None
+        raise ValueError(f"it is not JSON, or half written: {error}") from None
 
 
 def _csv(text: str, delimiter: str) -> list[Row]:
@@ -82,7 +82,7 @@ def _csv(text: str, delimiter: str) -> list[Row]:
     try:
         lines = [line for line in reader if line]
     except csv.Error as error:
-        raise ValueError(f"line {reader.line_num}: it is no CSV: {error}") from None
+        raise ValueError(f"line {reader.line_num}: it is not CSV: {error}") from None
     header = [title.strip() for title in lines[0]]
     repeated = [title for place, title in enumerate(header) if title in header[:place]]
     if repeated:
@@ -107,7 +107,7 @@ def _slurm(text: str, wanted: str) -> list[Row]:
     elif kind == "qos":
         found = parse_qos(text, reading)
     else:
-        raise ValueError("it is none of Slurm's outputs with their header: " + "; ".join(NAMES.values()))
+        raise ValueError("it is not one of Slurm's outputs with their header: " + "; ".join(NAMES.values()))
     try:
         reading.raise_problems()
     except ConfigurationError as error:

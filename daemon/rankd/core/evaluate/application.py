@@ -111,7 +111,7 @@ def _queue_of(entry: ApplicationEntry, place: int, catalogue: QueueCatalogue, pr
     if queue is not None and queue.is_leaf:
         return catalogue.id_of(queue)
     where = "" if entry.partition is None else f" of the partition '{entry.partition}'"
-    message = f"'{wanted}' is no leaf queue{where}; name one that queues has"
+    message = f"'{wanted}' is not a leaf queue{where}; name one that queues has"
     problems.append(Problem(path=f"$.applications[{place}].queue", message=message))
     return NO_GROUP
 

@@ -77,7 +77,7 @@ def _billing(settings: PrioritySettings) -> Iterator[Problem]:
     for kind, cost in settings.fairshare.billing.items():
         if cost < 0:
             path = f"$.priority.fairshare.billing.{kind}"
-            yield Problem(path=path, message=f"{cost} is no cost; write a number of at least 0")
+            yield Problem(path=path, message=f"{cost} is not a valid cost; write a number of at least 0")
 
 
 def _association_priorities(document: Document) -> Iterator[Problem]:

@@ -160,5 +160,5 @@ def _explain(data: bytes, error: Exception) -> list[Problem]:
     except RecursionError:
         return [Problem(path="$", message="nested too deeply")]
     except ValueError as malformed:
-        return [Problem(path="$", message=f"this is no JSON: {malformed}")]
+        return [Problem(path="$", message=f"this is not JSON: {malformed}")]
     return found or [Problem(path="$", message=str(error))]

@@ -53,7 +53,7 @@ def lacking(
         fact = f"{shape.min_nodes} node(s) with {described(shape)} free asked"
         fact += f", {n_free} have room now, {demand.n_able} could hold it"
         types = [table.types[column] for column in lacks if column < len(table.types)]
-        fact += f"; no node has so much {' or '.join(types)} free" if types else ""
+        fact += f"; no node has enough {' or '.join(types)} free" if types else ""
         fact += "; no room is kept for it, later jobs that fit go first" if backfill == "none" else ""
         table.set.keep_fact(key, shape, fact)
     return Reason(RESOURCES, facts[key][1])
@@ -73,4 +73,4 @@ def _missing(shape: Shape, table: NodeTable) -> str:
         for kind, amount in sorted(shape.resources.items())
         if kind not in columns or amount > int(np.int64(most[columns[kind]]))
     ]
-    return f"; no node has so much {', '.join(lacks)}" if lacks else ""
+    return f"; no node has enough {', '.join(lacks)}" if lacks else ""

@@ -127,7 +127,7 @@ def _check_sums(rows: list[PrintedRow], accounting: Accounting, reading: Reading
         account = row.get("account")
         missing = used[account] - known.get(account, 0.0)
         if missing > 1 + children.get(account, 0):  # every figure is printed as a whole number
-            message = f"account '{account}': {missing:.0f} of its usage is no listed user's, so it is left out"
+            message = f"account '{account}': {missing:.0f} of its usage belongs to no listed user and is left out"
             reading.remark(row.line, f"{message} (run sshare with -a)")
 
 

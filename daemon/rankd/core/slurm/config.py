@@ -145,7 +145,7 @@ class _Config:
         if key.lower() == "prioritycalcperiod":
             self.reading.remark(line, f"{key} = {value}: not needed; priorities follow every change within seconds")
         else:
-            self.reading.remark(line, f"{key} = {value}: no counterpart")
+            self.reading.remark(line, f"{key} = {value}: no equivalent in rankd")
 
     def _duration(self, line: int, value: str) -> float | None:
         try:
@@ -159,7 +159,7 @@ class _Config:
         if seconds:
             self.settings["priority.max_age_s"] = seconds
         elif seconds is not None:
-            self.reading.remark(line, "PriorityMaxAge of 0 has no counterpart; rankd uses the default of 7 days")
+            self.reading.remark(line, "PriorityMaxAge of 0 has no equivalent in rankd; the default of 7 days is used")
 
     def _half_life(self, line: int, value: str) -> None:
         seconds = self._duration(line, value)
@@ -178,7 +178,7 @@ class _Config:
         self.settings["priority.fairshare.algorithm"] = "classic" if classic else "fair_tree"
         self.settings["priority.size_relative_to_time"] = "SMALL_RELATIVE_TO_TIME" in flags
         for flag in sorted(flags - {"FAIR_TREE", "NO_FAIR_TREE", "SMALL_RELATIVE_TO_TIME"}):
-            self.reading.remark(line, f"PriorityFlags {flag}: no counterpart")
+            self.reading.remark(line, f"PriorityFlags {flag}: no equivalent in rankd")
 
     def _tres_weights(self, line: int, value: str) -> None:
         if value.lower() in NOT_SET:
@@ -191,7 +191,9 @@ class _Config:
         for tres, (weight, _) in weights.items():
             resource = resource_of(tres)
             if resource is None:
-                self.reading.remark(line, f"PriorityWeightTRES {tres}={weight:g}: no counterpart for this resource")
+                self.reading.remark(
+                    line, f"PriorityWeightTRES {tres}={weight:g}: no equivalent in rankd for this resource"
+                )
             else:
                 self.weights[f"resource.{resource}"] = weight
 
@@ -204,19 +206,21 @@ class _Config:
         implied = enforced & {"associations", "limits", "qos", "safe", "wckeys", "all"} or "1" in enforced
         self.settings["admission.unknown_association"] = "refuse" if implied else "zero"
         for word in sorted(enforced - {"associations", "1"}):
-            self.reading.remark(line, f"AccountingStorageEnforce {word}: no counterpart")
+            self.reading.remark(line, f"AccountingStorageEnforce {word}: no equivalent in rankd")
 
     def _type(self, line: int, value: str) -> None:
         if value.strip().lower() == "priority/basic":
             self.settings["priority.policy"] = "fcfs"
         elif value.strip().lower() not in _AS_HERE["prioritytype"]:
-            self.reading.remark(line, f"PriorityType {value}: no counterpart; it is read as priority/multifactor")
+            self.reading.remark(line, f"PriorityType {value}: no equivalent in rankd; read as priority/multifactor")
 
     def _partition(self, line: int, value: str) -> None:
         fields = {key.lower(): text.strip('"') for key, text in _PAIR.findall(value)}
         name = fields.get("partitionname", "")
         if name.upper() == "DEFAULT":
-            self.reading.remark(line, "PartitionName=DEFAULT: no counterpart; give `scontrol show partition` instead")
+            self.reading.remark(
+                line, "PartitionName=DEFAULT: no equivalent in rankd; give `scontrol show partition` instead"
+            )
             return
         factor = fields.get("priorityjobfactor", fields.get("priority"))
         self.partitions.append(
@@ -243,7 +247,9 @@ class _Config:
         for tres, (weight, suffix) in weights.items():
             resource = resource_of(tres)
             if resource is None or weight < 0:
-                self.reading.remark(line, f"partition '{name}': TRESBillingWeights {tres}={weight:g}: no counterpart")
+                self.reading.remark(
+                    line, f"partition '{name}': TRESBillingWeights {tres}={weight:g}: no equivalent in rankd"
+                )
             else:
                 billing[resource] = per_unit(resource, weight, suffix)
         return billing

@@ -95,7 +95,7 @@ def _parse(source: SourceText, cluster: str) -> _Parsed | list[Problem]:
     kind = kind_of(source.text)
     if kind is None:
         known = "; ".join(f"`{command}`" for command in (*NAMES.values(), "scontrol show partition"))
-        message = f"is none of the outputs that are understood (with their headers): {known}"
+        message = f"is not one of the outputs that can be read (with their headers): {known}"
         return [Problem(file=source.name, path="", message=message)]
     reading = Reading(source.name)
     accounting, config = Accounting(), SlurmConfig()

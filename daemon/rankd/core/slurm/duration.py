@@ -19,7 +19,7 @@ def parse_duration(text: str) -> float:
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"'{text.strip()}' is no time; Slurm writes days-hours:minutes:seconds")
+        raise ValueError(f"'{text.strip()}' is not a time; Slurm writes days-hours:minutes:seconds")
     parts = [int(part) for part in match.group("rest").split(":")]
     with_hours = match.group("days") is not None or len(parts) == 3
     units = _SECONDS[with_hours]

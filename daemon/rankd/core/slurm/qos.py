@@ -1,4 +1,4 @@
-"""``sacctmgr -P show qos``: names, priorities and usage factors. Limits and preemption have no counterpart."""
+"""``sacctmgr -P show qos``: names, priorities and usage factors. Limits and preemption have no equivalent in rankd."""
 
 from __future__ import annotations
 

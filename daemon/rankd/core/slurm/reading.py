@@ -1,4 +1,4 @@
-"""What a reading of one of Slurm's files notes on its way: problems, and remarks about what has no counterpart."""
+"""What a reading of one of Slurm's files notes: problems, and remarks about what has no equivalent in rankd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_SET = frozenset({"", "(null)", "none", "n/a", str(2**32 - 1), str(2**32 - 2)
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in a line that has no counterpart in rankd, or not quite the same one."""
+    """Something in a line that has no equivalent in rankd in rankd, or not quite the same one."""
 
     file: str
     line: int
@@ -48,9 +48,9 @@ class Reading:
         self.remarks.append(Remark(file=self.file, line=line, message=message))
 
     def lost(self, line: int, subject: str, fields: list[str]) -> None:
-        """Note that these fields of a line have no counterpart; nothing if there are none."""
+        """Note that these fields of a line have no equivalent in rankd; nothing if there are none."""
         if fields:
-            self.remark(line, f"{subject}: no counterpart for {', '.join(fields)}")
+            self.remark(line, f"{subject}: no equivalent in rankd for {', '.join(fields)}")
 
     def raise_problems(self) -> None:
         """Raise everything that was refused.
@@ -76,7 +76,7 @@ class Reading:
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
-            self.refuse(line, f"{subject}: '{text.strip()}' is no number of at least 0")
+            self.refuse(line, f"{subject}: '{text.strip()}' is not a number of at least 0")
             return default
         return value
 
@@ -84,7 +84,7 @@ class Reading:
         """A whole number of at least 0."""
         value = self.amount(line, subject, text, float(default))
         if not value.is_integer():
-            self.refuse(line, f"{subject}: '{text.strip()}' is no whole number")
+            self.refuse(line, f"{subject}: '{text.strip()}' is not a whole number")
             return default
         return int(value)
 

@@ -53,7 +53,7 @@ def parse_dump(text: str, reading: Reading) -> Accounting:
     for line in _lines(text, reading):
         dump.add(line)
     if not dump.cluster:
-        reading.refuse(0, "no line `Cluster - 'name'`: this is no whole dump of sacctmgr")
+        reading.refuse(0, "no line `Cluster - 'name'`: this is not a complete dump of sacctmgr")
     return dump.entries.accounting(dump.cluster, tuple(dump.qos.values()), dump.default_qos)
 
 
@@ -78,7 +78,9 @@ class _Dump:
         }
         handler = handlers.get(line.kind)
         if handler is None:
-            self.reading.refuse(line.number, f"'{line.kind}' begins no line of a dump; known: {', '.join(handlers)}")
+            self.reading.refuse(
+                line.number, f"'{line.kind}' does not begin a line of a dump; known: {', '.join(handlers)}"
+            )
         elif not line.name:
             self.reading.refuse(line.number, f"the {line.kind} has no name")
         else:
@@ -93,7 +95,7 @@ class _Dump:
 
     def _parent(self, line: _Line) -> None:
         if line.name != ROOT and line.name not in self.entries:
-            message = f"the parent '{line.name}' is no account that was listed before; is a line missing?"
+            message = f"the parent '{line.name}' is not an account of an earlier line; is a line missing?"
             self.reading.refuse(line.number, message)
         self.parent = line.name
 
@@ -150,7 +152,7 @@ def _lines(text: str, reading: Reading) -> Iterator[_Line]:
     for number, whole in _joined(text):
         begin = _LINE.match(whole)
         if begin is None:
-            reading.refuse(number, f"'{whole.strip()[:60]}' is no line of a dump; it begins with a word and ' - '")
+            reading.refuse(number, f"'{whole.strip()[:60]}' is not a line of a dump; it begins with a word and ' - '")
             continue
         kind = begin.group(1).lower()
         line = _options(whole, begin.end(), number, _OBJECTS.get(kind, kind), reading)
@@ -204,7 +206,7 @@ def _unreadable(text: str, at: int, line: _Line, reading: Reading) -> int:
     if "'" in part or '"' in part:
         reading.refuse(line.number, f"'{part[:60]}' has a quote that is not closed; is the file whole?")
     elif part:
-        reading.remark(line.number, f"{line.kind} '{line.name}': '{part}' is no option; passed over")
+        reading.remark(line.number, f"{line.kind} '{line.name}': '{part}' is not an option; it is ignored")
     return end
 
 

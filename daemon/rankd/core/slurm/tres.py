@@ -39,7 +39,7 @@ def parse_tres(text: str) -> dict[str, tuple[float, str]]:
         except ValueError:
             number = math.nan
         if match is None or not math.isfinite(number):
-            raise ValueError(f"'{part}' is no TRES with a number; Slurm writes CPU=1.0")
+            raise ValueError(f"'{part}' is not a TRES with a number; Slurm writes CPU=1.0")
         found[match.group("name").strip()] = (number, match.group("suffix").upper())
     return found
 

@@ -71,10 +71,10 @@ def test_what_is_no_amount_is_refused(kind, column, value):
         ("associations", {"acount": "a"}, "row 1", "unknown column 'acount'; known: account, user, parent"),
         ("associations", {"user": "u"}, "row 1", "'account' is needed; there are: user"),
         ("associations", {"account": ""}, "row 1", "'account' is needed"),
-        ("associations", {"account": "a\nb"}, "row 1.account", "is no name"),
-        ("associations", {"account": True}, "row 1.account", "True is no name"),
+        ("associations", {"account": "a\nb"}, "row 1.account", "is not a name"),
+        ("associations", {"account": True}, "row 1.account", "True is not a name"),
         ("associations", {"account": "a", "default": "maybe"}, "row 1.default", "neither true nor false"),
-        ("associations", {"account": "a", "priority": "1.5"}, "row 1.priority", "is no whole number"),
+        ("associations", {"account": "a", "priority": "1.5"}, "row 1.priority", "is not a whole number"),
         ("usage", {"account": "a", "usage": 1}, "row 1", "'user' is needed"),
         ("qos", {"name": "q", "factor": 1.5}, "row 1.factor", "is not a number from 0 to 1"),
         ("qos", {"name": "q", "priority": -1}, "row 1.priority", "is not"),
@@ -116,5 +116,5 @@ def test_a_factor_with_another_range_takes_its_values():
 
 def test_a_column_that_the_input_does_not_have_is_told_before_any_row():
     assert faults("groups", columns={"shares": "x"}) == [
-        ("columns", "'shares' is no column of groups; known: group, user")
+        ("columns", "'shares' is not a column of groups; known: group, user")
     ]

@@ -13,7 +13,7 @@ def test_no_node_fits_says_what_no_node_has_enough_of():
     code, fact = not_able(asked, 0, NODES)
     assert code == NO_NODE_FITS
     assert "0 of 2 could hold it" in fact
-    assert fact.endswith("no node has so much gpu (at most 0), vcore (at most 4)")
+    assert fact.endswith("no node has enough gpu (at most 0), vcore (at most 4)")
 
 
 def test_too_little_room_says_how_many_nodes_have_room_and_how_many_could():
@@ -21,7 +21,7 @@ def test_too_little_room_says_how_many_nodes_have_room_and_how_many_could():
     code, fact = lacking(asked, 1, NODES.demand(asked), [1000, 1], NODES, "none")
     assert code == RESOURCES
     assert "1 have room now, 2 could hold it" in fact
-    assert "no node has so much vcore free" in fact
+    assert "no node has enough vcore free" in fact
     assert fact.endswith("later jobs that fit go first")
     assert "later jobs" not in lacking(asked, 1, NODES.demand(asked), [1000, 1], NODES, "easy")[1]
 

@@ -47,7 +47,7 @@ def test_the_tree_is_in_the_blanks():
 
 def test_limits_have_no_counterpart():
     remarks = {remark.line: remark.message for remark in read(parse_associations, TREE)[1].remarks}
-    assert remarks[4] == "account 'physics': no counterpart for GrpTRES=cpu=64, QOS=normal,high"
+    assert remarks[4] == "account 'physics': no equivalent in rankd for GrpTRES=cpu=64, QOS=normal,high"
     assert "GrpJobs=3" in remarks[9]
 
 
@@ -88,7 +88,7 @@ def test_sshare_gives_shares_and_the_users_usage():
 def test_usage_of_nobody_listed_is_said():
     [remark] = read(parse_shares, SSHARE)[1].remarks
     assert remark.line == 6
-    assert remark.message.startswith("account 'research': 300 of its usage is no listed user's")
+    assert remark.message.startswith("account 'research': 300 of its usage belongs to no listed user")
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_usage_of_nobody_listed_is_said():
         (parse_associations, "Account|User|Share\nroot||1\n a|u\n", 3, "2 cells where the header has 3"),
         (parse_associations, "Account|User|Share\nroot||1\n a|u|1\n", 3, "stands before their account"),
         (parse_associations, "Account|User|Share\nroot||1\n a||1\n a||1\n", 4, "is there twice, first in line 3"),
-        (parse_associations, "Account|User|Share\nroot||1\n a||nan\n", 3, "'nan' is no number"),
+        (parse_associations, "Account|User|Share\nroot||1\n a||nan\n", 3, "'nan' is not a number"),
         (parse_associations, "Account|User\nroot|\n", 1, "needs the column Share"),
-        (parse_shares, "Account|User|RawShares|RawUsage\nroot||1|0\n a||1|-5\n", 3, "'-5' is no number"),
+        (parse_shares, "Account|User|RawShares|RawUsage\nroot||1|0\n a||1|-5\n", 3, "'-5' is not a number"),
         (parse_shares, "Account|User|RawUsage\nroot||1\n", 1, "no column 'rawshares'"),
         (parse_shares, "\n\n", 0, "holds no lines"),
     ],

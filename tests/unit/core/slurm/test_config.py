@@ -70,10 +70,10 @@ def test_weights_half_life_and_the_rest_of_a_config():
 
 def test_flags_and_resources_without_counterpart_are_named():
     remarks = [(remark.line, remark.message) for remark in read(parse_config, CONFIG)[1].remarks]
-    assert (9, "PriorityFlags CALCULATE_RUNNING: no counterpart") in remarks
-    assert (9, "PriorityFlags MAX_TRES: no counterpart") in remarks
-    assert (19, "PriorityWeightTRES Energy=1: no counterpart for this resource") in remarks
-    assert (2, "AccountingStorageEnforce limits: no counterpart") in remarks
+    assert (9, "PriorityFlags CALCULATE_RUNNING: no equivalent in rankd") in remarks
+    assert (9, "PriorityFlags MAX_TRES: no equivalent in rankd") in remarks
+    assert (19, "PriorityWeightTRES Energy=1: no equivalent in rankd for this resource") in remarks
+    assert (2, "AccountingStorageEnforce limits: no equivalent in rankd") in remarks
     assert not [message for _, message in remarks if "priorityparameters" in message]
     assert remarks[-1] == (0, "settings about other things than priorities, not looked at: 1")
 
@@ -116,7 +116,7 @@ def test_partitions_of_scontrol_and_of_slurm_conf():
         Partition(name="long", line=7, factor=1),
     )
     assert [(remark.line, remark.message) for remark in reading.remarks] == [
-        (7, "partition 'long': no counterpart for prioritytier=5")
+        (7, "partition 'long': no equivalent in rankd for prioritytier=5")
     ]
     line = 'PartitionName=short Nodes=n[1-4] Default=YES PriorityJobFactor=100 TRESBillingWeights="CPU=1.0,Mem=0.25"\n'
     [partition] = read(parse_config, line)[0].partitions
@@ -127,11 +127,11 @@ def test_partitions_of_scontrol_and_of_slurm_conf():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("PriorityWeightAge = lots", "'lots' is no number"),
-        ("PriorityWeightAge = -1", "'-1' is no number of at least 0"),
-        ("PriorityMaxAge = soon", "'soon' is no time"),
-        ("PriorityWeightTRES = CPU", "'CPU' is no TRES with a number"),
-        ("PartitionName=a TRESBillingWeights=CPU=x", "'CPU=x' is no TRES with a number"),
+        ("PriorityWeightAge = lots", "'lots' is not a number"),
+        ("PriorityWeightAge = -1", "'-1' is not a number of at least 0"),
+        ("PriorityMaxAge = soon", "'soon' is not a time"),
+        ("PriorityWeightTRES = CPU", "'CPU' is not a TRES with a number"),
+        ("PartitionName=a TRESBillingWeights=CPU=x", "'CPU=x' is not a TRES with a number"),
         ("nothing", "holds no line of the form Key = value"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_bad_table_of_qos_is_refused(text, line):
 
 @pytest.mark.parametrize("text", ["", "x", "1-", "-1", "1:2:3:4", "1.5", "INFINITE"])
 def test_what_is_no_time_is_none(text):
-    with pytest.raises(ValueError, match="is no time"):
+    with pytest.raises(ValueError, match="is not a time"):
         parse_duration(text)
 
 

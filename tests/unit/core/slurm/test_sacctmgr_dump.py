@@ -56,7 +56,7 @@ def test_the_tree_of_a_dump():
 
 def test_what_has_no_counterpart_is_named_with_its_line_and_value():
     remarks = {remark.line: remark.message for remark in read(DUMP)[1].remarks}
-    assert remarks[7] == "user 'root' in 'root': no counterpart for AdminLevel=Administrator"
+    assert remarks[7] == "user 'root' in 'root': no equivalent in rankd for AdminLevel=Administrator"
     assert "MaxJobs=4" in remarks[8]
     assert "Description=Computer Science" in remarks[8]
     assert "Description=o'neill: lab #3" in remarks[9]
@@ -88,16 +88,16 @@ def test_associations_per_partition_are_taken_once_and_that_is_said():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("Parent - 'gone'", "the parent 'gone' is no account that was listed before"),
-        ("Account - 'a':Fairshare=many", "shares of account 'a': 'many' is no number"),
-        ("Account - 'a':Fairshare=-1", "shares of account 'a': '-1' is no number of at least 0"),
-        ("Account - 'a':Fairshare=nan", "'nan' is no number"),
-        ("Account - 'a':Fairshare=inf", "'inf' is no number"),
-        ("Account - 'a':Priority=1.5", "'1.5' is no whole number"),
+        ("Parent - 'gone'", "the parent 'gone' is not an account of an earlier line"),
+        ("Account - 'a':Fairshare=many", "shares of account 'a': 'many' is not a number"),
+        ("Account - 'a':Fairshare=-1", "shares of account 'a': '-1' is not a number of at least 0"),
+        ("Account - 'a':Fairshare=nan", "'nan' is not a number"),
+        ("Account - 'a':Fairshare=inf", "'inf' is not a number"),
+        ("Account - 'a':Priority=1.5", "'1.5' is not a whole number"),
         ("User - 'ali", "quote that is not closed; is the file whole?"),
         ("Account - 'a':Description='Comp", "quote that is not closed; is the file whole?"),
-        ("Accou", "is no line of a dump"),
-        ("Robot - 'r'", "'robot' begins no line of a dump"),
+        ("Accou", "is not a line of a dump"),
+        ("Robot - 'r'", "'robot' does not begin a line of a dump"),
         ("User - ''", "the user has no name"),
         ("Cluster - 'y'", "a second cluster 'y'"),
     ],
@@ -115,5 +115,5 @@ def test_every_bad_line_is_told_at_once():
 
 def test_a_dump_that_lost_its_beginning_is_refused():
     assert problems("Parent - 'root'\nAccount - 'a'\n") == [
-        (0, "no line `Cluster - 'name'`: this is no whole dump of sacctmgr")
+        (0, "no line `Cluster - 'name'`: this is not a complete dump of sacctmgr")
     ]

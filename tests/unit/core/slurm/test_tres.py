@@ -23,7 +23,7 @@ def test_memory_without_a_suffix_is_weighted_per_mebibyte():
 
 @pytest.mark.parametrize("text", ["CPU", "CPU=", "CPU=x", "=1", "CPU=1.0X", "CPU=1,Mem"])
 def test_an_entry_that_cannot_be_read_is_named(text):
-    with pytest.raises(ValueError, match="is no TRES with a number"):
+    with pytest.raises(ValueError, match="is not a TRES with a number"):
         parse_tres(text)
 
 
