@@ -1,7 +1,7 @@
 """A subscription that is meant to last as long as its connection, seen as a loop.
 
 nats-py runs a task per subscription that hands each message to its handler. If that task ends, or a handler hangs,
-messages are dropped without a word. Here the loop beats while the task lives and gets on with what arrives.
+messages are dropped and nothing is reported. Here the loop beats while the task lives and handles what arrives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rankd.bus.liveness import Loops
 
 
 class LastingSubscription:
-    """One subscription, and its loop among ``loops``."""
+    """One subscription, registered as a loop among ``loops``."""
 
     def __init__(self, subscription: Subscription, loops: Loops) -> None:
         self.subscription = subscription
@@ -36,5 +36,5 @@ class LastingSubscription:
             self._loop.beat()
 
     def drop(self) -> None:
-        """It ends on purpose."""
+        """Forget its loop: the subscription ends on purpose."""
         self._loops.drop(self._loop.name)

@@ -1,4 +1,4 @@
-"""Refusals: how an error travels in a reply, and how it becomes an error again."""
+"""Refusals: how an error is sent in a reply, and how the receiver raises it again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The columns of jobs as one piece of memory, shared with workers where they are many.
 
-All workers of a pass read the same block. It is written anew for the next pass as soon as nobody reads it any more; a
-worker that is late keeps its own until it answers or ends.
+All workers of a pass read the same block. The next pass writes it again once no worker reads it. A worker that is late
+keeps its block until it answers or ends.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Block:
         self._map = mmap.mmap(self.descriptor, size)
 
     def write(self, jobs: JobColumns) -> None:
-        """Take these in."""
+        """Write these columns into the block."""
         write_columns(jobs, self._map)
         self.jobs = jobs
 
     def close(self) -> None:
-        """Give it back; those who have mapped it keep it."""
+        """Release the memory; processes that have mapped it keep it."""
         os.close(self.descriptor)
         self._map.close()
 
@@ -73,7 +73,7 @@ class Blocks:
         self._blocks: list[Block] = []
 
     def hold(self, jobs: JobColumns) -> Block:
-        """A block with these jobs; to be given back."""
+        """A block with these jobs; call :meth:`give_back` when its reader is done."""
         with self._guard:
             block = next((block for block in self._blocks if block.jobs is jobs), None)
             if block is None:
@@ -83,7 +83,7 @@ class Blocks:
             return block
 
     def _free(self, size: int) -> Block:
-        """One that nobody reads and that is large enough, but not by far."""
+        """A block without readers that is large enough and at most four times too large; a new one if there is none."""
         unread = [block for block in self._blocks if not block.readers]
         for block in unread:
             if size <= block.size <= 4 * size:
@@ -95,7 +95,7 @@ class Blocks:
         return block
 
     def give_back(self, block: Block) -> None:
-        """It is not read any more."""
+        """One reader less reads the block."""
         with self._guard:
             block.readers -= 1
             if not block.readers:

@@ -1,4 +1,4 @@
-"""What a worker has been told already, so that it is told only what is new."""
+"""What a worker has been sent already, so that only what is new is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankd.plugin.message import Ask, GroupArrays, sendable
 
 
 class Briefing:
-    """Of one worker, from its start on."""
+    """What one worker has been sent since its start."""
 
     def __init__(self) -> None:
         self._groups: Groups | None = None

@@ -8,7 +8,7 @@ import msgspec
 
 
 class WorkerState(StrEnum):
-    """Of a worker, as ``rankd diag`` shows it."""
+    """The state of a worker, as ``rankd diag`` shows it."""
 
     STARTING = "starting"
     GOOD = "good"
@@ -18,9 +18,9 @@ class WorkerState(StrEnum):
 
 
 class WorkerCounts(msgspec.Struct):
-    """``asked`` for values; of these ``failed``; ``late``: how often it began to be; ``ended`` before its time.
+    """How often a worker was ``asked`` for values, ``failed`` to give them, became ``late``, ``ended`` unexpectedly.
 
-    ``last_s``: how long its last values took. ``message``: what was wrong last, also where all is well since.
+    ``last_s``: how many seconds its last values took. ``message``: the last fault, also if all has been well since.
     """
 
     state: WorkerState = WorkerState.STARTING

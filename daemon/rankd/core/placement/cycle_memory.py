@@ -10,7 +10,7 @@ from rankd.core.placement.room_table import RoomTable
 
 
 class CycleMemory:
-    """What one cycle of a partition leaves to the next; it changes what a cycle costs, not what comes out."""
+    """What one cycle of a partition leaves to the next. It changes what a cycle costs and not what it decides."""
 
     def __init__(self) -> None:
         self.partition = PartitionState()
@@ -18,13 +18,13 @@ class CycleMemory:
         self.common = CommonReasons()
 
     def successor(self) -> CycleMemory:
-        """One without jobs for the same queues, nodes and kinds."""
+        """A memory without jobs for the same queues, nodes and kinds."""
         other = CycleMemory()
         other.partition, other.common = self.partition.successor(), self.common
         return other
 
     def update(self, problem: PartitionProblem) -> None:
-        """Bring it up to a problem, as each cycle does; done beforehand, the cycle finds it done."""
+        """Bring the memory up to a problem. Each cycle does this; doing it before saves the cycle the time."""
         nodes = problem.nodes
         self.partition.update(problem, nodes.totals if isinstance(nodes, NodeSet) else totals(nodes))
         self.rooms.update(self.partition)

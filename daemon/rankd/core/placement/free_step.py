@@ -1,7 +1,7 @@
-"""What is free of each node from when on, as step functions of time; changed node by node.
+"""What is free on each node from which instant on: a step function of time per node.
 
-The steps of all nodes are columns. A node's stand together, in the order of time; when something about the node
-changes, new ones are put at the end, and the old ones stay behind dead, until there is no room left at the end.
+The steps of all nodes are columns. A node's steps are adjacent and in the order of time. When a node changes, its new
+steps are appended, and its old ones are marked as dead. Dead steps are dropped when the columns are full.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ import numpy as np
 from rankd.core.ranking.columns import FloatArray, IntArray
 
 _DEAD = np.iinfo(np.int64).min
-"""Job slots of dead steps."""
+"""The number of free job slots in a dead step."""
 
 
 class FreeSteps:
-    """Columns of steps; a node's first one begins now, and its last one never ends.
+    """Columns of steps. A node's first step begins now, and its last one never ends.
 
-    :attr:`rows` int64 (n,), :attr:`begins` and :attr:`ends` float64 (n,), UTC seconds; :attr:`free` int64
-    (n_types + 1, n), of dead steps with less than no slot.
+    :attr:`rows` int64 (n,), :attr:`begins` and :attr:`ends` float64 (n,) in UTC seconds, :attr:`free` int64
+    (n_types + 1, n). A dead step has a negative number of free job slots.
     """
 
     def __init__(self, n_nodes: int, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
-        """Of changes: rows (n,), from when on (n,), by how much (n, n_types + 1), a node's first what it has."""
+        """Build the steps of ``n_nodes`` nodes from changes.
+
+        Args:
+            n_nodes: how many nodes there are.
+            rows: int64 (n,), the node of each change.
+            times: float64 (n,), when it happens, UTC seconds.
+            amounts: int64 (n, n_types + 1), what is added. A node's first change is what is free on it now.
+        """
         self._n = 0
         self._firsts = np.zeros(n_nodes, dtype=np.int64)
         self._counts = np.zeros(n_nodes, dtype=np.int64)
@@ -39,26 +46,26 @@ class FreeSteps:
 
     @property
     def rows(self) -> IntArray:
-        """Whose each step is."""
+        """The node of each step, int64 (n,)."""
         return self._rows[: self._n]
 
     @property
     def begins(self) -> FloatArray:
-        """When it begins."""
+        """When each step begins, UTC seconds."""
         return self._begins[: self._n]
 
     @property
     def ends(self) -> FloatArray:
-        """When it ends."""
+        """When each step ends, UTC seconds; infinite for a node's last one."""
         return self._ends[: self._n]
 
     @property
     def free(self) -> IntArray:
-        """What is free in it."""
+        """What is free in each step, int64 (n_types + 1, n)."""
         return self._free[:, : self._n]
 
     def change(self, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
-        """So much more is free of these nodes from then on; all of them have steps."""
+        """Add ``amounts`` (n, n_types + 1) to what is free on these nodes from ``times`` on. All of them have steps."""
         touched = np.unique(rows)
         old = self._places(touched)
         before = self._free[:, old].T
@@ -74,14 +81,14 @@ class FreeSteps:
         )
 
     def _places(self, nodes: IntArray) -> IntArray:
-        """Where the steps of these nodes are, node by node."""
+        """The positions of these nodes' steps, node by node."""
         counts = self._counts[nodes]
         ends = np.cumsum(counts)
         places: IntArray = np.repeat(self._firsts[nodes] - ends + counts, counts) + np.arange(counts.sum())
         return places
 
     def _append(self, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
-        """Sums along each node's changes; of several at an instant the last counts."""
+        """Append the sums along each node's changes. Of several changes at one instant, the last sum counts."""
         if not len(rows):
             return
         order = np.lexsort((times, rows))
@@ -105,7 +112,7 @@ class FreeSteps:
         self._counts[rows[lasts]] = np.diff(lasts, prepend=-1)
 
     def _drop_dead(self, coming: int) -> None:
-        """Move what is alive together, with room for as much again."""
+        """Move the living steps to the front of new columns that have twice the room."""
         alive = np.flatnonzero(self.free[-1] != _DEAD)
         rows, begins, ends, free = self._rows[alive], self._begins[alive], self._ends[alive], self._free[:, alive]
         self._make_room(len(free), 2 * (len(alive) + coming))
@@ -113,7 +120,7 @@ class FreeSteps:
         self._put(rows, begins, ends, free)
 
     def least(self, nodes: IntArray, until: float) -> IntArray:
-        """The least free of these nodes in steps that begin up to an instant, int64 (n, n_types + 1)."""
+        """The least that is free on each of these nodes in steps that begin up to ``until``, int64 (n, n_types + 1)."""
         places = self._places(nodes)
         places = places[self._begins[places] <= until]
         firsts = np.flatnonzero(np.diff(self._rows[places], prepend=-1))
@@ -121,7 +128,7 @@ class FreeSteps:
         return found
 
     def falls_short(self, node: int, amounts: Iterable[tuple[int, int]]) -> float:
-        """When this node first has less free of a column than so much; infinite if never."""
+        """The first instant at which a column of this node has less free than its amount; infinite if there is none."""
         first = int(self._firsts[node])
         begins = self._begins[first : first + int(self._counts[node])]
         short = len(begins)

@@ -1,7 +1,7 @@
-"""Jobs of a leaf that go one after another whatever happens: all, or an application's where the leaf goes by usage.
+"""Jobs of a leaf whose order among each other is fixed: all of them, or one application's if the leaf goes by usage.
 
-A stream stands at the first job that was not looked at yet. Jobs of kinds that are known to be blocked are
-stepped over as a whole, a comparison of arrays: a million of them cost about a millisecond.
+A stream is at the first job that has not been tried. Jobs of blocked kinds are skipped together by comparing arrays: a
+million of them cost about a millisecond.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ StreamKey = tuple[float, SortKey, float, bool, int]
 
 
 class Usage:
-    """What a named application uses, as it becomes, in a leaf that goes by it: ``key`` is what is compared."""
+    """What a named application uses now, in a leaf that goes by usage. ``key`` is what the leaf's policy compares."""
 
     def __init__(self, used: Resources, view: QueueView, total: Resources, policy: ApplicationSortPolicy) -> None:
         self._used = dict(used)
@@ -35,11 +35,11 @@ class Usage:
         self.key = policy.key(usage_shares(self._used, *self._leaf))
 
     def copy(self) -> Usage:
-        """One that can be added to without changing this."""
+        """A copy to which amounts can be added without changing this one."""
         return Usage(self._used, *self._leaf, self._policy)
 
     def add(self, amount: Resources) -> None:
-        """More is used."""
+        """Add an amount to what is used."""
         for kind, value in amount.items():
             self._used[kind] = self._used.get(kind, 0) + value
         self.key = self._policy.key(usage_shares(self._used, *self._leaf))
@@ -54,9 +54,9 @@ class NamedApplication(msgspec.Struct):
 
 
 class JobStream:
-    """Jobs in their order, and how far the cycle has come. ``application`` None: jobs that are their own.
+    """Jobs in their order, and the position ``at`` that the cycle has reached.
 
-    ``nothing`` is the key of those, which use nothing.
+    ``application`` None: each job is an application of its own. ``nothing`` is the key of such jobs, which use nothing.
     """
 
     __slots__ = ("_best_from", "application", "at", "by_priority", "key", "nothing", "waiting")
@@ -73,21 +73,21 @@ class JobStream:
         self._best_from = None if by_priority else np.maximum.accumulate(waiting.priorities[::-1])[::-1]
 
     def copy(self) -> JobStream:
-        """One that can go on without this."""
+        """A copy that goes on independently."""
         other, own = copy(self), self.application
         other.application = own and NamedApplication(own.created_at, own.id_place, own.usage.copy())
         return other
 
     def is_done(self) -> bool:
-        """Whether all were looked at."""
+        """Whether all jobs have been tried."""
         return self.at >= len(self.waiting.jobs)
 
     def best(self) -> int:
-        """The highest priority of those not looked at."""
+        """The highest priority of the jobs that have not been tried."""
         return int((self.waiting.priorities if self._best_from is None else self._best_from)[self.at])
 
     def skip(self, blocked: BoolArray) -> None:
-        """Step over the jobs at the front whose kinds are blocked; bool (n_kinds,)."""
+        """Skip the jobs at the front whose kinds are in ``blocked``, bool (n_kinds,)."""
         kinds, step = self.waiting.kinds, _FIRST_STEP
         while self.at < len(kinds):
             passed = blocked[kinds[self.at : self.at + step]]
@@ -110,7 +110,7 @@ class JobStream:
 
 
 def streams_of(waiting: WaitingJobs, view: QueueView, total: Resources, named: Applications) -> Iterator[JobStream]:
-    """A leaf's jobs: as one stream, or if it goes by usage by application; those that are their own are together."""
+    """The streams of a leaf: one; or, if it goes by usage, one per application and one of all other jobs."""
     by_priority, policy = view.properties.sort_priority, usage_policy(view)
     if not len(waiting.jobs):
         return

@@ -1,4 +1,4 @@
-"""Which leaves have jobs of some kinds: the kinds of all leaves one behind the other, asked all at once."""
+"""Which leaves have jobs of certain kinds: the kinds of all leaves are one array, searched in one operation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 
 
 class LeafKinds(msgspec.Struct):
-    """``kinds`` int64 (n,), leaf by leaf; of each leaf of ``places`` (n_leaves,) they begin at one of ``starts``.
+    """``kinds`` int64 (n,), leaf by leaf. The kinds of leaf ``places[i]`` begin at ``starts[i]``, both (n_leaves,).
 
-    ``others``: leaves that have changed since; they are looked at one by one.
+    ``others``: the places of leaves that have changed since this was built; they are searched one by one.
     """
 
     kinds: IntArray
@@ -24,7 +24,7 @@ class LeafKinds(msgspec.Struct):
 
     @classmethod
     def of(cls, contents: Mapping[int, LeafContent]) -> LeafKinds:
-        """All leaves, by place, as they are; each has at least one kind."""
+        """Build it from the contents of all leaves, by place. Each leaf has at least one kind."""
         parts = [content.kinds for content in contents.values()]
         sizes = np.array([len(part) for part in parts], dtype=np.int64)
         return cls(
@@ -35,7 +35,7 @@ class LeafKinds(msgspec.Struct):
         )
 
     def leaves_with(self, which: BoolArray, contents: Mapping[int, LeafContent]) -> set[int]:
-        """The places of leaves that have jobs of any of these kinds, bool (n_kinds,)."""
+        """The places of the leaves with jobs of at least one of the kinds in ``which``, bool (n_kinds,)."""
         found: set[int] = set()
         if len(self.places):
             found = set(self.places[np.logical_or.reduceat(which[self.kinds], self.starts)].tolist())

@@ -1,6 +1,6 @@
-"""What the queues' maxima leave on each leaf's path, as matrices: which leaves ask for more than that.
+"""What the queues' maxima leave on each leaf's path, as matrices. They tell which leaves ask for more than that.
 
-Only leaves without limits and ``maxapplications`` on their paths are answered for; of the others nothing is known.
+This is known only for leaves without limits and ``maxapplications`` on their paths.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RoomTable:
         self._types: list[str] = []
 
     def update(self, partition: PartitionState) -> None:
-        """Take in what changed of the partition."""
+        """Bring the matrices up to what has changed in the partition."""
         shape = (len(partition.index.views), partition.kinds.n_types)
         changed = partition.changed
         if changed is None or self._rooms.shape != shape:

@@ -1,9 +1,9 @@
-"""Where single jobs stand among each other and in an order that is made already.
+"""The positions of single jobs among each other and in an existing order.
 
-Of two jobs, the nearest queue above both decides: by what its two children on their paths show, then by the
-children's order; alone by the latter where the queue is disabled. Inside a leaf the jobs' own keys decide.
-That is the order of :mod:`rankd.core.ranking.order`, taken pair by pair instead of by sorting everything, so that
-placing a job costs a binary search.
+The nearest queue above two jobs decides between them: first by what its two children on their paths show, then by the
+order of these children. If priority is disabled in that queue, only the order of the children counts. Inside a leaf
+the jobs' own keys decide. This is the order of :mod:`rankd.core.ranking.order`, decided pair by pair instead of by
+sorting everything. So placing a job costs a binary search.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class QueueHierarchy:
             self._offsets[index] = queue.properties.priority_offset
 
     def lifted(self, shown: IntArray, queues: IntArray) -> IntArray:
-        """What these queues show their parents, if their own children show so much."""
+        """What these queues show their parents, if their own children show ``shown``."""
         return lift(shown, self._offsets[queues], self._fenced[queues])
 
 
 class JobKeys(NamedTuple):
-    """What decides where jobs stand.
+    """What decides the order of jobs.
 
     ``leaves`` (n_jobs,): their leaves' places. ``chains`` int64 (n_jobs, n_depths): what the queues on their paths
     show for them. ``keys`` (n_jobs, 7): inside the leaf, smaller is earlier.
@@ -62,7 +62,7 @@ class JobKeys(NamedTuple):
     keys: FloatArray
 
     def take(self, places: IntArray) -> JobKeys:
-        """Those at ``places``."""
+        """The rows at ``places``."""
         return JobKeys(self.leaves[places], self.chains[places], self.keys[places])
 
     def keys_at(self, places: IntArray) -> FloatArray:
@@ -108,7 +108,7 @@ def leaf_keys(
 
 
 def earlier(one: ComparableJobs, other: ComparableJobs, hierarchy: QueueHierarchy) -> BoolArray:
-    """Of each pair, whether ``one`` goes first; not where both are the same job."""
+    """Whether ``one`` goes before ``other``, bool (n,), pair by pair. False where both are the same job."""
     is_first: BoolArray = one.leaves < other.leaves
     apart = np.flatnonzero(one.leaves != other.leaves)
     if len(apart) < len(is_first):

@@ -1,6 +1,6 @@
-"""What queues have pending and show, kept up between full passes: only paths of changed leaves are looked at.
+"""What queues have pending and which priority they show between full passes. Only paths of changed leaves are updated.
 
-Fair shares and what is used stay those of the pass, like all keys of a delta.
+Fair shares and usage stay those of the pass, like all keys of a delta.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class QueueTally:
         self._firsts: dict[int, int] = {}
 
     def change(self, gone: IntArray, jobs: JobColumns, priorities: IntArray) -> list[QueueRow]:
-        """Take out jobs, and count ``jobs``, all eligible, as they are now; the rows that became others."""
+        """Remove the jobs ``gone``; count ``jobs``, all eligible, as they are now. Returns the rows that changed."""
         before = self._forget(np.concatenate([gone, jobs.ids]))
         columns = zip(jobs.queues.tolist(), jobs.shapes.tolist(), priorities.tolist(), strict=True)
         after = [_Counted(*column) for column in columns]
@@ -79,7 +79,7 @@ class QueueTally:
         self._by_leaf.setdefault(counted.queue, {})[job] = counted.priority
 
     def _forget(self, ids: IntArray) -> list[_Counted]:
-        """Those of the jobs that were counted, as they were."""
+        """Remove the jobs that were counted. Returns them as they were counted."""
         jobs, found = self._base.jobs, list[_Counted]()
         places, is_of_pass = self._places(ids)
         for job, place, is_there in zip(ids.tolist(), places.tolist(), is_of_pass.tolist(), strict=True):
@@ -94,7 +94,7 @@ class QueueTally:
         return found
 
     def _places(self, ids: IntArray) -> tuple[IntArray, BoolArray]:
-        """Where jobs are among those of the pass; whether they are, and were eligible in it."""
+        """The jobs' places among those of the pass, and whether each of them was there and eligible."""
         jobs = self._base.jobs
         if not len(jobs):
             return np.zeros_like(ids), np.zeros(len(ids), dtype=bool)
@@ -102,7 +102,7 @@ class QueueTally:
         return places, (jobs.ids[places] == ids) & ~np.isnan(jobs.eligible_at[places])
 
     def _count(self, leaf: int, shape: int, more: int, touched: dict[int, None]) -> None:
-        """Add so many jobs of a shape, or fewer than none, along their path."""
+        """Add ``more`` jobs of a shape on the path of their leaf; a negative number removes jobs."""
         queue: int | None = leaf
         while queue is not None:
             touched[queue] = None
@@ -117,7 +117,7 @@ class QueueTally:
         return self._views[queue].path.count(".")
 
     def _show(self, queue: int) -> None:
-        """What the queue shows now; its children are settled."""
+        """Update what the queue shows. Its children are up to date."""
         view, row = self._views[queue], self._rows[queue]
         shown = (self._rows[child].priority for child in self._children.get(queue, ()))
         of_children = max((priority for priority in shown if priority is not None), default=None)
