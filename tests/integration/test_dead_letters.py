@@ -10,9 +10,9 @@ from integration.test_enqueued import enqueue, heard
 from integration.test_intake import an_intake
 from sqlalchemy import Connection
 
+from rankd.core.change import dead_letter
 from rankd.store.engine.url import open_database
-from rankd.store.record import dead_letter
-from rankd.store.record.dead_letter import Undelivered, keep, letters, losses, settle, stored
+from rankd.store.record.dead_letter import LONGEST_TEXT, Undelivered, keep, letters, losses, settle, stored
 from rankd.wire.message import DeadLetterFilter
 
 PREVIEW = 16 * 2**10
@@ -149,7 +149,7 @@ async def test_long_texts_in_a_letter_are_cut(tmp_path):
     def work(connection: Connection) -> None:
         keep(connection, [letter("one", message="m" * 10**6)])
         [row] = letters(connection.connection, DeadLetterFilter())
-        assert (len(row["message"]), len(row["message_id"])) == (dead_letter.LONGEST_TEXT, dead_letter.LONGEST_TEXT)
+        assert (len(row["message"]), len(row["message_id"])) == (LONGEST_TEXT, LONGEST_TEXT)
 
     async with open_database(tmp_path / "rankd.db", durable=False) as database:
         await database.write(work)

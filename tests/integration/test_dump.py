@@ -20,6 +20,7 @@ from rankd.config.evaluation import Evaluator
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
+from rankd.core.change.job_update import Task
 from rankd.core.errors import Unavailable
 from rankd.core.model.association import Association
 from rankd.core.model.job import Event, State
@@ -38,7 +39,7 @@ from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import admission_tables, sync_catalog
 from rankd.store.record.job import NewJob, apply_changes, insert_jobs
 from rankd.store.record.job_action import act
-from rankd.store.record.job_update import Task, update_jobs
+from rankd.store.record.job_update import judge, write_update
 from rankd.store.record.node import register_node, set_state
 from rankd.store.record.report import take_reports
 from rankd.wire.job_update import JobUpdate
@@ -377,7 +378,9 @@ def test_a_job_that_an_update_held_and_let_go_has_waited_since_then(tmp_path):
         tables = admission_tables(config, live.catalog)
         for job, urgency, at in ((1, 0, 100), (2, 0, 100), (2, 5, 90_000)):
             task = Task(JobUpdate(urgency=urgency), ADMIN, tables, NOW + at)
-            await live.database.write(lambda c, job=job, task=task: update_jobs(c, [job], task, live.catalog))
+            await live.database.write(
+                lambda c, job=job, task=task: write_update(c, judge(c, [job], task), task, live.catalog)
+            )
         live.now += 100_000
         await live.rank()
         before["shown"] = shown(path)[0]

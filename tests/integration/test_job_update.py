@@ -14,11 +14,12 @@ from integration.test_intake import an_intake
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.change.job_update import Task
 from rankd.core.model.priority_class import PriorityClass
 from rankd.services.intake.job_verbs import MOST_DONE
 from rankd.store.engine.group_commit import MAX_GROUP
 from rankd.store.record.catalog import admission_tables
-from rankd.store.record.job_update import Task, judge, judge_again, update_jobs, write_update
+from rankd.store.record.job_update import judge, judge_again, write_update
 from rankd.wire.job_update import JobUpdate
 
 ADMIN = "rankd.v1.admin.root.job.update"
@@ -44,6 +45,10 @@ async def update(stage, job, **given):
 def details(stage, job):
     found = stage.rows("SELECT actor, detail FROM job_events WHERE job_id = ? AND event = 'update' ORDER BY id", job)
     return [(actor, json.loads(detail)) for actor, detail in found]
+
+
+def updated(connection, jobs, task, catalog):
+    return write_update(connection, judge(connection, jobs, task), task, catalog)
 
 
 async def a_class(stage, name, value, **fields):
@@ -183,7 +188,7 @@ async def test_the_prioritizer_heeds_the_conditions_that_it_is_given(broker, tmp
 
         async def change(now, **given):
             task = Task(JobUpdate(id=waiting, **given), Submitter("alice", privileged=False), tables, now)
-            reply = await cluster.database.write(lambda c: update_jobs(c, [waiting], task, cluster.catalog))
+            reply = await cluster.database.write(lambda c: updated(c, [waiting], task, cluster.catalog))
             assert reply.failed == []
 
         await change(NOW + 1, begin_at=NOW + 10)
@@ -205,7 +210,7 @@ async def test_a_job_that_changes_between_judgement_and_commit_is_judged_again(b
         task = Task(JobUpdate(urgency=3), Submitter("alice", privileged=False), tables, NOW + 2)
         judgement = await cluster.database.read(lambda c: judge(c, jobs, task))
         other = Task(JobUpdate(comment="meanwhile"), Submitter("alice", privileged=False), tables, NOW + 1)
-        await cluster.database.write(lambda c: update_jobs(c, [jobs[1]], other, cluster.catalog))
+        await cluster.database.write(lambda c: updated(c, [jobs[1]], other, cluster.catalog))
         await cluster.database.write(lambda c: c.exec_driver_sql("UPDATE jobs SET state = 'running', revision = 99"
                                                                  " WHERE id = ?", (jobs[2],)))  # fmt: skip
 

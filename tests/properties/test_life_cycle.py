@@ -18,6 +18,8 @@ from sqlalchemy.pool import StaticPool
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.job_action import cancel, hold, release
+from rankd.core.change.job_update import Task
+from rankd.core.change.node_action import drain, resume
 from rankd.core.model.application import COMPLETING_S, STARTING_S
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, Dependency, Event, State, next_state
 from rankd.core.model.node import NodeState
@@ -32,9 +34,9 @@ from rankd.store.record.catalog import admission_tables, sync_catalog
 from rankd.store.record.delivery import Ask, give, take_back, untaken
 from rankd.store.record.job import NewJob, insert_jobs
 from rankd.store.record.job_action import act, select_ids
-from rankd.store.record.job_update import Task, update_jobs
+from rankd.store.record.job_update import judge, write_update
 from rankd.store.record.node import register_node, set_state, strays
-from rankd.store.record.node_action import NodeWish, drain, resume
+from rankd.store.record.node_action import NodeWish
 from rankd.store.record.node_action import act as act_on_nodes
 from rankd.store.record.report import take_reports
 from rankd.wire.job_update import JobUpdate
@@ -201,7 +203,7 @@ class Life(RuleBasedStateMachine):
         update = JobUpdate(**given)
         job = self.a_job(place)
         task = Task(update, asker, self.tables, self.now)
-        reply = self.write(lambda c: update_jobs(c, [job["id"]], task, self.catalog))
+        reply = self.write(lambda c: write_update(c, judge(c, [job["id"]], task), task, self.catalog))
         if reply.done:
             wanted = job["urgency"] if urgency is None else urgency
             after = dict(self.rows("SELECT * FROM jobs WHERE id = ?", job["id"])[0])

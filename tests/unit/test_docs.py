@@ -11,6 +11,7 @@ from rankd.bus.connection import Bus
 from rankd.cli.main import COMMANDS
 from rankd.config.configuration import load_configuration
 from rankd.config.plugin import load_factors
+from rankd.core.change.job_update import CHANGEABLE_FIELDS
 from rankd.core.model import setting
 from rankd.core.model.job import JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
@@ -19,7 +20,6 @@ from rankd.store.engine.url import open_database
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.schema.migration import replace_views, upgrade
 from rankd.store.schema.view import FactorColumn, factor_views
-from rankd.wire.job_update import REQUEST_FIELDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -183,7 +183,7 @@ async def test_every_verb_is_documented(database):
 
 def test_every_field_that_an_update_takes_is_documented():
     text = sections_until(read("bus.md"), "## Changing jobs", "A job's age stays")
-    fields = {*REQUEST_FIELDS, "fixed_priority"}
+    fields = {*CHANGEABLE_FIELDS, "fixed_priority"}
     assert fields <= set(re.findall(r"`(\w+)`", text))
 
 

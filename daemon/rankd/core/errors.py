@@ -18,13 +18,17 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from rankd.core.model.instant import shown_instant
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LONGEST_STORY = 20
+"""Events in the message of an :class:`InvalidTransition`; a job that is requeued again and again has more."""
 UNUSABLE = frozenset(
     {
         errno.EACCES,
@@ -54,6 +58,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         """``queues.yaml:12: partitions[0].queues[1]: …``, as compilers print places."""
         place = ":".join(part for part in (self.file, str(self.line or "")) if part)
         return ": ".join(part for part in (place, self.path, self.message) if part)
+
+
+class PastEvent(NamedTuple):
+    """A recorded event of a job: the state after it, when (UTC seconds), and who caused it."""
+
+    event: str
+    state: str
+    at: float
+    actor: str
 
 
 class RankdError(Exception):
@@ -86,7 +99,7 @@ class Unavailable(RankdError):
 
 
 class ConfigurationError(RankdError):
-    """A configuration that is not taken, with all of its problems, not the first one only."""
+    """A configuration that can't be used, with all of its problems, not the first one only."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("bad_configuration", "\n".join(str(problem) for problem in problems))
@@ -94,20 +107,38 @@ class ConfigurationError(RankdError):
 
 
 class InvalidTransition(RankdError):
-    """A job's state does not allow this event. Carries the job, its state and the event."""
+    """A job's state does not allow this event. Carries the job, its state, the event, and the job's events so far."""
 
-    def __init__(self, job: int, state: str, event: str) -> None:
-        message = f"job {job} is {state}: the event '{event}' is not possible in this state"
+    def __init__(self, job: int, state: str, event: str, events: Sequence[PastEvent] = ()) -> None:
+        message = f"job {job} is {state}: the event '{event}' is not possible in this state{_story(events)}"
         super().__init__("invalid_transition", message, status=409)
         self.job = job
         self.state = state
         self.event = event
+        self.events = tuple(events)
+
+    def with_events(self, events: Sequence[PastEvent]) -> InvalidTransition:
+        """The same error, with the job's recorded events, oldest first."""
+        return InvalidTransition(self.job, self.state, self.event, events)
+
+
+def _story(events: Sequence[PastEvent]) -> str:
+    """``; its events: …``: the last :data:`LONGEST_STORY` of them, each with its time and who caused it."""
+    if not events:
+        return ""
+    n_earlier = len(events) - LONGEST_STORY
+    earlier = f"{n_earlier} earlier ones, then " if n_earlier > 0 else ""
+    last = ", ".join(
+        f"{past.event} at {shown_instant(past.at)} by {past.actor} (then {past.state})"
+        for past in events[-LONGEST_STORY:]
+    )
+    return f"; its events: {earlier}{last}"
 
 
 class FactorError(RankdError):
     """A factor plugin raised, or returned values of the wrong number, type or range, or none in time.
 
-    ``is_passing``: it had no time just now; asked again soon it may have.
+    ``is_passing``: the plugin had no time; the next attempt may succeed.
     """
 
     def __init__(self, factor: str, message: str, *, is_passing: bool = False) -> None:
@@ -125,7 +156,7 @@ class RoleLost(RankdError):
 
 
 def admins_only(what: str, user: str, field: str | None = None) -> Refused:
-    """The refusal of what an ordinary user may not do: the same words everywhere. ``what`` begins the sentence."""
+    """The refusal of an action that is for administrators only, in the same words everywhere. ``what`` begins it."""
     message = (
         f"{what} is for administrators only; '{user}' asked as an ordinary user (--admin asks as an administrator)"
     )
@@ -134,7 +165,7 @@ def admins_only(what: str, user: str, field: str | None = None) -> Refused:
 
 @contextmanager
 def usable(path: object, field: str) -> Iterator[None]:
-    """Turn what the system says of a path that somebody named into a refusal that names the path.
+    """Turn the system's error about a path that a user named into a refusal that names the path.
 
     Raises:
         Refused: ``bad_path``: it can't be used as it is.

@@ -1,18 +1,19 @@
-"""What ``job.update`` takes: a selection, and the fields that are to change."""
+"""The request of ``job.update``: a selection of jobs, and the fields that are to change."""
 
 from __future__ import annotations
 
 import msgspec
 
+from rankd.core.change.job_update import CHANGEABLE_FIELDS
 from rankd.core.model.job import Dependency
 from rankd.wire.job_selection import JobSelection
 
 
 class JobUpdate(JobSelection, frozen=True, kw_only=True):
-    """Fields to change of pending jobs; what is left out stays.
+    """Fields of pending jobs to change; a field that is left out stays as it is.
 
-    Of ``resources`` those kinds that are named; null takes one off. ``priority_class`` null is the default class;
-    ``priority`` and ``preemption_policy`` must be what the class gives. ``fixed_priority`` null takes a fixed one off.
+    ``resources`` changes the kinds that it names; null removes a kind. ``priority_class`` null is the default class;
+    ``priority`` and ``preemption_policy`` must be those of the class. ``fixed_priority`` null removes a fixed one.
     """
 
     urgency: int | msgspec.UnsetType = msgspec.UNSET
@@ -39,10 +40,5 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
 
     def given(self) -> dict[str, object]:
         """The fields of a job's request that are to change."""
-        fields = {name: getattr(self, name) for name in REQUEST_FIELDS}
+        fields = {name: getattr(self, name) for name in CHANGEABLE_FIELDS}
         return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
-
-
-REQUEST_FIELDS = tuple(
-    name for name in JobUpdate.__struct_fields__ if name not in {*JobSelection.__struct_fields__, "fixed_priority"}
-)

@@ -5,6 +5,7 @@ Requests by users refuse unknown fields. Messages between services ignore fields
 
 from __future__ import annotations
 
+from rankd.core.model.report import Report
 from rankd.wire.answer import (
     ClassName,
     ErrorBody,
@@ -19,7 +20,6 @@ from rankd.wire.dead_letter import (
 )
 from rankd.wire.delivery import (
     AllocationMessage,
-    Report,
     ReportMessage,
     ReportsTaken,
     StartJob,

@@ -28,9 +28,10 @@ from rankd.core.admission.node_check import MAX_RUNNING
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.priority_class import PriorityClass
+from rankd.core.model.report import Report
 from rankd.wire.answer import ClassName
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
-from rankd.wire.delivery import Report, ReportMessage, Take
+from rankd.wire.delivery import ReportMessage, Take
 from rankd.wire.job_selection import JobFilter, JobSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.core.model.job import FINAL_STATES, Dependency, State
+from rankd.core.model.job import FINAL_STATES, Dependency, JobRequest, State
 
 DEPENDENCY = "dependency"
 BEGIN_TIME = "begin time"
@@ -57,6 +57,13 @@ def blocked_by(blocked: Blocked, progress: Mapping[int, Progress], now: float) -
     if blocked.begin_at is not None and blocked.begin_at > now:
         return BEGIN_TIME
     return None
+
+
+def blocked_at_submission(request: JobRequest, now: float) -> str | None:
+    """Why a new job is not eligible yet; None if it is. Dependencies are looked up afterwards, so that they block."""
+    if request.depends_on:
+        return DEPENDENCY
+    return BEGIN_TIME if request.begin_at is not None and request.begin_at > now else None
 
 
 def _met(dependency: Dependency, progress: Mapping[int, Progress]) -> bool:

@@ -1,7 +1,8 @@
 """Admitting a pending job again with some other fields, by the rules of a submission.
 
-What is not given stays, also where the rules would not allow it any more: an urgency that an administrator gave,
-the class that was resolved at submission, a queue that has been closed to the user. What is given is asked anew.
+A field that is not given stays, also where the rules would not allow it any more: an urgency that an administrator
+gave, the class that was resolved at submission, a queue that has been closed to the user. A field that is given is
+checked again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _OWN = frozenset({*OWN_TEXTS, "time_limit_s", "begin_at", "depends_on"})
 _BARE = JobRequest(command=["true"])
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A pending job as it is; in ``request``, what was resolved or changed since takes the place of what was asked."""
+class AdmittedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A pending job as it was admitted, or last changed. ``request`` has the resolved names and the changed values."""
 
     user: str
     resolved: Resolved
@@ -33,26 +34,26 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def readmit(
-    standing: Standing, given: Mapping[str, object], asker: Submitter, tables: AdmissionTables
+    admitted: AdmittedJob, given: Mapping[str, object], asker: Submitter, tables: AdmissionTables
 ) -> tuple[AcceptedJob, Resolved]:
     """The job with the fields of a request that are ``given``, and its class.
 
-    Another class is resolved as at a submission by ``asker``. Everything else is for the job's user to have, but that
+    Another class is resolved as at a submission by ``asker``. Everything else must be allowed to the job's user; only
     administrators move jobs into any queue and give any urgency.
 
     Raises:
         Refused: as :func:`rankd.core.admission.admit.admit`.
     """
-    request = changed(standing.request, given)
-    resolved = standing.resolved
+    request = changed(admitted.request, given)
+    resolved = admitted.resolved
     if not CLASS_FIELDS.isdisjoint(given):
         named = (request.priority_class, request.priority, request.preemption_policy)
         resolved = resolve(tables.classes, *named, asker.privileged)
     _check_given(request, given, tables)
-    submitter = Submitter(standing.user, asker.privileged or "urgency" not in given)
+    submitter = Submitter(admitted.user, asker.privileged or "urgency" not in given)
     accepted = admit(request, submitter, tables, resolved, keeps_shape=SHAPE_FIELDS.isdisjoint(given))
     if not asker.privileged and not _WHERE.isdisjoint(given):
-        check_access(resolve_queue(request, tables), standing.user, accepted.groups)
+        check_access(resolve_queue(request, tables), admitted.user, accepted.groups)
     if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):
         check_fit(shape_of(accepted), tables.nodes)
     return accepted, resolved

@@ -153,6 +153,11 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     held: bool = False
 
 
+def name_of(request: JobRequest) -> str:
+    """The job's name; by default that of its program, without the path."""
+    return request.name or request.command[0].rsplit("/", 1)[-1]
+
+
 class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job after admission: every name resolved, every amount parsed, nothing left to look up.
 

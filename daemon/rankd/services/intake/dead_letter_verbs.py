@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
+from rankd.core.change.dead_letter import check_whole, waiting_letter
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.services.intake.enqueued import Submit
 from rankd.services.intake.looking import Looking
@@ -19,11 +19,9 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.look.page import letter_page
-from rankd.store.record.dead_letter import LetterHead, StoredLetter, drop_letters, heads, settle, still_dead, stored
+from rankd.store.record.dead_letter import StoredLetter, drop_letters, heads, settle, still_dead, stored
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter
-
-Letter = TypeVar("Letter", bound=LetterHead)
 
 
 class DeadLetterVerbs:
@@ -58,7 +56,7 @@ class DeadLetterVerbs:
         done, failed = list[SettledLetter](), list[Failed]()
         for id_ in dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids):
             try:
-                letter = _usable(await self._database.read(lambda c, id_=id_: stored(c, [id_])), id_, asker)  # type: ignore[misc]
+                letter = await self._letter(id_, asker)
                 done.append(SettledLetter(id=id_, jobs=await self._retried(letter, asker)))
             except Unavailable:
                 raise
@@ -66,10 +64,12 @@ class DeadLetterVerbs:
                 failed.append(Failed(id=id_, code=error.code, message=error.message))
         return LettersReply(done=done, failed=failed)
 
+    async def _letter(self, id_: int, asker: Submitter) -> StoredLetter:
+        found = await self._database.read(lambda connection: stored(connection, [id_]))
+        return waiting_letter(id_, found.get(id_), asker)
+
     async def _retried(self, letter: StoredLetter, asker: Submitter) -> list[int]:
-        if letter.is_cut:
-            message = f"only the beginning of its {letter.n_bytes} bytes was kept; submit it again from where it came"
-            raise Refused("cut_dead_letter", f"dead letter {letter.id} can't be retried: {message}", "ids", status=409)
+        check_whole(letter.id, len(letter.payload), letter.n_bytes)
         try:
             submission, ids, error = await self._submit(Submitter(letter.user, False), letter.payload, letter.key)
             if rejected := rejected_of(submission, ids, error):
@@ -102,19 +102,8 @@ def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter) -> Le
     known, done, failed = heads(connection, ids), list[int](), list[Failed]()
     for id_ in ids:
         try:
-            done.append(_usable(known, id_, asker).id)
+            done.append(waiting_letter(id_, known.get(id_), asker).id)
         except Refused as error:
             failed.append(Failed(id=id_, code=error.code, message=error.message))
     drop_letters(connection, done, asker.user, time.time())
     return LettersReply(done=[SettledLetter(id=id_) for id_ in done], failed=failed)
-
-
-def _usable(known: Mapping[int, Letter], id_: int, asker: Submitter) -> Letter:
-    letter = known.get(id_)
-    if letter is None or (letter.user != asker.user and not asker.privileged):
-        raise Refused(
-            "unknown_dead_letter", f"there is no dead letter {id_} of yours; see `rankd deadletter list`", "ids"
-        )
-    if letter.state != "waiting":
-        raise Refused("already_settled", f"dead letter {id_} was {letter.state} before", "ids")
-    return letter

@@ -16,6 +16,7 @@ from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.errors import Refused, RoleLost, Unavailable
 from rankd.core.model.delivery import Waiting, is_away, is_overdue
 from rankd.core.model.node_holder import NODE_TAKEN
+from rankd.core.model.report import Report
 from rankd.core.model.setting import NodeSettings
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -24,7 +25,7 @@ from rankd.store.record.delivery import Ask, give, take_back, untaken
 from rankd.store.record.node import of_instance
 from rankd.store.record.report import take_reports
 from rankd.wire.codec import decode_of_node
-from rankd.wire.message import Report, ReportMessage, ReportsTaken, Take, Taken
+from rankd.wire.message import ReportMessage, ReportsTaken, Take, Taken
 from rankd.wire.subject import node_pattern
 
 log = logging.getLogger("rankd.intake")

@@ -15,13 +15,14 @@ import msgspec
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.change.job_action import Decide, cancel, hold, release
+from rankd.core.change.job_update import Task, check_update
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.job_action import act, select_ids
-from rankd.store.record.job_update import Judgement, Task, check_update, judge, judge_again, write_update
+from rankd.store.record.job_update import Judgement, judge, judge_again, write_update
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply

@@ -9,9 +9,10 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
+from rankd.core.change.node_action import Decide, drain, resume
 from rankd.core.errors import Refused
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
-from rankd.store.record import node_action
+from rankd.store.record.node_action import NodeWish, act
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import NodeFailed, NodeReply, NodeSelection
 
@@ -21,26 +22,26 @@ _STATUS = {"unknown_node": 404, "not_draining": 409}
 def node_verbs(group: GroupCommit) -> list[Verb]:
     """All of them; each answers once it is durable."""
 
-    def handler(decide: node_action.Decide) -> UserHandler:
+    def handler(decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             selection = _read(payload)
             names = [selection.node] if selection.node is not None else list(dict.fromkeys(selection.nodes or ()))
-            wish = node_action.NodeWish(nodes=names, actor=asker.user, reason=selection.reason, at=time.time())
+            wish = NodeWish(nodes=names, actor=asker.user, reason=selection.reason, at=time.time())
             return _answer(selection, await _in_parts(group, wish, decide))
 
         return handle
 
-    decisions = {"node.drain": node_action.drain, "node.resume": node_action.resume, "node.undrain": node_action.resume}
+    decisions = {"node.drain": drain, "node.resume": resume, "node.undrain": resume}
     return [Verb(name, handler(decide), admin_only=True) for name, decide in decisions.items()]
 
 
-async def _in_parts(group: GroupCommit, wish: node_action.NodeWish, decide: node_action.Decide) -> NodeReply:
+async def _in_parts(group: GroupCommit, wish: NodeWish, decide: Decide) -> NodeReply:
     """Many nodes are changed part by part, so that others write in between."""
     done, failed = list[str](), list[NodeFailed]()
     for start in range(0, len(wish.nodes), MAX_GROUP):
         part = msgspec.structs.replace(wish, nodes=wish.nodes[start : start + MAX_GROUP])
-        act = partial(node_action.act, wish=part, decide=decide)
-        reply = await group.do(act, client=wish.actor, weight=len(part.nodes))
+        work = partial(act, wish=part, decide=decide)
+        reply = await group.do(work, client=wish.actor, weight=len(part.nodes))
         done += reply.done
         failed += reply.failed
     return NodeReply(done=done, failed=failed)

@@ -15,6 +15,7 @@ from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
 from rankd.core.model.quantity import Resources
+from rankd.core.model.report import Report
 from rankd.core.model.setting import Settings
 from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
 from rankd.store.engine.connection import Connection
@@ -35,7 +36,7 @@ from rankd.store.record.node import (
 from rankd.store.record.node_action import drain_undrained, undrained
 from rankd.store.record.report import take_reports
 from rankd.wire.codec import decode_of_node
-from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration, Report
+from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration
 from rankd.wire.subject import node_pattern
 
 log = logging.getLogger("rankd.intake")

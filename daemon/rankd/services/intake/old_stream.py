@@ -9,7 +9,8 @@ import msgspec
 from nats.js.errors import NotFoundError
 
 from rankd.bus.connection import Bus
-from rankd.wire.message import Report, ReportMessage
+from rankd.core.model.report import Report
+from rankd.wire.message import ReportMessage
 from rankd.wire.subject import node_of
 
 log = logging.getLogger("rankd.intake")

@@ -28,6 +28,7 @@ from rankd.core.admission.alike import Admission
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.node import Node, NodeState
+from rankd.core.model.report import Report
 from rankd.services.intake.class_verbs import class_verbs
 from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, start_with
 from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
@@ -55,7 +56,6 @@ from rankd.store.record.dependency import known_jobs
 from rankd.store.record.job import NewJob, insert_jobs, last_id
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
-from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.intake")
 

@@ -1,8 +1,8 @@
 """Dead letters: submissions on the enqueue subject that could not be accepted, until somebody retries or drops them.
 
-A letter keeps the bytes as they came, up to :data:`LARGEST_KEPT`; larger ones keep their beginning only and can't be
-retried. What is shown and published of any letter is a preview of its first :data:`PREVIEW_BYTES`, as text. Of the
-letters of one user that wait, only the newest stay, within :data:`MOST_LETTERS` and :data:`MOST_BYTES`.
+A letter keeps its bytes as they came, up to the limits of ``core/change/dead_letter.py``. A larger one keeps only its
+beginning and can't be retried. Lists and messages show a preview of a letter's first :data:`PREVIEW_BYTES`, as text. Of
+one user's waiting letters, only the newest stay, within the limits.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rankd.core.change import dead_letter as limits
 from rankd.core.model.secret import is_secret
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.wire.message import DeadLetter, DeadLetterFilter
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from rankd.core.errors import RankdError
 
 PREVIEW_BYTES = 16 * 2**10
-LARGEST_KEPT = 2**20
-"""A job has at most 256 KiB; a message of many jobs that can't be taken at all may have more."""
-MOST_LETTERS = 10_000
-"""As many as one message can hold jobs."""
-MOST_BYTES = 64 * 2**20
 LONGEST_TEXT = 1_000
 """Characters of the message, of the field and of the sender's message id."""
 
@@ -49,7 +45,7 @@ _UNPUBLISHED = (
 
 
 class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
-    """A submission that is no job. ``source`` names the message, and the place in it: the same is kept once."""
+    """A submission that did not become a job. ``source`` names the message and the place in it; each is kept once."""
 
     source: str
     user: str
@@ -61,26 +57,13 @@ class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
     field: str | None = None
 
 
-class LetterHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose a dead letter is, and what became of it."""
-
-    id: int
-    user: str
-    state: str
-
-
-class StoredLetter(LetterHead, frozen=True, kw_only=True):
-    """What a retry needs of a dead letter."""
+class StoredLetter(limits.LetterHead, frozen=True, kw_only=True):
+    """A dead letter with all that a retry needs."""
 
     source: str
     message_id: str | None
     payload: bytes
     n_bytes: int
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether only its beginning was kept."""
-        return len(self.payload) < self.n_bytes
 
     @property
     def key(self) -> str:
@@ -95,7 +78,7 @@ def key_of(message_id: str | None, source: str) -> str:
 
 
 def keep(connection: Connection, letters: Sequence[Undelivered]) -> None:
-    """Record what could not be accepted; the oldest of a user with too many are deleted, and counted."""
+    """Record submissions that were refused. The oldest letters of a user with too many are deleted, and counted."""
     if letters:
         connection.exec_driver_sql(_INSERT, [_row(letter) for letter in letters])
         for user in {letter.user for letter in letters}:
@@ -114,14 +97,14 @@ def _row(letter: Undelivered) -> tuple[object, ...]:
         letter.code,
         _cut(letter.message),
         _cut(letter.field),
-        len(payload) if size <= LARGEST_KEPT else size,
+        len(payload) if size <= limits.LARGEST_KEPT else size,
         shown,
     )
 
 
 def _stored(payload: bytes) -> tuple[bytes, str]:
-    """What is kept of a submission, without secrets, and what is shown of it, without any environment."""
-    if len(payload) > LARGEST_KEPT:
+    """The bytes of a submission to keep, without secrets, and the text to show, without any environment."""
+    if len(payload) > limits.LARGEST_KEPT:
         return payload[:PREVIEW_BYTES], preview(payload)
     try:
         document = msgspec.json.decode(payload)
@@ -148,7 +131,7 @@ def _jobs_with_environment(document: Any) -> list[dict[str, Any]]:  # noqa: ANN4
 
 
 def _cut(text: str | None) -> str | None:
-    """At most :data:`LONGEST_TEXT` characters; what of a header was not UTF-8 is replaced."""
+    """At most :data:`LONGEST_TEXT` characters; bytes of a header that were not UTF-8 are replaced."""
     return None if text is None else text[:LONGEST_TEXT].encode(errors="replace").decode()
 
 
@@ -159,15 +142,11 @@ def preview(payload: bytes) -> str:
 
 def _make_room(connection: Connection, user: str, now: float) -> None:
     """Delete a user's oldest waiting letters beyond the limits; the newest one always stays."""
-    count, total = connection.exec_driver_sql(_HELD, (LARGEST_KEPT, user)).one()
-    if count <= MOST_LETTERS and total <= MOST_BYTES:
+    count, total = connection.exec_driver_sql(_HELD, (limits.LARGEST_KEPT, user)).one()
+    if count <= limits.MOST_LETTERS and total <= limits.MOST_BYTES:
         return
-    held = 0
-    gone = list[tuple[int, int]]()
-    for place, (id_, size) in enumerate(connection.exec_driver_sql(_NEWEST_FIRST, (user,)).all()):
-        held += min(size, LARGEST_KEPT)
-        if place > 0 and (place >= MOST_LETTERS or held > MOST_BYTES):
-            gone.append((id_, size))
+    rows = connection.exec_driver_sql(_NEWEST_FIRST, (user,))
+    gone = limits.letters_beyond_limits((id_, size) for id_, size in rows)
     connection.exec_driver_sql(
         "DELETE FROM dead_letters WHERE id IN (SELECT value FROM json_each(?))", (json.dumps([id_ for id_, _ in gone]),)
     )
@@ -204,24 +183,24 @@ def stored(connection: Connection, ids: Sequence[int]) -> dict[int, StoredLetter
 
 
 def settle(connection: Connection, letter: int, state: str, by: str, now: float, jobs: Sequence[int] = ()) -> None:
-    """A letter was ``retried``, which made ``jobs``, or ``dropped``. Its preview stays, its bytes go."""
+    """Record that a letter was ``retried``, with the ``jobs`` it became. Its preview stays, its bytes are deleted."""
     connection.exec_driver_sql(
         "UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ?, jobs = ?, payload = x'' WHERE id = ?",
         (state, by, now, json.dumps(list(jobs)) if jobs else None, letter),
     )
 
 
-def heads(connection: Connection, ids: Sequence[int]) -> dict[int, LetterHead]:
+def heads(connection: Connection, ids: Sequence[int]) -> dict[int, limits.LetterHead]:
     """The heads of these letters by id; unknown ids are left out."""
     rows = connection.exec_driver_sql(
         'SELECT id, "user", state FROM dead_letters WHERE id IN (SELECT value FROM json_each(?))',
         (json.dumps(list(ids)),),
     )
-    return {id_: LetterHead(id=id_, user=user, state=state) for id_, user, state in rows}
+    return {id_: limits.LetterHead(id=id_, user=user, state=state) for id_, user, state in rows}
 
 
 def drop_letters(connection: Connection, letters: Sequence[int], by: str, now: float) -> None:
-    """These letters were dropped. Their previews stay, their bytes go."""
+    """Record that these letters were dropped. Their previews stay, their bytes are deleted."""
     connection.exec_driver_sql(
         "UPDATE dead_letters SET state = 'dropped', decided_by = ?, decided_at = ?, payload = x''"
         " WHERE id IN (SELECT value FROM json_each(?))",
@@ -230,7 +209,7 @@ def drop_letters(connection: Connection, letters: Sequence[int], by: str, now: f
 
 
 def still_dead(connection: Connection, letter: int, error: RankdError) -> None:
-    """A retry failed: this is the reason now."""
+    """Record why a retry failed."""
     connection.exec_driver_sql(
         "UPDATE dead_letters SET code = ?, message = ?, field = ? WHERE id = ?",
         (error.code, _cut(error.message), _cut(error.field), letter),
@@ -256,7 +235,7 @@ def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
 
 
 def unpublished(connection: Connection, most: int) -> list[DeadLetter]:
-    """The oldest that nobody was told of."""
+    """The oldest letters that are not published yet."""
     rows = connection.exec_driver_sql(_UNPUBLISHED, (most,))
     return [
         DeadLetter(
@@ -275,7 +254,7 @@ def unpublished(connection: Connection, most: int) -> list[DeadLetter]:
 
 
 def mark_published(connection: Connection, letters: Sequence[DeadLetter]) -> None:
-    """Everybody who listens was told."""
+    """Record that these letters are published."""
     connection.exec_driver_sql(
         "UPDATE dead_letters SET published = 1 WHERE id = ?", [(letter.id,) for letter in letters]
     )

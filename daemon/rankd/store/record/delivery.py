@@ -16,9 +16,10 @@ from rankd.core.admission.job_size import MAX_JOB_BYTES
 from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent
+from rankd.core.model.report import Report
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
-from rankd.wire.message import Report, StartOrder, Taken
+from rankd.wire.message import StartOrder, Taken
 
 MOST_STARTS = 500
 """Of one answer; the agent has recorded them before it asks for more."""

@@ -14,13 +14,15 @@ import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import vcore_of
+from rankd.core.admission.dependency import blocked_at_submission
 from rankd.core.admission.fit import shape_of
 from rankd.core.change.job_change import Change, JobState, Value
 from rankd.core.model.application import ApplicationEvent
-from rankd.core.model.job import AcceptedJob, Event, JobRequest, State, next_state
+from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
 from rankd.store.engine.bulk import bulk_insert, bulk_update
 from rankd.store.record.application import application_of, applications_of, follow
 from rankd.store.record.catalog import Catalog, add_association
+from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
 
 _encode = msgspec.json.Encoder().encode
@@ -165,7 +167,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
     application = (queue, request.application)
     if application not in seen.applications:
         seen.applications[application] = application_of(connection, *application, entry.at)
-    blocked = _blocked_by(accepted, entry.at)
+    blocked = blocked_at_submission(request, entry.at)
     eligible = not accepted.held and blocked is None
     return (
         accepted.user,
@@ -201,18 +203,6 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
     )
 
 
-def name_of(request: JobRequest) -> str:
-    """The job's name: its program's, where it has none of its own."""
-    return request.name or request.command[0].rsplit("/", 1)[-1]
-
-
-def _blocked_by(accepted: AcceptedJob, now: float) -> str | None:
-    if accepted.request.depends_on:
-        return "dependency"
-    begin = accepted.request.begin_at
-    return "begin time" if begin is not None and begin > now else None
-
-
 def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
     """The id of the job's (account, user), made if this is the user's first job in it."""
     pair = (accepted.account, accepted.user)
@@ -225,28 +215,35 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
     """Record events and change jobs by them, in this order.
 
     Raises:
-        InvalidTransition: an event that the job's state does not allow; nothing of the transaction stays.
+        InvalidTransition: an event that the job's state does not allow, with the job's events so far; the transaction
+            is to be rolled back.
     """
+    if not changes:
+        return
     first = last_id(connection, "job_events") + 1
+    with tells_story(connection):
+        states = [next_state(change.job, change.state, change.event) for change in changes]
+    concerned = [change for change in changes if change.event in _TELLS]
+    left = applications_of(connection, [change.job for change in concerned]) if concerned else {}
     events = []
     columns_of: dict[int, dict[str, Value]] = {}
-    for event, change in enumerate(changes, start=first):
-        after = next_state(change.job, change.state, change.event)
+    for event, (change, after) in enumerate(zip(changes, states, strict=True), start=first):
         detail = None if change.detail is None else json.dumps(change.detail)
         events.append((event, change.job, change.event, after, now, change.actor, change.cause, detail))
         columns = {"state": after, "revision": event, **change.columns}
         columns_of[change.job] = columns_of.get(change.job, {}) | columns
-    if not events:
-        return
+    bulk_insert(connection, _INTO_EVENTS, events)
+    _update_jobs(connection, columns_of)
+    _tell_applications(connection, concerned, left, now)
+
+
+def _update_jobs(connection: Connection, columns_of: Mapping[int, Mapping[str, Value]]) -> None:
+    """Change these columns by job; one statement for all jobs with the same columns."""
     by_columns: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
     for job, columns in columns_of.items():
         by_columns.setdefault(tuple(columns), []).append((*columns.values(), job))
-    told = [change for change in changes if change.event in _TELLS]
-    left = applications_of(connection, [change.job for change in told]) if told else {}
-    bulk_insert(connection, _INTO_EVENTS, events)
     for names, rows in by_columns.items():
         bulk_update(connection, "jobs", names, rows)
-    _tell_applications(connection, told, left, now)
 
 
 _TELLS: Mapping[Event, ApplicationEvent] = {
@@ -258,22 +255,22 @@ _TELLS: Mapping[Event, ApplicationEvent] = {
         (Event.COMPLETE, Event.FAIL, Event.TIME_OUT, Event.CANCEL, Event.LOSE_NODE), ApplicationEvent.EMPTY
     ),
 }
-"""What an event of a job may be to its application."""
+"""The event of its application that an event of a job may cause."""
 
 _FAILURES = (Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE)
 
 
-def _tell_applications(connection: Connection, told: Sequence[Change], left: Mapping[int, int], now: float) -> None:
+def _tell_applications(connection: Connection, changes: Sequence[Change], left: Mapping[int, int], now: float) -> None:
     """``left``: which application each job belonged to; an update may have moved it to another."""
     events: dict[int, list[ApplicationEvent]] = {}
-    for change in told:
+    for change in changes:
         before = left.get(change.job)
         after = change.columns.get("application_id", before)
         if after != before and isinstance(after, int):
             events.setdefault(after, []).append(ApplicationEvent.SUBMIT)
         if before is not None and (change.event is not Event.UPDATE or after != before):
             events.setdefault(before, []).append(_TELLS[change.event])
-    failed = {left[change.job] for change in told if change.event in _FAILURES and change.job in left}
+    failed = {left[change.job] for change in changes if change.event in _FAILURES and change.job in left}
     follow(connection, events, now, failed)
 
 

@@ -1,25 +1,22 @@
-"""What administrators do to nodes: drain them, and let them take jobs again.
-
-A drain belongs to the node's record, not to its state: it outlives restarts of agents and services, and a silence.
-"""
+"""Draining and resuming nodes: reads their status and writes what ``core/change/node_action.py`` decides."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import Connection
 
+from rankd.core.change.node_action import Decide, NodeChange, NodeStatus, check_node_exists, drain
+from rankd.core.errors import Refused
 from rankd.core.model.node import NodeState
 from rankd.store.record.node import record_node_event
 from rankd.wire.message import NodeFailed, NodeReply
 
-DRAIN, RESUME, UNDRAIN = "drain", "resume", "undrain"
-
 
 class NodeWish(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wants which nodes to be what, and why."""
+    """Who wants something done to which nodes, why, and when (UTC seconds)."""
 
     nodes: Sequence[str]
     actor: str
@@ -27,41 +24,41 @@ class NodeWish(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-Decide = Callable[[Connection, str, NodeWish], str | None]
-"""Does it to a node; a text (code: message) where that can't be."""
-
-
 def act(connection: Connection, wish: NodeWish, decide: Decide) -> NodeReply:
-    """Do it to each; one that fails does not stop the others."""
+    """Apply a decision to each node; one that fails does not stop the others."""
+    known = _read_status(connection, wish.nodes)
     done: list[str] = []
     failed: list[NodeFailed] = []
     for name in dict.fromkeys(wish.nodes):
-        if refusal := _unknown(connection, name) or decide(connection, name, wish):
-            code, _, message = refusal.partition(": ")
-            failed.append(NodeFailed(node=name, code=code, message=message))
-        else:
-            done.append(name)
+        try:
+            change = decide(name, check_node_exists(name, known.get(name)))
+        except Refused as error:
+            failed.append(NodeFailed(node=name, code=error.code, message=error.message))
+            continue
+        _write(connection, change, wish)
+        done.append(name)
     return NodeReply(done=done, failed=failed)
 
 
-def _unknown(connection: Connection, name: str) -> str | None:
-    found = connection.exec_driver_sql("SELECT 1 FROM nodes WHERE name = ?", (name,)).first()
-    return None if found else f"unknown_node: there is no node '{name}'; `rankd nodes -N` lists them"
-
-
-def drain(connection: Connection, name: str, wish: NodeWish) -> str | None:
-    """Nothing new starts there; what runs goes on. Again: another reason."""
-    connection.exec_driver_sql(
-        f"UPDATE nodes SET drained_by = ?, drained_at = ?, drain_reason = ?,"
-        f" state = CASE state WHEN '{NodeState.UP}' THEN '{NodeState.DRAINING}' ELSE state END WHERE name = ?",
-        (wish.actor, wish.at, wish.reason, name),
+def _read_status(connection: Connection, nodes: Sequence[str]) -> dict[str, NodeStatus]:
+    rows = connection.exec_driver_sql(
+        "SELECT name, state, drained_by IS NOT NULL FROM nodes WHERE name IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(nodes)),),
     )
-    record_node_event(connection, name, DRAIN, wish.at, wish.actor, wish.reason)
-    return None
+    return {name: NodeStatus(state=NodeState(state), is_drained=bool(drained)) for name, state, drained in rows}
+
+
+def _write(connection: Connection, change: NodeChange, wish: NodeWish) -> None:
+    drained = (wish.actor, wish.at, wish.reason) if change.after.is_drained else (None, None, None)
+    connection.exec_driver_sql(
+        "UPDATE nodes SET drained_by = ?, drained_at = ?, drain_reason = ?, state = ? WHERE name = ?",
+        (*drained, change.after.state, change.node),
+    )
+    record_node_event(connection, change.node, change.event, wish.at, wish.actor, wish.reason)
 
 
 def undrained(connection: Connection, nodes: Sequence[str]) -> list[str]:
-    """Those of these nodes that are there and not drained."""
+    """Those of these nodes that have an agent and are not drained."""
     rows = connection.exec_driver_sql(
         "SELECT name FROM nodes WHERE name IN (SELECT value FROM json_each(?)) AND drained_by IS NULL"
         f" AND state IN ('{NodeState.UP}', '{NodeState.DRAINING}') ORDER BY name",
@@ -72,22 +69,5 @@ def undrained(connection: Connection, nodes: Sequence[str]) -> list[str]:
 
 def drain_undrained(connection: Connection, nodes: Sequence[str], actor: str, reason: str, now: float) -> list[str]:
     """Drain these nodes; one that is drained already keeps its reason. Returns those that were drained now."""
-    names = undrained(connection, nodes)
-    wish = NodeWish(nodes=names, actor=actor, reason=reason, at=now)
-    for name in names:
-        drain(connection, name, wish)
-    return names
-
-
-def resume(connection: Connection, name: str, wish: NodeWish) -> str | None:
-    """It takes jobs again, at once or as soon as its agent is there."""
-    changed = connection.exec_driver_sql(
-        f"UPDATE nodes SET drained_by = NULL, drained_at = NULL, drain_reason = NULL,"
-        f" state = CASE state WHEN '{NodeState.DRAINING}' THEN '{NodeState.UP}' ELSE state END"
-        f" WHERE name = ? AND (drained_by IS NOT NULL OR state = '{NodeState.DRAINING}')",
-        (name,),
-    )
-    if not changed.rowcount:
-        return f"not_draining: node '{name}' is not draining; there is nothing to undo"
-    record_node_event(connection, name, RESUME, wish.at, wish.actor, wish.reason)
-    return None
+    wish = NodeWish(nodes=undrained(connection, nodes), actor=actor, reason=reason, at=now)
+    return act(connection, wish, drain).done

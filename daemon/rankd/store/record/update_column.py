@@ -1,53 +1,26 @@
-"""A changed job's columns: those alone that the changed fields are kept in."""
+"""The columns of a changed job that hold the changed fields."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import vcore_of
 from rankd.core.admission.fit import shape_of
-from rankd.core.admission.readmission import SHAPE_FIELDS, Standing
+from rankd.core.admission.readmission import SHAPE_FIELDS
 from rankd.core.change.job_change import Value
-from rankd.core.model.job import AcceptedJob, State
+from rankd.core.change.job_update import Verdict
+from rankd.core.model.job import AcceptedJob, name_of
 from rankd.store.record.application import application_of
 from rankd.store.record.catalog import Catalog
-from rankd.store.record.job import association_of, name_of
+from rankd.store.record.job import association_of
 from rankd.store.record.made_queue import queue_of
 
 
-class Stored(NamedTuple):
-    """What is needed of a job that is to be changed."""
-
-    revision: int
-    state: State
-    held: bool
-    blocked_by: str | None
-    eligible_at: float | None
-    fixed_priority: int | None
-    standing: Standing
-
-
-class Verdict(NamedTuple):
-    """What an update makes of a job: ``changes`` are (before, after) by field; ``request`` is JSON.
-
-    ``waiting``: of the columns that say whether it is eligible, those that change.
-    """
-
-    job: int
-    stored: Stored
-    accepted: AcceptedJob
-    request: str
-    changes: Mapping[str, tuple[object, object]]
-    waiting: Mapping[str, Value]
-
-
 class Ids:
-    """Ids of queues, applications and associations, made where they are new; of one transaction."""
+    """Ids of queues, applications and associations in one transaction; new ones are made."""
 
     def __init__(self, connection: Connection, catalog: Catalog, now: float) -> None:
         self.catalog = catalog
@@ -101,7 +74,7 @@ def columns_of(verdict: Verdict, ids: Ids) -> dict[str, Value]:
         columns |= {name: getattr(accepted, name) for name in _CLASS}
     if not _SHAPE.isdisjoint(changed):
         columns |= _shape_columns(accepted)
-    return columns | dict(verdict.waiting)
+    return columns | dict(verdict.eligibility)
 
 
 def _shape_columns(accepted: AcceptedJob) -> dict[str, Value]:

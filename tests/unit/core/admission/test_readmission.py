@@ -6,7 +6,7 @@ from builder import GIB, admission_tables
 from rankd.core.admission.acl import parse_acl
 from rankd.core.admission.admit import QueueEntry, Submitter
 from rankd.core.admission.priority_class import ClassTable, Resolved
-from rankd.core.admission.readmission import Standing, readmit
+from rankd.core.admission.readmission import AdmittedJob, readmit
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.node import Node, NodeState
@@ -42,8 +42,8 @@ TABLES = admission_tables(
 
 def again(asker=ALICE, tables=TABLES, resolved=GONE, before=None, **given):
     usual = {"command": ["true"], "queue": "root.default", "partition": "default", "account": "physics"}
-    standing = Standing(user="alice", resolved=resolved, request=JobRequest(**usual | (before or {})))
-    return readmit(standing, given, asker, tables)
+    admitted = AdmittedJob(user="alice", resolved=resolved, request=JobRequest(**usual | (before or {})))
+    return readmit(admitted, given, asker, tables)
 
 
 def code(**arguments):

@@ -1,0 +1,202 @@
+"""What nodes' reports do to allocations and jobs: starts and ends, each counted once however often it is delivered.
+
+A report about an allocation or a node's part that does not exist, or that is known already, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rankd.core.change.job_change import Change, JobState, Value
+from rankd.core.model.believable import (
+    LARGEST_SIGNAL,
+    LARGEST_STATUS,
+    believable_cpu_s,
+    believable_number,
+    believable_rss,
+    believable_text,
+    believable_time,
+)
+from rankd.core.model.job import Event, State, next_state
+from rankd.core.model.outcome import JobEnd, NodeEnd, decide_end
+from rankd.core.model.report import Report
+
+
+class Part(msgspec.Struct, kw_only=True):
+    """A node's part in an allocation; ``end`` counts once there is ``ended_at``."""
+
+    started: bool
+    ended_at: float | None
+    end: NodeEnd
+
+
+class Allocated(msgspec.Struct, frozen=True, kw_only=True):
+    """An allocation that reports are about: its job, when it was made, and the parts of its nodes."""
+
+    job: int
+    allocated_at: float
+    parts: dict[str, Part]
+
+
+class PartChange(NamedTuple):
+    """A node's part started or ended at this time (UTC seconds), by this report, whose values a node can know."""
+
+    at: float
+    node: str
+    report: Report
+
+
+class AllocationChange(NamedTuple):
+    """An allocation started or ended at this time (UTC seconds)."""
+
+    at: float
+    allocation: int
+
+
+class ReportEffects(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be written, in the order in which it was decided.
+
+    ``gang_ends``: allocations whose other parts are to be ended, since one part has gone wrong.
+    """
+
+    part_starts: list[PartChange] = []
+    part_ends: list[PartChange] = []
+    starts: list[AllocationChange] = []
+    ends: list[AllocationChange] = []
+    gang_ends: list[int] = []
+    changes: list[Change] = []
+
+
+def decide_reports(
+    reports: Sequence[tuple[str, Report]],
+    allocations: Mapping[int, Allocated],
+    states: Mapping[int, JobState],
+    max_requeues: int,
+    now: float,
+) -> ReportEffects:
+    """What reports of (node, report) change, in the order in which they came. ``states`` are those of the jobs."""
+    decision = _Decision(allocations, states, max_requeues)
+    for node, report in reports:
+        decision.add(node, report, now)
+    return decision.effects
+
+
+class _Decision:
+    """Allocations and jobs as the reports so far leave them, and what is to be written for these reports."""
+
+    def __init__(self, allocations: Mapping[int, Allocated], states: Mapping[int, JobState], max_requeues: int) -> None:
+        self.effects = ReportEffects()
+        self._allocations = allocations
+        self._states = dict(states)
+        self._max_requeues = max_requeues
+
+    def add(self, node: str, original: Report, now: float) -> None:
+        """The next report."""
+        allocation = self._allocations.get(original.allocation)
+        part = None if allocation is None else allocation.parts.get(node)
+        if allocation is None or part is None:
+            return
+        report = _believable(original, allocation.allocated_at, now)
+        if report.kind == "started":
+            self._start(node, part, report, report.at)
+            return
+        if report.started_at is not None:
+            self._start(node, part, report, report.started_at)
+        self._end(node, part, report)
+
+    def _current(self, allocation: int) -> JobState | None:
+        """The job, if this allocation is still its present one."""
+        state = self._states.get(self._allocations[allocation].job)
+        return state if state is not None and state.allocation == allocation else None
+
+    def _change(self, state: JobState, change: Change, **fields: object) -> None:
+        self.effects.changes.append(change)
+        after = next_state(change.job, change.state, change.event)
+        self._states[change.job] = msgspec.structs.replace(state, state=after, **fields)
+
+    def _start(self, node: str, part: Part, report: Report, at: float) -> None:
+        if part.started:
+            return
+        part.started = True
+        self.effects.part_starts.append(PartChange(at, node, report))
+        state = self._current(report.allocation)
+        if state is None or state.state is not State.ALLOCATED:
+            return
+        self.effects.starts.append(AllocationChange(at, report.allocation))
+        change = Change(
+            job=self._allocations[report.allocation].job,
+            state=state.state,
+            event=Event.START,
+            actor=f"node:{node}",
+            detail={"allocation": report.allocation},
+            columns={"started_at": at},
+        )
+        self._change(state, change)
+
+    def _end(self, node: str, part: Part, report: Report) -> None:
+        if part.ended_at is not None:
+            return
+        part.ended_at = report.at
+        part.end = NodeEnd(exit_status=report.exit_status, signal=report.signal, cause=report.cause)
+        self.effects.part_ends.append(PartChange(report.at, node, report))
+        state = self._current(report.allocation)
+        if state is None:
+            return
+        parts = self._allocations[report.allocation].parts
+        if all(other.ended_at is not None for other in parts.values()):
+            self._finish(node, report, state, self._job_end(parts, state))
+        elif report.exit_status != 0 or report.signal is not None or report.cause is not None:
+            self.effects.gang_ends.append(report.allocation)
+
+    def _job_end(self, parts: Mapping[str, Part], state: JobState) -> JobEnd:
+        """How the job ended, once all parts have."""
+        in_order = sorted(parts.items(), key=lambda item: (item[1].ended_at or 0.0, item[0]))
+        return decide_end(
+            [part.end for _, part in in_order],
+            cancelled=state.cancelled_by is not None,
+            may_requeue=state.requeue and state.requeues < self._max_requeues,
+            started=state.state is not State.ALLOCATED,
+        )
+
+    def _finish(self, node: str, report: Report, state: JobState, end: JobEnd) -> None:
+        self.effects.ends.append(AllocationChange(report.at, report.allocation))
+        again = end.event in (Event.REQUEUE, Event.TAKE_BACK)
+        requeues = state.requeues + (end.event is Event.REQUEUE)
+        columns: dict[str, Value] = (
+            {"requeues": requeues, "allocation_id": None, "nodelist": None, "started_at": None}
+            if again
+            else {"ended_at": report.at, "exit_status": end.exit_status, "signal": end.signal}
+        )
+        change = Change(
+            job=self._allocations[report.allocation].job,
+            state=state.state,
+            event=end.event,
+            actor="intake" if end.event is Event.TAKE_BACK else state.cancelled_by or f"node:{node}",
+            cause=end.cause,
+            detail={"allocation": report.allocation, "exit_status": end.exit_status, "signal": end.signal},
+            columns=columns,
+        )
+        allocation, requeues = (None, requeues) if again else (state.allocation, state.requeues)
+        self._change(state, change, allocation=allocation, requeues=requeues)
+
+
+def _believable(report: Report, allocated_at: float, now: float) -> Report:
+    """The report within what a node can know."""
+    at = believable_time(report.at, allocated_at, now)
+    started_at = None if report.started_at is None else believable_time(report.started_at, allocated_at, at)
+    return msgspec.structs.replace(
+        report,
+        at=at,
+        started_at=started_at,
+        exit_status=believable_number(report.exit_status, LARGEST_STATUS),
+        signal=believable_number(report.signal, LARGEST_SIGNAL),
+        cause=believable_text(report.cause),
+        message=believable_text(report.message),
+        stdout=believable_text(report.stdout),
+        stderr=believable_text(report.stderr),
+        max_rss_bytes=believable_rss(report.max_rss_bytes),
+        cpu_s=believable_cpu_s(report.cpu_s, at - allocated_at),
+    )
