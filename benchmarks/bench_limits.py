@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from measure import report
 
+from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables, Submitter, admit
-from rankd.core.admission.alike import Admission
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.queue_entry import queue_entries
 from rankd.core.model.job import JobRequest

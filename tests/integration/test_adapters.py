@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager, closing
 from functools import partial
 
@@ -263,7 +264,7 @@ async def test_names_that_come_later_than_their_input_reach_every_service(broker
 
         adapters, follower = cluster.prioritizer().adapters, InputFollower(stated, cluster.database, use)
         await adapters.start()
-        taken = await start_with(cluster.database, "intake", read_directory(config))
+        taken = await start_with(cluster.database, "intake", read_directory(config), time.time())
         replace(config / "people.csv", "account,user\nlabs,\nlabs,dora\n")
         await adapters.read_once(*stated.settings.adapters)
         await follower.run_once()

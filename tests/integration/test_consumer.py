@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import AsyncExitStack, suppress
 
 import builder
@@ -160,7 +161,7 @@ async def test_the_relay_makes_a_stream_again_that_is_missing(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
         await cluster.bus.jetstream.delete_stream(STREAM_EVENTS)
         await cluster.add_node("n1")
-        relay = Relay(cluster.database, cluster.bus, "intake")
+        relay = Relay(cluster.database, cluster.bus, "intake", time.time)
         async with asyncio.timeout(PATIENCE_S):
             while not await relay.run_once():
                 pass

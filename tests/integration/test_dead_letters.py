@@ -6,8 +6,8 @@ import json
 
 import builder
 import pytest
+from integration.intake_stage import an_intake
 from integration.test_enqueued import enqueue, heard
-from integration.test_intake import an_intake
 from sqlalchemy import Connection
 
 from rankd.core.change import dead_letter

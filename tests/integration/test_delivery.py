@@ -7,8 +7,7 @@ import time
 
 import builder
 import pytest
-from integration.stage import PATIENCE_S, a_cluster
-from integration.test_intake import (
+from integration.intake_stage import (
     DRAIN,
     RESUME,
     allocate,
@@ -20,10 +19,11 @@ from integration.test_intake import (
     until_state,
     write,
 )
+from integration.stage import PATIENCE_S, a_cluster
 from nats.js.api import StreamConfig
 
 from rankd.core.model.delivery import Waiting
-from rankd.services.intake.old_stream import ALLOCATIONS, REPORTS
+from rankd.services.intake.retired_stream import ALLOCATIONS, REPORTS
 from rankd.store.record.delivery import Ask, give, take_back, untaken
 from rankd.wire.codec import encode
 from rankd.wire.message import ReportMessage

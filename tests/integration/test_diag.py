@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from contextlib import AsyncExitStack
 
 import builder
@@ -15,7 +16,7 @@ from rankd.bus.connection import Bus
 from rankd.core.model.setting import SchedulingSettings
 from rankd.services.intake import service as intake
 from rankd.services.intake.diag_verb import diag_verb
-from rankd.services.intake.lookers import Lookers
+from rankd.services.intake.look_turns import LookTurns
 from rankd.services.intake.relay import Relay
 from rankd.services.prioritizer import service as prioritizer
 from rankd.services.runtime.statistic import spread
@@ -89,13 +90,13 @@ async def test_all_services_say_how_they_are_doing(broker, tmp_path):
 
 async def test_what_is_not_published_yet_is_the_relays_lag(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
-        lookers = Lookers(cluster.database, slots=1, per_user=1, waiting=1)
-        show = diag_verb(lookers, cluster.bus, well, ConfigurationDiag).handler
+        lookers = LookTurns(cluster.database, slots=1, per_user=1, waiting=1)
+        show = diag_verb(lookers, cluster.bus, well, ConfigurationDiag, time.time).handler
         await cluster.submit(builder.accepted(), builder.accepted(), at=NOW)
         said = await show(ROOT, b"{}")
         assert said.relay.events == 2
         assert said.relay.lag_s == said.at - NOW
-        await Relay(cluster.database, cluster.bus, "intake").run_once()
+        await Relay(cluster.database, cluster.bus, "intake", time.time).run_once()
         said = await show(ROOT, b"{}")
         assert (said.relay.events, said.relay.lag_s) == (0, 0.0)
         assert said.scheduler is said.prioritizer is None

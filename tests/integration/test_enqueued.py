@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import builder
 import nats
 import nats.js.errors
 import pytest
+from integration.intake_stage import Stage, an_intake, options_of
 from integration.stage import PATIENCE_S, a_cluster, connected, ready, running
-from integration.test_intake import Stage, an_intake, options_of
 
 from rankd.bus.connection import Bus
 from rankd.bus.stream import ensure_streams
 from rankd.core.errors import Unavailable
-from rankd.services.intake.enqueued import EnqueuedSubmissions
+from rankd.services.intake.durable_submission import EnqueuedSubmissions
 from rankd.services.intake.service import Intake, run
 
 JOB = {"command": ["true"]}
@@ -71,7 +72,7 @@ async def test_the_same_message_id_on_both_ways_in_is_one_job(broker, tmp_path):
 
 async def test_a_message_handed_out_twice_makes_its_jobs_once(broker, tmp_path):
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
-        intake = Intake(cluster.configuration, cluster.catalog, cluster.database, cluster.bus)
+        intake = Intake(cluster.configuration, cluster.catalog, cluster.database, cluster.bus, time.time)
         tries, twice = [], asyncio.Event()
 
         async def interrupted(*submission):
@@ -86,7 +87,9 @@ async def test_a_message_handed_out_twice_makes_its_jobs_once(broker, tmp_path):
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(intake.group.run()),
-                group.create_task(EnqueuedSubmissions(cluster.bus, "intake", intake.group, interrupted).run()),
+                group.create_task(
+                    EnqueuedSubmissions(cluster.bus, "intake", intake.group, interrupted, time.time).run()
+                ),
             ]
             await enqueue(cluster.bus.client, {"jobs": [JOB, {"command": []}, JOB]})
             await asyncio.wait_for(twice.wait(), PATIENCE_S)

@@ -8,8 +8,8 @@ import builder
 import pytest
 from alembic import command
 from alembic.config import Config
+from integration.intake_stage import an_intake
 from integration.test_enqueued import enqueue, heard
-from integration.test_intake import an_intake
 from sqlalchemy import create_engine
 
 from rankd.cli.jobs.request import exported

@@ -9,8 +9,8 @@ import time
 import builder
 import msgspec
 import pytest
+from integration.intake_stage import an_intake
 from integration.stage import NOW, a_cluster, connected
-from integration.test_intake import an_intake
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.admission.priority_class import ClassTable

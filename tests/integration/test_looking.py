@@ -11,13 +11,13 @@ from pathlib import Path
 
 import builder
 import pytest
+from integration.intake_stage import an_intake
 from integration.stage import NOW, PATIENCE_S, a_cluster, ready
-from integration.test_intake import an_intake
 
 from rankd.bus.connection import Bus
 from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
-from rankd.services.intake.lookers import Lookers
+from rankd.services.intake.look_turns import LookTurns
 from rankd.store.engine.url import open_database
 from rankd.store.look import page
 from rankd.store.look.job_filter import count_jobs, job_ids
@@ -147,7 +147,7 @@ async def test_tables_come_in_pages_too(broker, tmp_path):
 
 async def test_users_take_turns_and_who_has_too_many_waiting_is_refused(tmp_path):
     async with open_database(tmp_path / "rankd.db", durable=False) as database:
-        lookers = Lookers(database, slots=1, per_user=1, waiting=3)
+        lookers = LookTurns(database, slots=1, per_user=1, waiting=3)
         go_on, order = threading.Event(), list[str]()
 
         def query(name: str):

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, closing
 
 import builder
 import pytest
+from integration.intake_stage import an_intake, options_of
 from integration.stage import PATIENCE_S, process
-from integration.test_intake import an_intake, options_of
 
 from rankd.services.keeper.orphan import end_kept
 from rankd.store.engine.driver import sqlite3

@@ -8,8 +8,8 @@ import builder
 import msgspec
 import pytest
 from builder import accepted, leaf, parent
+from integration.intake_stage import Stage
 from integration.stage import NOW, a_cluster, connected, ready, running, write_config
-from integration.test_intake import Stage
 
 from rankd.bus.connection import Bus
 from rankd.cli.look.queues import in_order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import builder
 import pytest
@@ -58,7 +59,7 @@ async def test_a_user_gets_one_message_with_his_own_transitions_in_order(broker,
     async with a_stage(broker, tmp_path) as cluster:
         await cluster.submit(builder.accepted("alice"), builder.accepted("bob"), builder.accepted("alice"))
         await cluster.act(job_action.hold, 1, at=NOW + 1)
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         alice, bob = await published(cluster)
         assert (alice[0], bob[0]) == ("rankd.v1.event.job.alice", "rankd.v1.event.job.bob")
         assert [(e["id"], e["job"], e["event"], e["actor"]) for e in alice[1]] == [
@@ -75,7 +76,7 @@ async def test_what_happens_to_queues_is_published(broker, tmp_path):
     async with a_stage(broker, tmp_path) as cluster:
         before = builder.parent("root", builder.leaf("root.a"), builder.leaf("root.b"))
         after = builder.parent("root", builder.leaf("root.a", max={"vcore": 1000}))
-        relay = Relay(cluster.database, cluster.bus, "intake")
+        relay = Relay(cluster.database, cluster.bus, "intake", time.time)
         for at, root in ((NOW + 1, before), (NOW + 2, after), (NOW + 3, after)):
             configuration = builder.configuration(root=root)
             await cluster.database.write(lambda c, at=at, conf=configuration: sync_catalog(c, conf, at))
@@ -95,7 +96,7 @@ async def test_what_happens_to_queues_is_published(broker, tmp_path):
 async def test_more_events_than_fit_in_one_look_are_all_published_in_order(broker, tmp_path):
     async with a_stage(broker, tmp_path) as cluster:
         await cluster.submit(*[builder.accepted()] * (2 * BATCH + 10))
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         messages = await published(cluster)
         assert [len(events) for _, events in messages] == [*[PER_MESSAGE] * (2 * BATCH // PER_MESSAGE), 10]
         assert heard(messages) == recorded(cluster)
@@ -104,18 +105,18 @@ async def test_more_events_than_fit_in_one_look_are_all_published_in_order(broke
 async def test_the_longest_names_make_no_message_that_the_broker_does_not_take(broker, tmp_path):
     async with a_stage(broker, tmp_path) as cluster:
         await cluster.submit(*[builder.accepted("\N{GRINNING FACE}" * 256)] * BATCH)
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         assert heard(await published(cluster)) == recorded(cluster)
 
 
 async def test_a_relay_that_dies_before_it_notes_it_publishes_only_what_came_since(broker, tmp_path):
     async with a_stage(broker, tmp_path) as cluster:
         await cluster.submit(builder.accepted(), builder.accepted("bob"), builder.accepted())
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         for job in (1, 3):  # what the dead one's last message held, is part of a longer one now
             await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
             await cluster.act(job_action.cancel, job)
-            await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+            await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         alice = [
             [event["id"] for event in events] for subject, events in await published(cluster) if "alice" in subject
         ]
@@ -126,11 +127,11 @@ async def test_a_relay_that_dies_before_it_notes_it_publishes_only_what_came_sin
 async def test_a_new_database_beside_an_old_stream_publishes_its_events_under_the_same_ids(broker, tmp_path):
     async with a_stage(broker, tmp_path) as cluster:
         await cluster.submit(builder.accepted())
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
         await cluster.database.write(lambda c: c.exec_driver_sql("UPDATE job_events SET at = at + 1"))
         await cluster.submit(builder.accepted())
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         assert [len(events) for _, events in await published(cluster)] == [1, 2]
 
 
@@ -141,7 +142,7 @@ def ids(messages) -> list[int]:
 async def test_nothing_is_missing_after_an_outage_of_the_broker_and_a_restart(broker, tmp_path):
     async with a_stage(broker, tmp_path) as cluster, asyncio.timeout(PATIENCE_S):
         async with asyncio.TaskGroup() as group:
-            relay = Relay(cluster.database, cluster.bus, "intake")
+            relay = Relay(cluster.database, cluster.bus, "intake", time.time)
             relaying = group.create_task(relay.run())
             for _ in range(3):
                 await cluster.submit(builder.accepted("alice"), builder.accepted("bob"))
@@ -152,7 +153,7 @@ async def test_nothing_is_missing_after_an_outage_of_the_broker_and_a_restart(br
                 relay.wake.set()
             await cluster.act(job_action.cancel, *range(1, 13))
             relaying.cancel()
-        relay = Relay(cluster.database, cluster.bus, "intake")
+        relay = Relay(cluster.database, cluster.bus, "intake", time.time)
         while await cluster.database.read(behind):
             await relay.run_once()
         messages = await published(cluster)
@@ -175,5 +176,5 @@ async def test_only_the_holder_of_the_role_moves_the_mark(broker, tmp_path):
         await cluster.submit(builder.accepted())
         await cluster.database.write(lambda c: c.exec_driver_sql("UPDATE roles SET epoch = epoch + 1"))
         with pytest.raises(RoleLost):
-            await Relay(cluster.database, cluster.bus, "intake").run_once()
+            await Relay(cluster.database, cluster.bus, "intake", time.time).run_once()
         assert cluster.rows("SELECT * FROM relay_marks") == []

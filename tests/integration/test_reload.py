@@ -430,7 +430,11 @@ async def test_nodes_that_know_the_old_rhythm_are_not_lost_by_the_new_one(broker
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
         group = GroupCommit(cluster.database, "intake", nothing, nothing)
         watch = NodeWatch(
-            Settings(node=NodeSettings(heartbeat_s=30, lost_after_s=0.001)), cluster.database, cluster.bus, group
+            Settings(node=NodeSettings(heartbeat_s=30, lost_after_s=0.001)),
+            cluster.database,
+            cluster.bus,
+            group,
+            time.time,
         )
         assert watch.has_listened(time.time() + 1)
         watch.use(Settings(node=NodeSettings(heartbeat_s=30, lost_after_s=0.001)))

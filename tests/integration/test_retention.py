@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 
 import builder
 import pytest
@@ -42,7 +43,7 @@ async def a_past(cluster) -> None:
     await cluster.database.write(
         lambda c: c.exec_driver_sql("""UPDATE jobs SET depends_on = '[{"type":"afterok","job":1}]' WHERE id = 5""")
     )
-    relay = Relay(cluster.database, cluster.bus, "intake")
+    relay = Relay(cluster.database, cluster.bus, "intake", time.time)
     while await relay.run_once():
         pass
     await ranks.run_once(NOW + 200)
@@ -78,7 +79,7 @@ async def test_ids_are_never_given_again_and_keys_still_answer(broker, tmp_path)
     async with a_stage(broker, tmp_path) as cluster:
         await a_past(cluster)
         await cluster.act(job_action.cancel, 5, 6, at=NOW + 103)
-        await Relay(cluster.database, cluster.bus, "intake").run_once()
+        await Relay(cluster.database, cluster.bus, "intake", time.time).run_once()
         await cluster.prioritizer().run_once(LONG)
         await sweep(cluster.database, ALL, LONG)
         assert cluster.rows("SELECT count(*) FROM jobs") == [(0,)]
@@ -116,7 +117,7 @@ async def test_a_job_that_another_begins_to_depend_on_during_the_sweep_stays(bro
         await cluster.act(job_action.hold, 6, at=LONG)
         on_two = """UPDATE jobs SET depends_on = '[{"type":"afterok","job":2}]' WHERE id = 6"""
         await cluster.database.write(lambda c: c.exec_driver_sql(on_two))
-        await Relay(cluster.database, cluster.bus, "intake").run_once()
+        await Relay(cluster.database, cluster.bus, "intake", time.time).run_once()
         await cluster.database.write(lambda c: history.prune_jobs(c, 0, LONG, kept))
         assert cluster.rows("SELECT id FROM jobs ORDER BY id") == [(1,), (2,), (5,), (6,)]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from urllib.parse import urlsplit
 
 import builder
 import pytest
+from integration.intake_stage import an_intake
 from integration.stage import ASK_EVERY_S, PATIENCE_S, a_cluster, connected, ready
-from integration.test_intake import an_intake
 
 from rankd.bus.connection import Bus
 from rankd.bus.follow import follow
@@ -143,11 +144,11 @@ async def test_the_relay_looks_behind_garbage_for_how_far_it_came(broker, tmp_pa
     builder.new_database(tmp_path)
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
         await cluster.submit(builder.accepted(), builder.accepted("bob"), builder.accepted())
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         await throw(broker.url, "rankd.v1.event.job.alice")
         await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
         await cluster.act(job_action.cancel, 1)
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         assert await ids_in_stream(cluster) == [1, 2, 3, 4]
 
 
@@ -158,11 +159,11 @@ async def test_behind_more_garbage_than_it_looks_through_the_relay_publishes_aga
     monkeypatch.setattr(stream_end, "MOST_LOOKED_BACK", 3)
     async with a_cluster(tmp_path, broker.url, roles=("intake",)) as cluster:
         await cluster.submit(builder.accepted(), builder.accepted())
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         await throw(broker.url, "rankd.v1.event.job.alice")
         await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
         await cluster.act(job_action.cancel, 1)
-        await relay_all(Relay(cluster.database, cluster.bus, "intake"))
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
         assert sorted(set(await ids_in_stream(cluster))) == [1, 2, 3]
 
 

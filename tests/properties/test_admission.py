@@ -6,8 +6,8 @@ from builder import admission_tables
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import QueueEntry, Submitter, admit
-from rankd.core.admission.alike import Admission
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 

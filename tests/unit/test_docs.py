@@ -176,7 +176,7 @@ async def test_every_verb_is_documented(database):
     await upgrade(database)
     configuration = load_configuration(ROOT / "config")
     catalog = await database.write(lambda connection: sync_catalog(connection, configuration, now=0.0))
-    intake = Intake(configuration, catalog, database, Bus("nats://nowhere", "docs"))
+    intake = Intake(configuration, catalog, database, Bus("nats://nowhere", "docs"), lambda: 0.0)
     requests = sections_until(read("bus.md"), "## Requests", "## Errors")
     assert set(first_cells(requests)) == {verb.name for verb in intake._verbs()}
 

@@ -17,8 +17,6 @@ ALLOWED = (
 
 NOT_MOVED_YET = {
     "daemon/rankd/cli/services/db.py",
-    "daemon/rankd/services/intake/diag_verb.py",
-    "daemon/rankd/services/intake/relay.py",
 }
 """Files that still hold SQL. Delete a line once its file is clean: the test fails until that is done."""
 

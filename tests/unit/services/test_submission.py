@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 from builder import admission_tables
 
+from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import Submitter
-from rankd.core.admission.alike import Admission
 from rankd.services.intake.submission import AT_ONCE, read_beside_others, read_submission
 
 ALICE = Submitter("alice", privileged=False)

@@ -1,7 +1,7 @@
-"""May this job be accepted, and as what.
+"""Whether a job may be accepted, and with which names and amounts.
 
-Every name is resolved here, once, at submission; after that only what the `AcceptedJob` says counts. The
-first thing wrong is the error: its code, the field, and what to do.
+Every name is resolved here, once, at submission; after that only the values of the `AcceptedJob` count. The first
+fault found is the error: its code, the field, and what to do.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ from rankd.core.placement.request import Shape
 
 
 class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
-    """What submissions are held against. Keys of ``queues`` are (partition, path in lower case).
+    """What submissions are checked against. Keys of ``queues`` are (partition, path in lower case).
 
-    ``removed`` are those of queues that were there once; ``groups`` are a user's. ``nodes``: those that are there,
-    where jobs that they could never hold are refused. ``resource_types``: those that jobs may ask for; None: any.
+    ``removed`` are the keys of queues that were removed; ``groups`` are those of each user. ``nodes``: the present
+    nodes if jobs that they could never hold are refused, else None. ``resource_types``: the types that jobs may ask
+    for; None: any.
     """
 
     settings: Settings
@@ -67,7 +68,7 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitter(NamedTuple):
-    """Who submits, as the bus knows it."""
+    """The user who asks, and whether as an administrator; from the subject of the request."""
 
     user: str
     privileged: bool
@@ -83,55 +84,83 @@ def admit(
 ) -> AcceptedJob:
     """The job with everything resolved.
 
-    ``resolved``: the class of a job that is admitted again; it never changes. Whether its user may submit to its
-    queue, whether any node could hold it, and whether its own texts are within limits, is not asked again.
-    ``keeps_shape``: what it asks nodes for was admitted before, perhaps under other limits, and is taken as it is.
+    ``resolved``: the class of a job that is admitted again; it never changes. Its access to the queue, its fit on
+    nodes and the limits of its own texts are not checked again. ``keeps_shape``: its amounts and nodes were admitted
+    before, perhaps under other limits, and are not checked again either.
 
     Raises:
         Refused: with the code, the field and what to do.
     """
     is_new = resolved is None
+    _check_values(request, tables.settings, is_new=is_new)
+    found = _look_up(request, submitter, tables, keeps_shape=keeps_shape)
+    if is_new and not submitter.privileged:
+        check_access(found.queue, found.user, found.groups)
+    check_queue_maximum(request, found.resources, found.queue)
+    if not keeps_shape:
+        check_user_limits(request, found.resources, found.queue, found.user, found.groups)
+        check_constraints(request.constraints)
+    named = (request.priority_class, request.priority, request.preemption_policy)
+    resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
+    if tables.nodes is not None and is_new:
+        check_fit(_shape(request, found), tables.nodes)
+    return _accepted(request, found, resolved, submitter, tables.settings)
+
+
+class _Found(NamedTuple):
+    """What a request's names and amounts are resolved to."""
+
+    user: str
+    account: str
+    groups: tuple[str, ...]
+    queue: QueueEntry
+    resources: Resources
+
+
+def _check_values(request: JobRequest, settings: Settings, *, is_new: bool) -> None:
+    """Check everything that no table but the settings decides."""
     if is_new:
-        check_own(request, tables.settings)
+        check_own(request, settings)
         check_when(request)
     check_texts(request, LOOKED_UP_TEXTS)
     if request.array is not None:
         raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
     check_numbers(request)
+
+
+def _look_up(request: JobRequest, submitter: Submitter, tables: AdmissionTables, *, keeps_shape: bool) -> _Found:
     user = _user(request, submitter)
     account = _account(request, user, tables)
     resources = parse_resources(request.resources) if keeps_shape else _amounts(request, tables)
     queue = resolve_queue(request, tables)
-    groups = tables.groups.get(user, ())
-    if is_new and not submitter.privileged:
-        check_access(queue, user, groups)
-    check_queue_maximum(request, resources, queue)
-    if not keeps_shape:
-        check_user_limits(request, resources, queue, user, groups)
-        check_constraints(request.constraints)
-    named = (request.priority_class, request.priority, request.preemption_policy)
-    resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
-    least = request.nodes if request.min_nodes is None else request.min_nodes
-    if tables.nodes is not None and is_new:
-        check_fit(_shape(request, queue.partition, least, resources), tables.nodes)
+    return _Found(user, account, tables.groups.get(user, ()), queue, resources)
+
+
+def _accepted(
+    request: JobRequest, found: _Found, resolved: Resolved, submitter: Submitter, settings: Settings
+) -> AcceptedJob:
     return AcceptedJob(
-        user=user,
-        account=account,
-        queue=queue.path,
-        qos=_qos(request, tables.settings),
-        partition=queue.partition,
+        user=found.user,
+        account=found.account,
+        queue=found.queue.path,
+        qos=_qos(request, settings),
+        partition=found.queue.partition,
         class_value=resolved.class_value,
         priority_class=resolved.name,
         preemption_policy=resolved.preemption_policy,
         urgency=check_urgency(request.urgency, submitter),
         held=request.held or request.urgency == URGENCY_HOLD,
         nodes=request.nodes,
-        min_nodes=least,
-        resources=resources,
-        request=_with_time_limit(request, tables.settings),
-        groups=groups,
-        made=queue.made,
+        min_nodes=_least_nodes(request),
+        resources=found.resources,
+        request=_with_time_limit(request, settings),
+        groups=found.groups,
+        made=found.queue.made,
     )
+
+
+def _least_nodes(request: JobRequest) -> int:
+    return request.nodes if request.min_nodes is None else request.min_nodes
 
 
 def _amounts(request: JobRequest, tables: AdmissionTables) -> Resources:
@@ -141,19 +170,19 @@ def _amounts(request: JobRequest, tables: AdmissionTables) -> Resources:
     )
 
 
-def _shape(request: JobRequest, partition: str, least: int, resources: Resources) -> Shape:
+def _shape(request: JobRequest, found: _Found) -> Shape:
     return Shape(
-        partition=partition,
+        partition=found.queue.partition,
         nodes=request.nodes,
-        min_nodes=least,
-        resources=resources,
+        min_nodes=_least_nodes(request),
+        resources=found.resources,
         constraints=request.constraints,
         exclusive=request.exclusive,
     )
 
 
 def _with_time_limit(request: JobRequest, settings: Settings) -> JobRequest:
-    """A job that names no limit has the configured one, if there is one."""
+    """The request with the configured time limit, if it has none of its own and one is configured."""
     limit = settings.scheduling.default_time_limit_s
     if request.time_limit_s is not None or limit is None:
         return request
@@ -163,8 +192,7 @@ def _with_time_limit(request: JobRequest, settings: Settings) -> JobRequest:
 def check_own(request: JobRequest, settings: Settings) -> None:
     """Check the job's own texts; no table decides about them.
 
-    Every job of a batch comes by here. So what is short and plain is found to be so by few steps; only the rest is
-    looked at field by field.
+    This runs for every job of a batch. Short and plain texts pass in a few steps; others are checked field by field.
 
     Raises:
         Refused: ``empty_command``, ``bad_text``, ``too_long``, ``path_too_long``, ``path_too_deep``.
@@ -256,7 +284,7 @@ def _account(request: JobRequest, user: str, tables: AdmissionTables) -> str:
 def resolve_queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
     """The leaf queue that the job goes to: its own, or the default one, in the first partition that has it.
 
-    Where no partition has it, the first that allows it to be made.
+    If no partition has it: a new queue in the first partition that allows it to be made.
 
     Raises:
         Refused: ``unknown_partition``, ``unknown_queue``, ``removed_queue``, ``parent_queue``, ``bad_queue_name``.
@@ -287,12 +315,12 @@ def _no_queue(wanted: str, partitions: Sequence[str], tables: AdmissionTables) -
 
 
 def check_queue_maximum(request: JobRequest, resources: Resources, queue: QueueEntry) -> None:
-    """Nothing where the job could ever fit the maxima of its queue.
+    """Check that the job alone is within the maxima of its queue.
 
     Raises:
         Refused: ``queue_quota``.
     """
-    least = request.nodes if request.min_nodes is None else request.min_nodes
+    least = _least_nodes(request)
     for kind, amount in resources.items():
         if kind in queue.maximum and amount * least > queue.maximum[kind]:
             message = (
@@ -311,7 +339,7 @@ def _qos(request: JobRequest, settings: Settings) -> str:
 
 
 def check_urgency(urgency: int, submitter: Submitter) -> int:
-    """The urgency, where this submitter may give it.
+    """The urgency, if this submitter may use it.
 
     Raises:
         Refused: ``urgency_not_allowed``.

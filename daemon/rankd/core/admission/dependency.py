@@ -14,7 +14,7 @@ BEGIN_TIME = "begin time"
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a job is that others wait for."""
+    """The progress of a job that others wait for."""
 
     state: State
     has_begun: bool
@@ -67,7 +67,7 @@ def blocked_at_submission(request: JobRequest, now: float) -> str | None:
 
 
 def _met(dependency: Dependency, progress: Mapping[int, Progress]) -> bool:
-    """A job that is not known meets nothing."""
+    """Whether the dependency is met; it is not if the job is unknown."""
     if not isinstance(dependency.job, int) or dependency.job not in progress:
         return False
     other = progress[dependency.job]

@@ -1,4 +1,4 @@
-"""Whether the nodes that are there could ever hold a job, were they empty (``admission.refuse_unfit``)."""
+"""Whether the present nodes could ever hold a job, if they were empty (``admission.refuse_unfit``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankd.core.placement.request import Shape, described
 
 
 def shape_of(accepted: AcceptedJob) -> Shape:
-    """What the job asks nodes for."""
+    """What the job asks of its nodes."""
     return Shape(
         partition=accepted.partition,
         nodes=accepted.nodes,
@@ -24,7 +24,7 @@ def shape_of(accepted: AcceptedJob) -> Shape:
 
 
 def check_fit(shape: Shape, nodes: Sequence[Node]) -> None:
-    """Nothing where enough of these nodes could hold the shape, by labels and capacity.
+    """Check that enough of these nodes could hold the shape, by labels and capacity.
 
     Raises:
         Refused: ``no_node_fits``.

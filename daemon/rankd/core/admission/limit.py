@@ -36,7 +36,7 @@ class TextLimit(NamedTuple):
 
     @property
     def surely(self) -> int:
-        """So many characters are within the limit whatever they are: a character has up to four bytes."""
+        """This number of characters is within the limit, whichever they are: a character has up to four bytes."""
         return self.most if self.unit == _CHARACTERS else self.most // 4
 
 

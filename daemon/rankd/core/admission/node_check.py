@@ -1,4 +1,4 @@
-"""What a node may say of itself when it registers: amounts, labels and names are bounded."""
+"""Limits of a node's registration: its amounts, labels and names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_LABEL_VALUE = 63
 MAX_RUNNING = 100_000
 MAX_NAME = 253
 SEPARATORS = ",[]"
-"""What node lists are written with."""
+"""The characters that node lists are written with."""
 
 
 def check_name(name: str, field: str) -> None:
@@ -76,7 +76,7 @@ def check_labels(labels: Mapping[str, str]) -> None:
 
 
 def check_running(running: int) -> None:
-    """Check how many allocations a node says that it runs.
+    """Check the number of allocations that a node reports as running.
 
     Raises:
         Refused: ``too_many``.

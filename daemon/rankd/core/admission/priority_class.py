@@ -248,7 +248,7 @@ def check_int32(value: object) -> int:
 
 
 def check_policy(policy: str) -> None:
-    """Nothing where the policy is one of the two.
+    """Check that the policy is one of the two.
 
     Raises:
         Refused: ``bad_preemption_policy``.
@@ -262,7 +262,7 @@ def check_policy(policy: str) -> None:
 
 
 def check_unchanged(name: str, field: str, present: object, given: object) -> None:
-    """Nothing where a field that is fixed at creation is given as it is.
+    """Check that a field that is fixed at creation is given unchanged.
 
     Raises:
         Refused: ``immutable_class_field``.

@@ -1,6 +1,6 @@
-"""Queues as submissions look them up: by (partition, path in lower case), with all that decides about a job.
+"""Queues as submissions look them up: by (partition, path in lower case), with all that a decision needs.
 
-Made once per configuration, and again when first use has made a queue.
+The entries are made once per configuration, and again when first use has made a queue.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Key = tuple[str, str]
 class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A queue as admission sees it; ``maximum`` is the least configured maximum down its path.
 
-    ``access`` None: open to all. ``below``: the queue itself, where first use makes others below it. ``made``: the
-    queues that a job makes by going here, parents first; empty for a queue that is there. ``limits``: those of users
-    and groups by the path of the queue that has them, the top queue's first.
+    ``access`` None: open to all. ``below``: the queue itself if first use makes queues below it, else None. ``made``:
+    the queues that the job makes on first use, parents first; empty for a queue that exists. ``limits``: the limits of
+    users and groups by the path of the queue that has them, the top queue's first.
     """
 
     partition: str
@@ -52,7 +52,7 @@ def queue_entries(partition: Partition) -> dict[Key, QueueEntry]:
 
 
 def _is_restricted(queue: Queue) -> bool:
-    """Whether any queue of the tree says who may submit."""
+    """Whether any queue of the tree has a list of users who may submit."""
     return bool(queue.submitacl or queue.adminacl) or any(_is_restricted(child) for child in queue.queues)
 
 
@@ -97,7 +97,7 @@ def find_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, Que
 
 
 def made_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, QueueEntry]) -> QueueEntry | None:
-    """The queue that going there makes, in the first partition where a parent allows it; else None.
+    """The queue that a job makes on first use, in the first partition where a parent allows it; else None.
 
     Raises:
         Refused: ``bad_queue_name``.
@@ -115,7 +115,7 @@ def made_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, Que
 def _nearest(
     names: Sequence[str], partition: str, entries: Mapping[Key, QueueEntry]
 ) -> tuple[QueueEntry | None, Sequence[str]]:
-    """The deepest queue on the path that is there, and the names below it. A queue's parents are there as well."""
+    """The deepest queue on the path that exists, and the names below it. A queue's parents exist as well."""
     found, path = None, ""
     for depth, name in enumerate(names[:-1]):
         path = f"{path}.{name.lower()}" if path else name.lower()
@@ -139,9 +139,9 @@ def _made(above: QueueEntry, parent: Queue, names: Sequence[str]) -> QueueEntry:
 
 
 def entries_with(made: Sequence[Queue], partition: str, entries: Mapping[Key, QueueEntry]) -> Mapping[Key, QueueEntry]:
-    """As if a job that makes these queues, parents first, was stored: for those that come with it in a message.
+    """The entries with the queues that a job makes on first use, parents first: for later jobs of the same message.
 
-    Each of them makes the queues as well, since nobody knows which is stored first.
+    Each of these jobs makes the queues as well, since any of them may be stored first.
     """
     added: dict[Key, QueueEntry] = {}
     above = entries[partition, made[0].path.rpartition(".")[0].lower()]
@@ -161,7 +161,7 @@ def entries_with(made: Sequence[Queue], partition: str, entries: Mapping[Key, Qu
 
 
 def check_access(queue: QueueEntry, user: str, groups: Sequence[str]) -> None:
-    """Nothing where this user may submit to the queue.
+    """Check that this user may submit to the queue.
 
     Raises:
         Refused: ``queue_access``.

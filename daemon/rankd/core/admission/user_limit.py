@@ -1,4 +1,4 @@
-"""Whether the limits of users and groups would ever let a job start."""
+"""Whether the limits of users and groups would ever allow a job to start."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ first allocation until its second, or for :data:`STARTING_S`; it is completing w
 :data:`COMPLETING_S`, in which a new job takes it back. Where we differ: ``failed`` is an application that ended and
 of which a job did not complete; YuniKorn's applications fail for reasons that rankd does not have.
 
-Pure: when things happen is the caller's to say.
+Pure: the caller gives the times.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class ApplicationEvent(StrEnum):
     ALLOCATE = "allocate"
     """A job of it was given nodes."""
     EMPTY = "empty"
-    """None of its jobs waits or runs any more."""
+    """No job of it waits or runs any more."""
     TIMEOUT = "timeout"
     """It has been starting, or completing, for long enough."""
     FAIL = "fail"
-    """As ``TIMEOUT``, of one of which a job did not complete."""
+    """``TIMEOUT`` of an application of which a job did not complete."""
 
 
 _S, _E = ApplicationState, ApplicationEvent
@@ -83,7 +83,7 @@ class Life(msgspec.Struct, frozen=True):
     created_at: float
 
     def after(self, event: ApplicationEvent, now: float) -> Life:
-        """What the event makes of it."""
+        """The life after the event."""
         state = TRANSITIONS.get((self.state, event))
         if state is None:
             return self

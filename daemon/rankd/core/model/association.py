@@ -1,4 +1,4 @@
-"""The entries of the account tree, as configuration, database and evaluate documents state them."""
+"""The entries of the account tree, as they are in configuration, database and evaluate documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node can know of its jobs: values beyond that are brought within it, or left out."""
+"""Bounds of what a node can know about its jobs: other values are brought within them, or left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def believable_time(at: float, earliest: float, now: float) -> float:
 
 
 def believable_rss(n_bytes: int | None) -> int | None:
-    """The largest memory of a job; None where no machine has so much.
+    """The largest memory of a job; None if no machine has that much.
 
     >>> believable_rss(2**20), believable_rss(-1), believable_rss(2**62)
     (1048576, None, None)
@@ -30,7 +30,7 @@ def believable_rss(n_bytes: int | None) -> int | None:
 
 
 def believable_cpu_s(cpu_s: float | None, elapsed_s: float) -> float | None:
-    """Processor seconds; None where no machine has so many cores.
+    """Processor seconds; None if no machine has enough cores for them.
 
     >>> believable_cpu_s(3.5, 2.0), believable_cpu_s(-1.0, 2.0), believable_cpu_s(1e11, 2.0)
     (3.5, None, None)
@@ -40,7 +40,7 @@ def believable_cpu_s(cpu_s: float | None, elapsed_s: float) -> float | None:
 
 
 def believable_number(number: int | None, largest: int) -> int | None:
-    """An exit status or a signal; one that there is not counts as the largest.
+    """An exit status or a signal; a number that does not exist counts as the largest.
 
     >>> believable_number(3, 255), believable_number(10**12, 255), believable_number(-1, 255)
     (3, 255, 255)
@@ -49,5 +49,5 @@ def believable_number(number: int | None, largest: int) -> int | None:
 
 
 def believable_text(text: str | None) -> str | None:
-    """A path or a message, cut where it is longer than any of ours."""
+    """A path or a message, cut to :data:`LONGEST_TEXT` characters."""
     return text if text is None else text[:LONGEST_TEXT]

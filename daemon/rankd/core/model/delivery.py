@@ -1,4 +1,4 @@
-"""How allocations reach their nodes: who is told again and when, and when one that nobody takes is taken back."""
+"""How allocations reach their nodes: when a node is reminded, and when an allocation is taken back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Newest = tuple[int, int]
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """The oldest allocation that a node has not taken. Times in UTC seconds; ``heard_at``: its last sign of life.
+    """The oldest allocation that a node has not taken. Times in UTC seconds; ``heard_at``: its last heartbeat.
 
     ``present``: its agent has not said goodbye.
     """
@@ -32,7 +32,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_away(heard_at: float, heartbeat_s: float, now: float) -> bool:
-    """Whether a node has missed so many signs of life that it is not expected to take anything.
+    """Whether a node has missed so many heartbeats that it is not expected to take anything.
 
     >>> is_away(100.0, 5.0, now=114.0), is_away(100.0, 5.0, now=116.0)
     (False, True)
@@ -55,8 +55,8 @@ def is_overdue(waiting: Waiting, since: float, timeout_s: float, now: float) -> 
     return now - max(waiting.allocated_at, since) > timeout_s
 
 
-class _Told(msgspec.Struct):
-    """What a node was last told of, and when it is told again."""
+class _Reminder(msgspec.Struct):
+    """The newest work that a node was reminded of, and when it is reminded again."""
 
     newest: Newest
     again_at: float
@@ -64,13 +64,13 @@ class _Told(msgspec.Struct):
 
 
 class Hints:
-    """Which nodes to tell that something waits for them: at once what is new, then again after growing pauses."""
+    """Which nodes to remind of waiting work: of new work at once, then again after growing pauses."""
 
     def __init__(self) -> None:
-        self._told: dict[str, _Told] = {}
+        self._reminders: dict[str, _Reminder] = {}
 
     def due(self, waiting: Mapping[str, Newest], now: float) -> list[str]:
-        """The nodes to tell now; ``now`` is monotonic.
+        """The nodes to remind now; ``now`` is monotonic.
 
         >>> hints = Hints()
         >>> [hints.due({"n1": (7, 0)}, now) for now in (0.0, 0.5, 1.0, 2.0, 3.0)]
@@ -78,16 +78,16 @@ class Hints:
         >>> hints.due({"n1": (8, 0)}, 3.1), hints.due({}, 3.2), hints.due({"n1": (8, 0)}, 3.3)
         (['n1'], [], ['n1'])
         """
-        self._told = {node: told for node, told in self._told.items() if node in waiting}
+        self._reminders = {node: last for node, last in self._reminders.items() if node in waiting}
         return [node for node, newest in waiting.items() if self._is_due(node, newest, now)]
 
     def _is_due(self, node: str, newest: Newest, now: float) -> bool:
-        told = self._told.get(node)
-        if told is None or told.newest != newest:
-            self._told[node] = _Told(newest, now + FIRST_PAUSE_S, FIRST_PAUSE_S)
+        last = self._reminders.get(node)
+        if last is None or last.newest != newest:
+            self._reminders[node] = _Reminder(newest, now + FIRST_PAUSE_S, FIRST_PAUSE_S)
             return True
-        if now < told.again_at:
+        if now < last.again_at:
             return False
-        told.pause_s = min(2 * told.pause_s, LONGEST_PAUSE_S)
-        told.again_at = now + told.pause_s
+        last.pause_s = min(2 * last.pause_s, LONGEST_PAUSE_S)
+        last.again_at = now + last.pause_s
         return True

@@ -1,7 +1,7 @@
-"""A job: as it is asked for, the states it goes through, and what may change it.
+"""A job: as it is requested, the states it goes through, and the events that change it.
 
-`JobRequest` is the format of the bus and of ``rankd evaluate``. The transition table below is the only
-place that says which event leads where; the store applies it inside the transaction that records the event.
+`JobRequest` is the format of the bus and of ``rankd evaluate``. The transition table below is the only place that
+defines where an event leads; the store applies it inside the transaction that records the event.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ACTIVE_STATES = frozenset({State.ALLOCATED, State.RUNNING})
 
 
 class Event(StrEnum):
-    """What can happen to a job. Each is recorded once per time it happens, in ``job_event``."""
+    """What can happen to a job. Each time is recorded in ``job_event``."""
 
     SUBMIT = "submit"
     HOLD = "hold"

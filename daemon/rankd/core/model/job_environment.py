@@ -74,7 +74,7 @@ def expand_pattern(pattern: str, place: JobPlace) -> str:
 
 
 def job_path(pattern: str, place: JobPlace, cwd: str) -> str:
-    """The file that a pattern stands for; a relative one is relative to the job's working directory."""
+    """The file that a pattern names; a relative one is relative to the job's working directory."""
     path = expand_pattern(pattern, place)
     return path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"
 

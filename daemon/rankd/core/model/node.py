@@ -1,4 +1,4 @@
-"""A node: what it has, what is taken, and whether it takes more."""
+"""A node: its capacity, what is used of it, and whether it takes more jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankd.core.model.quantity import Resources
 
 
 class NodeState(StrEnum):
-    """``up`` takes jobs; ``draining`` takes no new ones; ``down`` and ``lost`` count for nothing."""
+    """``up`` takes jobs; ``draining`` takes no new ones; ``down`` and ``lost`` nodes do not count."""
 
     UP = "up"
     DRAINING = "draining"

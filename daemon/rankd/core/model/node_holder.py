@@ -1,7 +1,7 @@
 """Which agent represents a node, and when another one may take its place.
 
-An agent is told apart by its ``instance``, the random id of its state directory: two agents of one name have two. An
-empty one is not known (simulated nodes, agents of older versions); then the agent's name decides.
+An agent is identified by its ``instance``, the random id of its state directory: two agents of one name have two. An
+empty instance is unknown (simulated nodes, agents of older versions); then the agent's name decides.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ NODE_TAKEN = "node_taken"
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """Who says that it represents a node."""
+    """An agent that claims to represent a node."""
 
     name: str
     instance: str = ""
 
     def is_same(self, other: Agent) -> bool:
-        """Whether both have one state directory; by name where one does not say which.
+        """Whether both have the same state directory; compared by name if one of them has no instance.
 
         >>> Agent(name="n1", instance="a").is_same(Agent(name="n1", instance="b"))
         False
@@ -35,7 +35,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent that represents a node by the records. ``heard_at``: when it was last heard of, in UTC seconds."""
+    """The agent that represents a node according to the records. ``heard_at``: its last heartbeat, in UTC seconds."""
 
     agent: Agent
     state: NodeState
@@ -56,7 +56,7 @@ def is_taken(holder: Holder, claimant: Agent, now: float, lost_after_s: float, *
 
 
 def refusal(node: str, holder: Holder, lost_after_s: float) -> Refused:
-    """What the claimant reads: which agent represents the node, when that one was last heard of, and what to do."""
+    """The claimant's refusal: which agent represents the node, when it was last heard of, and what to do."""
     instance = f" with another state directory (instance {holder.agent.instance})" if holder.agent.instance else ""
     message = (
         f"agent '{holder.agent.name}'{instance} represents node '{node}', last heard of at "

@@ -10,7 +10,7 @@ from rankd.core.model.delivery import NOT_TAKEN
 from rankd.core.model.job import Event
 
 REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost", NOT_TAKEN})
-"""Ends that are not the job's own: its agent was stopped, what ran cannot be accounted for, its node is silent."""
+"""Ends that the job did not cause: its agent was stopped or lost sight of it, or its node is silent."""
 
 
 class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,13 +31,13 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, started: bool = True) -> JobEnd:
-    """The first node that did not end well decides; a wish to cancel outranks what it caused.
+    """The first node that did not end well decides; a request to cancel outranks the ends that it caused.
 
-    A job that ended well before the wish reached it has completed. One that did not start (``started``) because an
-    agent did not take it waits again, whatever its limits on being requeued.
+    A job that ended well before the request reached it has completed. A job that did not start (``started``) because
+    an agent did not take it waits again, whatever its limit of requeues.
     """
     bad = [end for end in ends if not _well(end)]
-    # parts that were told to end since another one went wrong; clocks of nodes do not say which was first
+    # others were ended because one part went wrong; the clocks of nodes can't tell which part was first
     own = [end for end in bad if end.cause != "cancel"]
     worst = (own or bad or list(ends))[0]
     event = _event(worst, cancelled=cancelled, may_requeue=may_requeue)

@@ -37,7 +37,7 @@ _MOST_DIGITS = len(str(LARGEST))
 
 
 def parse_quantity(resource: str, text: str) -> int:
-    """The amount that a quantity with an optional suffix stands for.
+    """The amount of a quantity with an optional suffix.
 
     Raises:
         ValueError: empty, negative, of unknown form, ``m`` for anything but vcore, or over 63 bits.
@@ -124,7 +124,7 @@ def shown_resources(resources: Mapping[str, int]) -> dict[str, float]:
 
 
 def scaled(resources: Mapping[str, int], times: int) -> Resources:
-    """The amounts of so many nodes."""
+    """The amounts of this number of nodes."""
     return dict(resources) if times == 1 else {kind: amount * times for kind, amount in resources.items()}
 
 

@@ -1,4 +1,4 @@
-"""What of a job's environment rankd never stores: how to connect to the broker, password included. Pure."""
+"""Variables of a job's environment that rankd never stores: addresses of the broker, with their passwords. Pure."""
 
 from __future__ import annotations
 

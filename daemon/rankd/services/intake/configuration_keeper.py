@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import pwd
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from rankd.config.configuration import Configuration, read_files
 from rankd.config.difference import differences
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
+from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import is_set
 from rankd.services.runtime.stated import last_recorded, parsed
 from rankd.store.engine.connection import Connection
@@ -42,7 +42,7 @@ STARTED, RELOADED = "started", "reloaded"
 RELOAD_BOUND_S = 300.0
 """Factors of other packages start and compute once while a configuration is checked."""
 MOST_LINES = 500
-"""So many changes are in an answer, and so many problems in a refusal; all are in the records, and in the check."""
+"""Changes in an answer, and problems in a refusal; the records and the check have all of them."""
 
 EMPTIED = "is empty, and was not when it was recorded; write it, or take it as it is with `rankd reload`"
 
@@ -50,15 +50,23 @@ Use = Callable[[Configuration, Catalog], Awaitable[None]]
 
 
 class Found(NamedTuple):
-    """The texts of a directory's files, and what they say; and why they are not what stands there now."""
+    """The texts of a directory's files, the configuration in them; and why the present files were refused, if so."""
 
     files: dict[str, str]
     configuration: Configuration
     refused: ConfigurationError | None = None
 
 
+class _Occasion(NamedTuple):
+    """Why a configuration is recorded (:data:`STARTED`, :data:`RELOADED`), by whom, and when (UTC seconds)."""
+
+    event: str
+    actor: str
+    at: float
+
+
 class Taken(NamedTuple):
-    """What has come into force: its number, and the names' ids."""
+    """A configuration that has come into force: its number, and the names' ids."""
 
     number: int
     catalog: Catalog
@@ -111,40 +119,47 @@ def _check_emptied(found: Found, before: Recorded | None) -> None:
         raise ConfigurationError([Problem(file=name, path="", message=EMPTIED) for name in emptied])
 
 
-async def start_with(database: Database, role: str, found: Found) -> Taken:
+async def start_with(database: Database, role: str, found: Found, now: float) -> Taken:
     """Bring in what the intake found when it started, and record it unless that is what was recorded last."""
     before = await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
-    new = await asyncio.to_thread(_compared, before, found, own_name(), STARTED)
-    return await database.write(lambda c: _bring_in(c, before, new, found.configuration), role=role)
+    new = await asyncio.to_thread(_compared, before, found, _Occasion(STARTED, own_name(), now))
+    return await database.write(lambda c: _bring_in(c, before, new, found.configuration, now), role=role)
 
 
-def _compared(before: Recorded | None, found: Found, actor: str, event: str) -> Recorded | None:
-    """What is to be recorded; None where it is what was recorded last."""
+def _compared(before: Recorded | None, found: Found, occasion: _Occasion) -> Recorded | None:
+    """The configuration to record; None if it is the one that was recorded last."""
     directory = found.configuration.directory
     if before is not None and (before.files, before.directory) == (found.files, directory):
         return None
     changes: list[Change] = [] if before is None else differences(before.files, found.files)
     return Recorded(
-        number=0, at=time.time(), actor=actor, event=event, directory=directory, changes=changes, files=found.files
+        number=0,
+        at=occasion.at,
+        actor=occasion.actor,
+        event=occasion.event,
+        directory=directory,
+        changes=changes,
+        files=found.files,
     )
 
 
 def _bring_in(
-    connection: Connection, before: Recorded | None, new: Recorded | None, configuration: Configuration
+    connection: Connection, before: Recorded | None, new: Recorded | None, configuration: Configuration, now: float
 ) -> Taken:
     number = record(connection, new) if new is not None else 0 if before is None else before.number
-    return Taken(number, sync_catalog(connection, configuration, time.time()))
+    return Taken(number, sync_catalog(connection, configuration, now))
 
 
 class ConfigurationKeeper:
     """Reads ``directory`` again when asked to; ``use`` takes what has come into force."""
 
-    def __init__(self, directory: Path, database: Database, group: GroupCommit, use: Use) -> None:
+    def __init__(self, directory: Path, database: Database, group: GroupCommit, use: Use, clock: Clock) -> None:
         self.number: int | None = None
         self._directory = directory
         self._database = database
         self._group = group
         self._use = use
+        self._clock = clock
         self._one_by_one = asyncio.Lock()
         self._refused = 0
         self._message: str | None = None
@@ -191,13 +206,13 @@ class ConfigurationKeeper:
 
     async def _take(self, found: Found, actor: str) -> Reloaded:
         before = await self._database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
-        new = await asyncio.to_thread(_compared, before, found, actor, RELOADED)
+        new = await asyncio.to_thread(_compared, before, found, _Occasion(RELOADED, actor, self._clock()))
         warnings = [str(problem) for problem in found.configuration.warnings[:MOST_LINES]]
         self._message = None
         if new is None and before is not None:
             log.info("a reload by %s: the files say what is in force", actor)
             return Reloaded(number=before.number, is_new=False, warnings=warnings)
-        bring_in = partial(_bring_in, before=before, new=new, configuration=found.configuration)
+        bring_in = partial(_bring_in, before=before, new=new, configuration=found.configuration, now=self._clock())
         taken = await self._group.do(bring_in)
         self.number = taken.number
         await self._use(found.configuration, taken.catalog)

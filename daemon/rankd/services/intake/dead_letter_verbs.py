@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -12,9 +11,10 @@ from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.dead_letter import check_whole, waiting_letter
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
-from rankd.services.intake.enqueued import Submit
-from rankd.services.intake.looking import Looking
+from rankd.services.intake.durable_submission import Submit
+from rankd.services.intake.look_verbs import LookVerbs
 from rankd.services.intake.submission import rejected_of
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
@@ -27,11 +27,12 @@ from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, Le
 class DeadLetterVerbs:
     """``deadletter.list``, ``deadletter.retry``, ``deadletter.drop``: own ones; an administrator any."""
 
-    def __init__(self, database: Database, group: GroupCommit, submit: Submit, looking: Looking) -> None:
-        self._looking = looking
+    def __init__(self, database: Database, group: GroupCommit, submit: Submit, looks: LookVerbs, clock: Clock) -> None:
+        self._looks = looks
         self._database = database
         self._group = group
         self._submit = submit
+        self._clock = clock
 
     def verbs(self) -> list[Verb]:
         """The endpoints."""
@@ -49,7 +50,7 @@ class DeadLetterVerbs:
             raise admins_only(f"looking at dead letters of '{others[0]}'", asker.user, "users")
         users = wanted.users if asker.privileged else [asker.user]
         wanted = msgspec.structs.replace(wanted, users=users)
-        return await self._looking.page(asker, lambda reader: letter_page(reader, wanted))
+        return await self._looks.page(asker, lambda reader: letter_page(reader, wanted))
 
     async def retry(self, asker: Submitter, payload: bytes) -> Reply:
         """Submit again under the same key: what became a job meanwhile stays that job."""
@@ -80,7 +81,7 @@ class DeadLetterVerbs:
             reason = error
             await self._group.do(lambda connection: still_dead(connection, letter.id, reason), quiet=True)
             raise
-        now = time.time()
+        now = self._clock()
         await self._group.do(lambda connection: settle(connection, letter.id, "retried", asker.user, now, ids))
         return ids
 
@@ -90,14 +91,14 @@ class DeadLetterVerbs:
         done, failed = list[SettledLetter](), list[Failed]()
         for start in range(0, len(ids), MAX_GROUP):
             part = ids[start : start + MAX_GROUP]
-            work = partial(_dropped, ids=part, asker=asker)
+            work = partial(_dropped, ids=part, asker=asker, now=self._clock())
             reply = await self._group.do(work, client=asker.user, weight=len(part))
             done += reply.done
             failed += reply.failed
         return LettersReply(done=done, failed=failed)
 
 
-def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter) -> LettersReply:
+def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter, now: float) -> LettersReply:
     """Two statements, however many letters there are."""
     known, done, failed = heads(connection, ids), list[int](), list[Failed]()
     for id_ in ids:
@@ -105,5 +106,5 @@ def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter) -> Le
             done.append(waiting_letter(id_, known.get(id_), asker).id)
         except Refused as error:
             failed.append(Failed(id=id_, code=error.code, message=error.message))
-    drop_letters(connection, done, asker.user, time.time())
+    drop_letters(connection, done, asker.user, now)
     return LettersReply(done=[SettledLetter(id=id_) for id_ in done], failed=failed)

@@ -1,13 +1,12 @@
-"""The intake's side of deliveries: agents take allocations and report, by request; what nobody takes is taken back.
+"""The intake's side of deliveries: agents request allocations and send reports; untaken allocations are taken back.
 
-Both are answered once they are durable, and agents repeat them until then.
+A request is answered once its effect is durable, and agents repeat it until then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from rankd.core.model.delivery import Waiting, is_away, is_overdue
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.report import Report
 from rankd.core.model.setting import NodeSettings
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
@@ -31,14 +31,14 @@ from rankd.wire.subject import node_pattern
 log = logging.getLogger("rankd.intake")
 
 NODES = "nodes"
-"""Agents take turns with users, not each with all others."""
+"""All agents together are one client: they take turns with users as one."""
 LOOK_EVERY_S = 1.0
 ABSENT_S = 3.0
-"""More than this between two looks: this process did not run."""
+"""After a longer time between two looks, this process did not run in between."""
 
 
-class Told(NamedTuple):
-    """What an agent reports of its node."""
+class AgentReports(NamedTuple):
+    """The reports of an agent about its node."""
 
     node: str
     instance: str
@@ -46,28 +46,31 @@ class Told(NamedTuple):
 
 
 class Deliveries:
-    """Answers agents, and watches over what they do not take. ``settings`` gives those in force."""
+    """Answers agents, and takes back what they do not take. ``settings`` returns the settings in force."""
 
-    def __init__(self, settings: Callable[[], NodeSettings], database: Database, bus: Bus, group: GroupCommit) -> None:
+    def __init__(
+        self, settings: Callable[[], NodeSettings], database: Database, bus: Bus, group: GroupCommit, clock: Clock
+    ) -> None:
         self._settings = settings
         self._database = database
         self._bus = bus
         self._group = group
-        self._listening_since = time.time()
+        self._clock = clock
+        self._listening_since = clock()
         self._there_since: dict[str, float] = {}
         """When a node that has something to take last asked for it, or came back."""
 
     def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
-        """Where nodes ask, and who answers."""
+        """The subjects that nodes send to, and their handlers."""
         return {
             "node_take": (node_pattern("take"), self.take),
             "node_report": (node_pattern("report"), self.report),
         }
 
     async def take(self, node: str, payload: bytes) -> Reply:
-        """What the node is to start and to end."""
+        """Answer what the node is to start and to end."""
         request = decode_of_node(payload, Take)
-        self._there_since[node] = time.time()
+        self._there_since[node] = self._clock()
         known = None if request.known is None else frozenset(request.known)
         ask = Ask(node=node, agent=request.agent, known=known, instance=request.instance)
         given = await self._group.do_together(self._give, ask, client=NODES)
@@ -77,46 +80,46 @@ class Deliveries:
         return given
 
     def _give(self, connection: Connection, asks: Sequence[Ask]) -> list[Taken | None]:
-        return give(connection, asks, self._settings().max_requeues, time.time())
+        return give(connection, asks, self._settings().max_requeues, self._clock())
 
     async def report(self, node: str, payload: bytes) -> Reply:
-        """What happened on the node; about other nodes' allocations it says nothing."""
+        """Record what happened on the node; reports about other nodes' allocations change nothing."""
         message = decode_of_node(payload, ReportMessage)
-        if not await self._record(Told(node, message.instance, message.reports)):
+        if not await self._record(AgentReports(node, message.instance, message.reports)):
             text = f"another agent represents node '{node}' now; reports of instance {message.instance} do not count"
             raise Refused(NODE_TAKEN, text, "instance", status=409)
         return ReportsTaken(taken=len(message.reports))
 
-    async def _record(self, told: Told) -> bool:
+    async def _record(self, sent: AgentReports) -> bool:
         """All together; if that fails, one by one, so that one that can't be taken does not hold up the others.
 
         False if another agent represents the node.
         """
         try:
-            return await self._group.do_together(self._write, told, client=NODES, weight=len(told.reports))
+            return await self._group.do_together(self._write, sent, client=NODES, weight=len(sent.reports))
         except (RoleLost, Unavailable):
             raise
         except Exception:
-            if len(told.reports) > 1:
-                return all([await self._record(told._replace(reports=[report])) for report in told.reports])
-            log.exception("a report can't be taken and is dropped: %s", told)
+            if len(sent.reports) > 1:
+                return all([await self._record(sent._replace(reports=[report])) for report in sent.reports])
+            log.exception("a report can't be taken and is dropped: %s", sent)
             return True
 
-    def _write(self, connection: Connection, parts: Sequence[Told]) -> list[bool]:
-        counts = [bool(of_instance(connection, [told.node], told.instance)) for told in parts]
-        own = [told for told, does_count in zip(parts, counts, strict=True) if does_count]
-        together = [(told.node, report) for told in own for report in told.reports]
-        take_reports(connection, together, self._settings().max_requeues, time.time())
+    def _write(self, connection: Connection, parts: Sequence[AgentReports]) -> list[bool]:
+        counts = [bool(of_instance(connection, [sent.node], sent.instance)) for sent in parts]
+        own = [sent for sent, does_count in zip(parts, counts, strict=True) if does_count]
+        together = [(sent.node, report) for sent in own for report in sent.reports]
+        take_reports(connection, together, self._settings().max_requeues, self._clock())
         return counts
 
     async def run(self) -> None:
-        """Look at what waits for its nodes, for ever. Time in which this process or the broker stood still is free."""
+        """Look for untaken allocations for ever. Time in which this process or the broker stood still is left out."""
         loop = self._bus.loops.add("watch over deliveries")
-        looked = time.time()
+        looked = self._clock()
         while True:
             loop.beat()
             await asyncio.sleep(LOOK_EVERY_S)
-            now = time.time()
+            now = self._clock()
             if not 0 <= now - looked < ABSENT_S:
                 self._listening_since = now
             looked = now
@@ -126,7 +129,7 @@ class Deliveries:
                 log.warning("allocations that nobody takes are not taken back yet: %s", error.message)
 
     async def run_once(self, now: float) -> None:
-        """Take back what its nodes, which are there, did not take in time."""
+        """Take back allocations that nodes with a living agent did not take in time."""
         waiting = await self._database.read_at_once(untaken)
         overdue = [oldest for oldest in waiting if self._is_overdue(oldest, now)]
         self._there_since = {one.node: self._there_since.get(one.node, 0.0) for one in waiting}

@@ -1,9 +1,8 @@
-"""``diag.show``: what the services say of themselves, and what the records say of the relay and of adapters."""
+"""``diag.show``: what the services report about themselves, and the records about the relay and adapters."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 from rankd.bus.connection import Bus
@@ -11,24 +10,26 @@ from rankd.bus.diag_request import ask_diag
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import admins_only
-from rankd.services.intake.lookers import Lookers
-from rankd.services.intake.relay import MARK
-from rankd.store.engine.connection import Connection
+from rankd.services.intake.look_turns import LookTurns
+from rankd.services.runtime.clock import Clock
+from rankd.store.look import adapter_list
+from rankd.store.look.relay_backlog import relay_backlog
 from rankd.wire.codec import decode_strict
-from rankd.wire.diag import ConfigurationDiag, Diag, DiagRequest, PrioritizerDiag, RelayDiag, SchedulerDiag
+from rankd.wire.diag import ConfigurationDiag, Diag, DiagRequest, PrioritizerDiag, SchedulerDiag
 from rankd.wire.message import Health
-
-_WAITING = """
-SELECT count(*), min(e.at) FROM job_events e
-WHERE e.id > (SELECT coalesce(max(event_id), 0) FROM relay_marks WHERE name = ?)"""
-
-_ADAPTERS = "SELECT name, input, plugin, state, rows, read_at, tried_at, failures, message FROM adapter ORDER BY name"
 
 
 def diag_verb(
-    lookers: Lookers, bus: Bus, health: Callable[[], Awaitable[Health]], configuration: Callable[[], ConfigurationDiag]
+    turns: LookTurns,
+    bus: Bus,
+    health: Callable[[], Awaitable[Health]],
+    configuration: Callable[[], ConfigurationDiag],
+    clock: Clock,
 ) -> Verb:
-    """The verb; a service that is away is left out after two seconds. ``health``, ``configuration``: the intake's."""
+    """The endpoint. A service that does not answer within two seconds is left out.
+
+    ``health`` and ``configuration`` are the intake's own.
+    """
 
     async def show(asker: Submitter, payload: bytes) -> Reply:
         reset = decode_strict(payload or b"{}", DiagRequest).reset
@@ -39,8 +40,8 @@ def diag_verb(
             ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
             ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),
         )
-        now = time.time()
-        relay, adapters = await lookers.look(asker.user, lambda c: (_relay(c, now), _adapters(c)))
+        now = clock()
+        relay, adapters = await turns.look(asker.user, lambda c: (relay_backlog(c, now), adapter_list.adapters(c)))
         return Diag(
             at=now,
             health=own,
@@ -53,12 +54,3 @@ def diag_verb(
         )
 
     return Verb("diag.show", show)
-
-
-def _relay(connection: Connection, now: float) -> RelayDiag:
-    events, first = connection.exec_driver_sql(_WAITING, (MARK,)).one()
-    return RelayDiag(events=events, lag_s=0.0 if first is None else max(now - first, 0.0))
-
-
-def _adapters(connection: Connection) -> list[dict[str, object]]:
-    return [dict(row) for row in connection.exec_driver_sql(_ADAPTERS).mappings()]

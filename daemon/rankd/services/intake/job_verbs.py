@@ -1,12 +1,11 @@
-"""What users do to jobs that exist: ``job.cancel``, ``hold``, ``release``, ``update``, of one job or of many.
+"""Requests that change jobs: ``job.cancel``, ``hold``, ``release``, ``update``, of one job or of many.
 
-Many are done part by part, each in a transaction of its own, so that others write in between. What a filter selects
-is looked up first and asked again in each part: a job that has become something else meanwhile is left alone.
+Many jobs are changed part by part, each part in a transaction of its own, so that others write in between. The jobs
+of a filter are looked up first and again in each part: a job that no longer meets the filter is left alone.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -17,6 +16,7 @@ from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.change.job_action import Decide, cancel, hold, release
 from rankd.core.change.job_update import Task, check_update
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
@@ -29,38 +29,39 @@ from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
 
 Selection = TypeVar("Selection", bound=JobSelection)
 Part = Callable[[list[int]], Awaitable[SelectionReply]]
-"""Does some of the jobs, at most :data:`MAX_GROUP`."""
+"""Changes some of the jobs, at most :data:`MAX_GROUP`."""
 
 MOST_DONE = 50_000
 MOST_FAILED_BYTES = 512 * 2**10
-"""So much of what was done and of what failed goes into a reply: NATS servers take messages of 1 MB."""
+"""Bytes of failures in a reply, beside :data:`MOST_DONE` ids: NATS servers take messages of 1 MB."""
 
 _ACTIONS = {"job.cancel": cancel, "job.hold": hold, "job.release": release}
 
 
 class Admitting(Protocol):
-    """What jobs are admitted by at present."""
+    """The present tables and names that jobs are admitted with."""
 
     catalog: Catalog
 
     @property
     def tables(self) -> AdmissionTables:
-        """What they are held against."""
+        """The tables that jobs are checked against."""
 
     async def see_nodes(self) -> None:
-        """Bring the tables' nodes up to date, where they count."""
+        """Bring the tables' nodes up to date, if jobs are checked against them."""
 
     def learn(self) -> None:
-        """Take in what first use has added to the catalog."""
+        """Load what first use has added to the catalog."""
 
 
 class JobVerbs:
     """The four verbs."""
 
-    def __init__(self, database: Database, group: GroupCommit, admitting: Admitting) -> None:
+    def __init__(self, database: Database, group: GroupCommit, admitting: Admitting, clock: Clock) -> None:
         self._database = database
         self._group = group
         self._admitting = admitting
+        self._clock = clock
         self._is_stopping = False
 
     def verbs(self) -> list[Verb]:
@@ -69,7 +70,7 @@ class JobVerbs:
         return [Verb("job.update", self.update), *actions]
 
     def stop(self) -> None:
-        """Begin no further part: who asked for many jobs is told to ask again."""
+        """Begin no further part: requests for many jobs are answered with an error that asks to send them again."""
         self._is_stopping = True
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
@@ -79,7 +80,7 @@ class JobVerbs:
         await self._admitting.see_nodes()
 
         async def part(ids: list[int]) -> SelectionReply:
-            task = Task(update, asker, self._admitting.tables, time.time())
+            task = Task(update, asker, self._admitting.tables, self._clock())
             chosen = _chosen(update, asker)
 
             def judged(connection: Connection) -> Judgement:
@@ -112,7 +113,7 @@ class JobVerbs:
             async def part(ids: list[int]) -> SelectionReply:
                 def work(connection: Connection) -> SelectionReply:
                     still = _still(connection, ids, chosen)
-                    return act(connection, still, asker, time.time(), decide, dry_run=selection.dry_run)
+                    return act(connection, still, asker, self._clock(), decide, dry_run=selection.dry_run)
 
                 if selection.dry_run:
                     return await self._database.read_in_thread(work)
@@ -123,7 +124,7 @@ class JobVerbs:
         return handle
 
     async def _in_parts(self, selection: JobSelection, asker: Submitter, do: Part) -> SelectionReply:
-        """All that the selection means; a single job that could not be acted upon is an error."""
+        """Change all selected jobs; a single job that can't be changed is an error."""
         ids, last = await self._select(selection, asker)
         done: list[int] = []
         failed: list[Failed] = []
@@ -144,7 +145,7 @@ class JobVerbs:
         return _fitting(done, failed, last)
 
     async def _select(self, selection: JobSelection, asker: Submitter) -> tuple[list[int], int | None]:
-        """Which jobs a selection means, each once; the last one, where the filter's limit was reached."""
+        """The selected jobs, each once; and the last one if the filter's limit was reached."""
         ids = [selection.id] if selection.id is not None else list(selection.ids or [])
         chosen, last = _chosen(selection, asker), None
         if chosen is not None:
@@ -155,7 +156,7 @@ class JobVerbs:
 
 
 def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
-    """Refused here if it names no job: inside a transaction, a refusal makes all that share it begin again."""
+    """The request. One that names no job is refused here: a refusal in a shared transaction makes it start again."""
     selection = decode_strict(payload, kind)
     if selection.filter is None and selection.id is None and not selection.ids:
         raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
@@ -163,7 +164,7 @@ def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
 
 
 def _chosen(selection: JobSelection, asker: Submitter) -> JobFilter | None:
-    """The filter; that of an ordinary user selects own jobs alone.
+    """The filter; an ordinary user's filter selects only the user's own jobs.
 
     Raises:
         Refused: ``admins_only``: an ordinary user's filter names other users.
@@ -184,16 +185,16 @@ def _still(connection: Connection, ids: Sequence[int], chosen: JobFilter | None)
 
 
 def _fitting(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:
-    """A reply that the broker takes: of very many jobs the first, and how many there are."""
-    size, told = 0, 0
-    while told < len(failed) and size < MOST_FAILED_BYTES:
-        size += len(failed[told].message.encode()) + 100
-        told += 1
+    """A reply that fits into a message: the first jobs, and their number if there are more."""
+    size, shown = 0, 0
+    while shown < len(failed) and size < MOST_FAILED_BYTES:
+        size += len(failed[shown].message.encode()) + 100
+        shown += 1
     return SelectionReply(
         done=done[:MOST_DONE],
-        failed=failed[:told],
+        failed=failed[:shown],
         done_count=len(done) if len(done) > MOST_DONE else None,
-        failed_count=len(failed) if told < len(failed) else None,
+        failed_count=len(failed) if shown < len(failed) else None,
         last=last,
     )
 
@@ -208,4 +209,4 @@ _STATUS = {
     ),
     **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
 }
-"""Of what could not be done to a single job; anything else is bad input."""
+"""The status for a single job that can't be changed, by code; 400 for other codes."""

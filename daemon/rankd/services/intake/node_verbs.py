@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 import msgspec
@@ -11,6 +10,7 @@ from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.node_action import Decide, drain, resume
 from rankd.core.errors import Refused
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.node_action import NodeWish, act
 from rankd.wire.codec import decode_strict
@@ -19,14 +19,14 @@ from rankd.wire.message import NodeFailed, NodeReply, NodeSelection
 _STATUS = {"unknown_node": 404, "not_draining": 409}
 
 
-def node_verbs(group: GroupCommit) -> list[Verb]:
-    """All of them; each answers once it is durable."""
+def node_verbs(group: GroupCommit, clock: Clock) -> list[Verb]:
+    """The endpoints; each answers once the change is durable."""
 
     def handler(decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             selection = _read(payload)
             names = [selection.node] if selection.node is not None else list(dict.fromkeys(selection.nodes or ()))
-            wish = NodeWish(nodes=names, actor=asker.user, reason=selection.reason, at=time.time())
+            wish = NodeWish(nodes=names, actor=asker.user, reason=selection.reason, at=clock())
             return _answer(selection, await _in_parts(group, wish, decide))
 
         return handle

@@ -1,10 +1,9 @@
-"""What nodes ask of the intake, and the watch over those that fall silent."""
+"""Requests of nodes to the intake, and the watch over nodes that fall silent."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -18,6 +17,7 @@ from rankd.core.model.quantity import Resources
 from rankd.core.model.report import Report
 from rankd.core.model.setting import Settings
 from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
@@ -44,11 +44,11 @@ log = logging.getLogger("rankd.intake")
 ACTOR = "intake"
 LOOK_EVERY_S = 1.0
 ABSENT_S = 3.0
-"""More than this between two looks: we were not there."""
+"""After a longer time between two looks, this process did not run in between."""
 
 
 class NodeWatch:
-    """Registrations, signs of life, and their absence. ``on_types`` hears which resource types a node offers."""
+    """Registrations, heartbeats, and nodes that fall silent."""
 
     def __init__(
         self,
@@ -56,28 +56,30 @@ class NodeWatch:
         database: Database,
         bus: Bus,
         group: GroupCommit,
-        on_types: Callable[[Iterable[str]], None] = lambda _types: None,
+        clock: Clock,
     ) -> None:
         self._settings = settings.node
         self._outputs_s = settings.retention.outputs_s
-        self._on_types = on_types
+        self.on_types: Callable[[Iterable[str]], None] = lambda _types: None
+        """Called with the resource types of each node that registers."""
         self._owned = OwnedNodes()
         self._complaints = Complaints()
         self._database = database
         self._bus = bus
         self._group = group
-        self._since = time.time()
-        """Silence counts from here on."""
+        self._clock = clock
+        self._since = clock()
+        """A node's silence counts from this time on."""
 
     def use(self, settings: Settings) -> None:
-        """Other settings. Agents hear of them with their next sign of life, which may take as long as it did before."""
+        """Use other settings. Agents get them with the answer to their next heartbeat, sent at the former interval."""
         self._outputs_s = settings.retention.outputs_s
         if settings.node != self._settings:
-            self._since = max(self._since, time.time() + self._settings.heartbeat_s)
+            self._since = max(self._since, self._clock() + self._settings.heartbeat_s)
             self._settings = settings.node
 
     def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
-        """Where nodes ask, and who answers."""
+        """The subjects that nodes send to, and their handlers."""
         return {
             "node_register": (node_pattern("register"), self.register),
             "node_heartbeat": (node_pattern("heartbeat"), self.heartbeat),
@@ -85,7 +87,7 @@ class NodeWatch:
         }
 
     async def register(self, node: str, payload: bytes) -> Reply:
-        """A node says what it has; it hears what it is to end."""
+        """Register a node with its amounts; the answer lists the allocations that it is to end."""
         registration = decode_of_node(payload, NodeRegistration)
         try:
             capacity = _checked(node, registration)
@@ -95,14 +97,14 @@ class NodeWatch:
             raise
         self._complaints.forget(node, registration.instance)
         self._owned.take(node, registration.key)
-        self._on_types(capacity)
+        self.on_types(capacity)
         return answer
 
     async def _registered_now(self, node: str, registration: NodeRegistration) -> NodeRegistered:
         def work(connection: Connection) -> list[int] | Refused:
             if (refused := self._taken(connection, node, registration)) is not None:
                 return refused
-            register_node(connection, node, registration, time.time())
+            register_node(connection, node, registration, self._clock())
             return strays(connection, node, registration.running)
 
         # asked before, too: a refused agent asks again and again, and every commit is announced
@@ -116,17 +118,17 @@ class NodeWatch:
 
     def _taken(self, connection: Connection, node: str, registration: NodeRegistration) -> Refused | None:
         """Why the agent may not represent the node; None if it may."""
-        now, limit_s, holder = time.time(), self._settings.lost_after_s, holder_of(connection, node)
+        now, limit_s, holder = self._clock(), self._settings.lost_after_s, holder_of(connection, node)
         claimant = Agent(name=registration.agent, instance=registration.instance)
         if holder is None or not is_taken(holder, claimant, now, limit_s, listened=self.has_listened(now)):
             return None
         return refusal(node, holder, limit_s)
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
-        """An agent's sign of life for its nodes; unknown ones are told to register."""
+        """Record an agent's heartbeat for its nodes; the answer asks unknown nodes to register."""
         beat = decode_of_node(payload, Heartbeat)
         own, others = self._owned.split(node, beat)
-        work = partial(_beat, nodes=own, instance=beat.instance, now=time.time())
+        work = partial(_beat, nodes=own, instance=beat.instance, now=self._clock())
         not_known, waiting = await self._group.do(work, quiet=True)
         if beat.unable:
             gone = frozenset(not_known)  # also nodes that another instance of the agent represents
@@ -142,16 +144,16 @@ class NodeWatch:
         if not await self._database.read_at_once(lambda connection: undrained(connection, nodes)):
             return
         reason = f"its agent can run no jobs: {unable}; mend that, then resume the node"
-        if drained := await self._group.do(lambda c: drain_undrained(c, nodes, ACTOR, reason, time.time())):
+        if drained := await self._group.do(lambda c: drain_undrained(c, nodes, ACTOR, reason, self._clock())):
             log.error("drained %s: %s", ", ".join(drained[:10]), reason)
 
     async def leave(self, node: str, payload: bytes) -> Reply:
-        """An agent stops: its nodes take nothing more."""
+        """An agent stops: its nodes take no more jobs."""
         message = decode_of_node(payload, Heartbeat)
         own, _ = self._owned.split(node, message)
 
         def work(connection: Connection) -> None:
-            take_down(connection, of_instance(connection, own, message.instance), time.time())
+            take_down(connection, of_instance(connection, own, message.instance), self._clock())
 
         await self._group.do(work)
         return self._registered()
@@ -172,12 +174,12 @@ class NodeWatch:
         Silence counts only while the broker could be heard and we were listening: not after this process was
         suspended, nor after the clock was set.
         """
-        looked = time.time()
+        looked = self._clock()
         loop = self._bus.loops.add("watch over nodes")
         while True:
             loop.beat()
             await asyncio.sleep(LOOK_EVERY_S)
-            now = time.time()
+            now = self._clock()
             if not 0 <= now - looked < ABSENT_S:
                 self._since = now
             looked = now
@@ -185,7 +187,7 @@ class NodeWatch:
                 await self._give_up(now)
 
     def has_listened(self, now: float) -> bool:
-        """Whether it is for so long that silence would count."""
+        """Whether the intake has listened for so long that silence counts."""
         return min(self._bus.connected_for_s(), now - self._since) >= self._settings.lost_after_s
 
     async def _give_up(self, now: float) -> None:
@@ -219,7 +221,7 @@ def _beat(connection: Connection, nodes: Sequence[str], instance: str, now: floa
 
 
 def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
-    """What runs on silent nodes is lost with them, and requeued where it may be."""
+    """Jobs on silent nodes are lost with them, and requeued if they may be."""
     for node in silent_nodes(connection, now, limit_s):
         log.warning("node %s has been silent for %.0f s: lost", node, limit_s)
         set_state(connection, node, NodeState.LOST, now, ACTOR)

@@ -31,7 +31,7 @@ TIME_LIMIT_S = 120.0
 KEPT_S = 300.0
 """Counted from the start; what nobody has fetched by then is dropped."""
 WAIT_S = 4.0
-"""A request for a part of an unfinished report is answered after so long."""
+"""Seconds after which a request for a part of an unfinished report is answered."""
 MOST_KEPT = 8
 NICE = 10
 
@@ -154,7 +154,7 @@ class _Report:
         """What was asked for, or that it is not ready.
 
         Raises:
-            Refused, Unavailable: why there is no report.
+            Refused, Unavailable: why the report was not made.
         """
         status = await self._ended()
         if self._out.closed:

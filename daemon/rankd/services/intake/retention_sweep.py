@@ -1,4 +1,4 @@
-"""The janitor of old records: from time to time, a few rows per transaction, others write in between."""
+"""The janitor of old records: once an hour, a few rows per transaction, so that others write in between."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import partial
 
 from rankd.core.errors import Unavailable
 from rankd.core.model.setting import RetentionSettings
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.history import EVENT_TABLES, LEAST_AGE_S, Part, named, prune_events, prune_jobs
@@ -31,7 +32,7 @@ async def sweep(
     role: str | None = None,
     beat: Callable[[], object] = lambda: None,
 ) -> dict[str, int]:
-    """Delete what is older than the settings say; how many rows of each kind went. It may end anywhere and begin again.
+    """Delete records older than the settings allow; returns the number of deleted rows by kind. It may end anywhere.
 
     Raises:
         Unavailable: ``storage_failed``: no room to write. What was done stays.
@@ -65,12 +66,12 @@ def _events(connection: Connection, after: int, *, table: str, before: float) ->
 
 
 async def run_sweeps(
-    database: Database, retention: Callable[[], RetentionSettings], role: str, beat: Callable[[], object]
+    database: Database, retention: Callable[[], RetentionSettings], role: str, beat: Callable[[], object], clock: Clock
 ) -> None:
-    """A sweep an hour, for ever; one that finds no room on the disk ends, and the next tries again."""
+    """A sweep an hour, for ever; a sweep that finds no room on the disk ends, and the next one tries again."""
     while True:
         try:
-            gone = await sweep(database, retention(), time.time(), role=role, beat=beat)
+            gone = await sweep(database, retention(), clock(), role=role, beat=beat)
         except Unavailable as error:
             log.warning("old records stay for now: %s", error.message)
         else:

@@ -23,8 +23,8 @@ from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
 from rankd.bus.health import answer_health, own_health
 from rankd.bus.stream import ensure_streams, until_done
 from rankd.config.configuration import Configuration
+from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables, Submitter
-from rankd.core.admission.alike import Admission
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.node import Node, NodeState
@@ -34,16 +34,17 @@ from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find
 from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.intake.delivery import Deliveries
 from rankd.services.intake.diag_verb import diag_verb
-from rankd.services.intake.enqueued import EnqueuedSubmissions
+from rankd.services.intake.durable_submission import EnqueuedSubmissions
 from rankd.services.intake.job_verbs import JobVerbs
-from rankd.services.intake.looking import Looking
+from rankd.services.intake.look_verbs import LookVerbs
 from rankd.services.intake.node_verbs import node_verbs
 from rankd.services.intake.node_watch import NodeWatch
-from rankd.services.intake.old_stream import take_over
 from rankd.services.intake.relay import Relay
 from rankd.services.intake.reports import Reports
 from rankd.services.intake.retention_sweep import run_sweeps
+from rankd.services.intake.retired_stream import take_over
 from rankd.services.intake.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
+from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
 from rankd.store.engine.connection import Connection
@@ -56,6 +57,7 @@ from rankd.store.record.dependency import known_jobs
 from rankd.store.record.job import NewJob, insert_jobs, last_id
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
+from rankd.wire.message import Health
 
 log = logging.getLogger("rankd.intake")
 
@@ -66,7 +68,7 @@ CHECKPOINT_EVERY_S = 0.01
 CHECKPOINT_IDLE_S = 0.1
 """Until the next look at a log to which nobody has written."""
 CHECKPOINT_AGAIN_S = 0.5
-"""A reader that holds its transaction keeps the log long: no need to try so often."""
+"""A reader that holds its transaction keeps the log long: trying more often would not help."""
 
 
 class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,26 +80,28 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     stream_bytes: int = STREAM_BYTES
 
 
-async def run(options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None) -> None:
+async def run(
+    options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None, clock: Clock = time.time
+) -> None:
     """Serve until ``stop``; read the configuration again at every ``hangup``."""
     async with AsyncExitStack() as stack:
-        intake = await unless(stop, _start(options, stack))
+        intake = await unless(stop, _start(options, stack, clock))
         if intake is not None:
             await intake.serve(stop, hangup or asyncio.Event())
 
 
-async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
+async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) -> Intake:
     database = await stack.enter_async_context(open_database(options.db))
     found = await find(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
-    await database.take_role(ROLE, time.time())
-    await database.write(lambda c: forget_idle_queues(c, time.time()), role=ROLE)
-    taken = await start_with(database, ROLE, found)
+    await database.take_role(ROLE, clock())
+    await database.write(lambda c: forget_idle_queues(c, clock()), role=ROLE)
+    taken = await start_with(database, ROLE, found, clock())
     await ensure_streams(bus)
-    await until_done(bus, partial(take_over, bus, partial(_record, database, found.configuration)))
-    intake = Intake(found.configuration, taken.catalog, database, bus)
+    await until_done(bus, partial(take_over, bus, partial(_record, database, found.configuration, clock)))
+    intake = Intake(found.configuration, taken.catalog, database, bus, clock)
     intake.keeper.number = taken.number
     if found.refused is not None:
         intake.keeper.note(found.refused)
@@ -106,11 +110,13 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack) -> Intake:
     return intake
 
 
-async def _record(database: Database, configuration: Configuration, reports: Sequence[tuple[str, Report]]) -> None:
-    """Take reports of an older version's stream; what can't be taken holds up nobody."""
+async def _record(
+    database: Database, configuration: Configuration, clock: Clock, reports: Sequence[tuple[str, Report]]
+) -> None:
+    """Record reports of an older version's stream; a report that can't be recorded is dropped."""
     limit = configuration.settings.node.max_requeues
     try:
-        await database.write(lambda c: take_reports(c, reports, limit, time.time()), role=ROLE)
+        await database.write(lambda c: take_reports(c, reports, limit, clock()), role=ROLE)
     except (RoleLost, Unavailable):
         raise
     except Exception:
@@ -120,7 +126,9 @@ async def _record(database: Database, configuration: Configuration, reports: Seq
 class Intake:
     """One instance's state: names and ids, and the group commit."""
 
-    def __init__(self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus) -> None:
+    def __init__(
+        self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus, clock: Clock
+    ) -> None:
         self.configuration = configuration
         self.catalog, self._known = catalog, _size(catalog)
         self._nodes: tuple[Node, ...] | None = None
@@ -129,18 +137,22 @@ class Intake:
         self._admission = Admission(admission_tables(configuration, catalog))
         self.database = database
         self.bus = bus
-        self.relay = Relay(database, bus, ROLE)
+        self._clock = clock
+        self.relay = Relay(database, bus, ROLE, clock)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
-        self.jobs = JobVerbs(database, self.group, self)
-        self.nodes = NodeWatch(configuration.settings, database, bus, self.group, self.learn_types)
-        self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group)
+        self.jobs = JobVerbs(database, self.group, self, clock)
+        self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
+        self.nodes.on_types = self.learn_types
+        self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
-        self.keeper = ConfigurationKeeper(Path(configuration.directory), database, self.group, self._use_configuration)
+        self.keeper = ConfigurationKeeper(
+            Path(configuration.directory), database, self.group, self._use_configuration, clock
+        )
 
     @property
     def tables(self) -> AdmissionTables:
-        """What submissions are held against at present."""
+        """The tables that submissions are checked against at present."""
         return self._admission.tables
 
     async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
@@ -164,7 +176,7 @@ class Intake:
                     stay_alive(self.database, ROLE, self.bus.loops),
                     self._commit_for_ever(),
                     self.deliveries.run(),
-                    EnqueuedSubmissions(self.bus, ROLE, self.group, self.take).run(),
+                    EnqueuedSubmissions(self.bus, ROLE, self.group, self.take, self._clock).run(),
                     self.relay.run(),
                     self._checkpoints(),
                     self._sweeps(),
@@ -181,19 +193,27 @@ class Intake:
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
-        looking = Looking(self.database, lambda: self.bus.client.max_payload)
-        letters = DeadLetterVerbs(self.database, self.group, self.take, looking).verbs()
+        looks = LookVerbs(self.database, lambda: self.bus.client.max_payload)
+        letters = DeadLetterVerbs(self.database, self.group, self.take, looks, self._clock).verbs()
         return [
             IdempotentVerb("job.submit", self.submit),
             *self.jobs.verbs(),
-            *looking.verbs(),
+            *looks.verbs(),
             *self.reports.verbs(),
-            diag_verb(looking.single, self.bus, lambda: own_health(self.bus, ROLE, self._probe), self.keeper.diag),
+            diag_verb(
+                looks.single, self.bus, lambda: own_health(self.bus, ROLE, self._probe), self.keeper.diag, self._clock
+            ),
             self.keeper.verb(),
             *classes,
             *letters,
-            *node_verbs(self.group),
+            *node_verbs(self.group, self._clock),
         ]
+
+    def _diag_verb(self, looks: LookVerbs) -> Verb:
+        async def health() -> Health:
+            return await own_health(self.bus, ROLE, self._probe)
+
+        return diag_verb(looks.single, self.bus, health, self.keeper.diag, self._clock)
 
     async def _after_commit(self) -> None:
         self.relay.wake.set()
@@ -210,13 +230,13 @@ class Intake:
         self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
 
     async def _use_inputs(self, found: InForce) -> None:
-        """Adapters have given something else: accounts, QoS or groups."""
+        """Use other accounts, QoS or groups of adapters."""
         fresh = await self.database.read(read_catalog)
         self.configuration = found.configuration
         self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
 
     async def _use_configuration(self, stated: Configuration, catalog: Catalog) -> None:
-        """The files say something else: from the next request on."""
+        """Use another configuration from the next request on."""
         self.nodes.use(stated.settings)
         self._nodes, self._node_event = None, -1
         self.catalog = catalog
@@ -227,7 +247,7 @@ class Intake:
         self._use(self.catalog)
 
     def learn(self) -> None:
-        """Take in what first use has added to the catalog."""
+        """Load what first use has added to the catalog."""
         if _size(self.catalog) != self._known:
             self._use(self.catalog)
 
@@ -243,7 +263,7 @@ class Intake:
         self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
 
     async def see_nodes(self) -> None:
-        """Where jobs that no node could hold are refused: the nodes as they are now."""
+        """Load the present nodes, if jobs that no node could hold are refused."""
         if not self.configuration.settings.admission.refuse_unfit:
             return
         newest = await self.database.read_at_once(lambda c: last_id(c, "node_events"))
@@ -268,7 +288,7 @@ class Intake:
             submission = without_unknown(submission, known)
         if not submission.accepted:
             return submission, [], None
-        now = time.time()
+        now = self._clock()
         new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
         ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
         self.learn()
@@ -297,7 +317,7 @@ class Intake:
 
     async def _sweeps(self) -> None:
         beat = self.bus.loops.add("old records", LONG_ROUND_S).beat
-        await run_sweeps(self.database, lambda: self.configuration.settings.retention, ROLE, beat)
+        await run_sweeps(self.database, lambda: self.configuration.settings.retention, ROLE, beat, self._clock)
 
     async def _checkpoints(self) -> None:
         loop = self.bus.loops.add("checkpoints", LONG_ROUND_S)
@@ -317,5 +337,5 @@ class Intake:
 
 
 def _size(catalog: Catalog) -> tuple[int, int]:
-    """Of what first use adds to."""
+    """The numbers of names that first use adds."""
     return len(catalog.associations), len(catalog.made)

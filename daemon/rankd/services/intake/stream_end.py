@@ -1,6 +1,6 @@
 """How far a subject of the stream of events has come: its last message that can be read.
 
-Anybody who may publish there can put something unreadable behind rankd's own messages, so this looks further back.
+Anybody who may publish there can put unreadable messages after rankd's own, so this looks further back.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from rankd.wire.subject import STREAM_EVENTS
 T = TypeVar("T")
 
 MOST_LOOKED_BACK = 100
-"""So many unreadable messages of a subject are passed; each takes the broker about 20 look-ups."""
+"""Unreadable messages of a subject that are skipped at most; each takes the broker about 20 look-ups."""
 
 
 class End(NamedTuple):
-    """What was found: the last event that can be read (None: there is none), and what was passed on the way."""
+    """The last event that can be read (None: there is none), and the unreadable messages after it."""
 
     event: object | None
     passed: Sequence[UnreadableMessage]
 
 
-async def last_event(bus: Bus, subject: str, kind: type[msgspec.Struct]) -> End:
-    """The last event in the last readable message, of ``kind``, on this subject.
+async def last_event(bus: Bus, subject: str, kind: type[msgspec.Struct], now: float) -> End:
+    """The last event in the last readable message, of ``kind``, on this subject; ``now`` in UTC seconds.
 
     Raises:
         Unavailable: ``bus_unavailable``: the stream can't be read.
@@ -46,7 +46,7 @@ async def last_event(bus: Bus, subject: str, kind: type[msgspec.Struct]) -> End:
             try:
                 return End(_last_of(data, kind), passed)
             except UNREADABLE as error:
-                passed.append(unreadable(STREAM_EVENTS, subject, stored.seq or 0, data, error))
+                passed.append(unreadable(subject, stored.seq or 0, data, error, now))
             stored = await _before(bus, subject, stored.seq or 0)
     except NotFoundError:
         return End(None, passed)
@@ -56,7 +56,7 @@ async def last_event(bus: Bus, subject: str, kind: type[msgspec.Struct]) -> End:
 
 
 def _last_of(data: bytes, kind: type[msgspec.Struct]) -> object | None:
-    """The last event; None where the message tells of refused submissions only: these go out behind all events."""
+    """The last event; None if the message holds refused submissions only: these are published after all events."""
     message = msgspec.json.decode(data, type=kind)
     events: list[object] = getattr(message, "events", [])
     if not events and not getattr(message, "refused", None):

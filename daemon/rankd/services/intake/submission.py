@@ -8,8 +8,8 @@ from typing import cast
 
 import msgspec
 
+from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables, Submitter
-from rankd.core.admission.alike import Admission
 from rankd.core.admission.dependency import check_known, named_jobs
 from rankd.core.admission.job_size import check_size
 from rankd.core.admission.queue_entry import entries_with
@@ -20,13 +20,13 @@ from rankd.wire.codec import decode_job, decode_submission
 from rankd.wire.message import Accepted, BatchReply, Rejected
 
 AT_ONCE = 500
-"""So many jobs of a batch are read at once; with the largest environments that takes some tens of milliseconds."""
+"""Jobs of a batch that are read at once; with the largest environments that takes some tens of milliseconds."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a message may become jobs. ``places`` are the accepted jobs' places in the batch.
+    """The accepted and refused jobs of a message. ``places`` are the accepted jobs' places in the batch.
 
-    ``raw`` are a batch's jobs as they came.
+    ``raw`` are the jobs of a batch as they arrived.
     """
 
     is_batch: bool
@@ -77,7 +77,7 @@ def read_in_parts(
     message = decode_submission(payload)
     if isinstance(message, JobRequest):
         check_size(len(payload))
-        job = admission.admit(_taken(message, message_id), submitter)
+        job = admission.admit(_prepared(message, message_id), submitter)
         return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
     submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
     same: dict[bytes, AcceptedJob] = {}
@@ -89,7 +89,7 @@ def read_in_parts(
             try:
                 check_size(len(text))
                 key = None if message_id is None else f"{message_id}/{place}"
-                accepted = admission.admit(_taken(decode_job(raw), key), submitter)
+                accepted = admission.admit(_prepared(decode_job(raw), key), submitter)
             except Refused as error:
                 submission.rejected.append(_rejected(place, error))
                 continue
@@ -135,15 +135,15 @@ def without_unknown(submission: Submission, known: Collection[int]) -> Submissio
 
 
 def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
-    """What the next job of the message is held against: this one may make queues."""
+    """The tables that the next job of the message is checked against: this one may make queues."""
     if (job.partition, job.queue.lower()) in tables.queues:
         return tables
     queues = entries_with(job.made, job.partition, tables.queues)
     return msgspec.structs.replace(tables, queues=queues)
 
 
-def _taken(job: JobRequest, key: str | None) -> JobRequest:
-    """With a key, and without the variables that are never stored."""
+def _prepared(job: JobRequest, key: str | None) -> JobRequest:
+    """The request with its key, and without the variables that are never stored."""
     if any(is_secret(name, value) for name, value in job.env.items()):
         job = msgspec.structs.replace(job, env=without_secrets(job.env))
     return job if key is None or job.key is not None else msgspec.structs.replace(job, key=key)
@@ -156,7 +156,7 @@ def _rejected(place: int, error: RankdError) -> Rejected:
 def reply_of(
     submission: Submission, ids: list[int], error: RankdError | None = None
 ) -> msgspec.Struct | dict[str, object]:
-    """The answer, once the ids are durable. ``error``: why jobs behind those of the ids could not be stored."""
+    """The answer, once the ids are durable. ``error``: why the jobs after these could not be stored."""
     if not submission.is_batch:
         return {"id": ids[0]}
     accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=False)]
@@ -164,6 +164,6 @@ def reply_of(
 
 
 def rejected_of(submission: Submission, ids: list[int], error: RankdError | None) -> list[Rejected]:
-    """What of a batch became no job: not accepted, or not stored."""
+    """The jobs of a batch that were not accepted, or not stored."""
     missing = [_rejected(place, error) for place in submission.places[len(ids) :] if error is not None]
     return submission.rejected + missing

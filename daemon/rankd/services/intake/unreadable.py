@@ -1,25 +1,25 @@
-"""Messages of streams that can't be decoded: counted, kept aside in the database, and passed."""
+"""Messages of streams that can't be decoded: counted, recorded in the database, and skipped."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 
 from rankd.bus.connection import Bus
 from rankd.store.engine.database import Database
 from rankd.store.record.unreadable import FIRST_BYTES, UnreadableMessage, keep_unreadable
+from rankd.wire.subject import STREAM_EVENTS
 
 log = logging.getLogger("rankd.intake")
 
 LONGEST_REASON = 500
 
 
-def unreadable(stream: str, subject: str, sequence: int, data: bytes, error: Exception) -> UnreadableMessage:
-    """What is kept of such a message."""
+def unreadable(subject: str, sequence: int, data: bytes, error: Exception, now: float) -> UnreadableMessage:
+    """The record of such a message of the stream of events: its first bytes, and why it can't be decoded."""
     return UnreadableMessage(
-        at=time.time(),
-        stream=stream,
+        at=now,
+        stream=STREAM_EVENTS,
         subject=subject,
         sequence=sequence,
         n_bytes=len(data),

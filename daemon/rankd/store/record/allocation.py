@@ -17,7 +17,7 @@ from rankd.store.record.job import apply_changes, last_id, read_states
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A placement to be committed: by which cycle, on which generation, from which rank."""
+    """A placement to be committed, with the generation and the rank that it was decided by."""
 
     job: int
     revision: int
@@ -29,9 +29,9 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Why jobs of a queue (0: of any without a row of its own) wait that ask for the same.
+    """Why jobs of a queue (0: of any queue without a row of its own) that ask for the same amounts wait.
 
-    ``time_limit_s`` -1: none stated; ``user`` empty: any; ``application`` -1: a job that is its own, -2: any.
+    ``time_limit_s`` -1: none given; ``user`` empty: any; ``application`` -1: a job that is its own, -2: any.
     """
 
     queue: int
@@ -44,7 +44,7 @@ class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pending job is promised."""
+    """The nodes and the start time that a pending job is promised."""
 
     job: int
     nodes: tuple[str, ...]
@@ -52,9 +52,9 @@ class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cycle: int, now: float) -> int:
-    """Allocate what is still as the cycle saw it; returns how many.
+    """Allocate the jobs that have not changed since the cycle read them; returns their number.
 
-    Others were cancelled or held meanwhile, or a node of theirs takes nothing more.
+    Other jobs were cancelled or held meanwhile, or one of their nodes takes no more jobs.
     """
     up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
     states = read_states(connection, [entry.job for entry in new])
@@ -117,7 +117,7 @@ def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
 
 
 def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before: Collection[ReasonRow] | None) -> None:
-    """Why jobs wait, as the newest cycle found it; ``before`` is what is stored, None if that is not known."""
+    """Store why jobs wait, as the newest cycle found it; ``before``: the stored rows, None if they are not known."""
     if before is None:
         connection.exec_driver_sql("DELETE FROM wait_reasons")
     known = frozenset(before or ())
@@ -137,7 +137,7 @@ def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before:
 
 
 def save_reservations(connection: Connection, reservations: Collection[ReservationRow], cycle: int, now: float) -> None:
-    """What the newest cycle promises, instead of what the one before did."""
+    """Replace the stored reservations by those of the newest cycle."""
     connection.exec_driver_sql("DELETE FROM reservations")
     if reservations:
         connection.exec_driver_sql(

@@ -1,7 +1,7 @@
-"""Allocations on their way to their nodes: who has taken what, who is to end what, and what nobody took.
+"""Allocations on their way to their nodes: taken ones, ones to end, and ones that were not taken.
 
-A node's agent asks for its allocations. What it is given is recorded as taken in the same transaction, so that an
-allocation that was taken back meanwhile is never given.
+A node's agent asks for its allocations. Each allocation in the answer is recorded as taken in the same transaction, so
+that an allocation that was taken back meanwhile is never given.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rankd.store.record.report import take_reports
 from rankd.wire.message import StartOrder, Taken
 
 MOST_STARTS = 500
-"""Of one answer; the agent has recorded them before it asks for more."""
+"""Starts in one answer; the agent records them before it asks for more."""
 AROUND_BYTES = 1_000
-"""What a start holds beside the request and the nodes, about."""
+"""About the bytes of a start beside its request and nodes."""
 MOST_CANCELS = 10_000
 
 _PRESENT = f"('{NodeState.UP}', '{NodeState.DRAINING}')"
@@ -42,7 +42,7 @@ WHERE l.ended_at IS NULL AND p.taken_at IS NOT NULL AND p.ended_at IS NULL ORDER
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's agent asks. ``known``: all that it runs or has still to report, if it wants to hear what is missing."""
+    """A request of an agent. ``known``: the allocations that it runs or has still to report; None: not compared."""
 
     node: str
     agent: str
@@ -74,10 +74,10 @@ def _ends(connection: Connection) -> dict[str, list[int]]:
 
 
 def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: float) -> list[Taken | None]:
-    """What each asker is to start and to end; None where it does not represent the node.
+    """What each agent is to start and to end; None for an agent that does not represent its node.
 
-    What is to end and was not taken ends here, without having started. What was taken, and the agent knows nothing
-    of: it is given again if it never started, else it is lost.
+    An allocation that is to end and was not taken ends here, without having started. An allocation that was taken and
+    that the agent does not know is given again if it never started; else it is lost.
     """
     agents = _agents(connection, [ask.node for ask in asks])
     reports: list[tuple[str, Report]] = []
@@ -119,7 +119,7 @@ def _agents(connection: Connection, nodes: Sequence[str]) -> dict[str, Agent]:
 
 
 def _compare(connection: Connection, node: str, known: frozenset[int], now: float) -> list[tuple[str, Report]]:
-    """What the agent should know and does not: what never started may be taken again, the rest is lost."""
+    """Allocations that the agent should know and does not: taken again if never started, else lost."""
     missing = [row for row in connection.exec_driver_sql(_KNOWN, (node,)).all() if row[0] not in known]
     if again := [(id_, node) for id_, _, started in missing if not started]:
         connection.exec_driver_sql(
@@ -129,7 +129,7 @@ def _compare(connection: Connection, node: str, known: frozenset[int], now: floa
 
 
 def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[tuple[int, int]], bool]:
-    """What to start; what ends without it; whether there is more than an answer may hold."""
+    """What to start; what ends without having started; whether more waits than an answer may hold."""
     starts: list[StartOrder] = []
     over: list[tuple[int, int]] = []
     total = 0
@@ -176,8 +176,8 @@ def untaken(connection: Connection) -> list[Waiting]:
 def take_back(connection: Connection, overdue: Iterable[Waiting], reason: str, max_requeues: int, now: float) -> int:
     """Drain these nodes and take back all that they have not taken; returns how many allocations.
 
-    What was taken meanwhile stays. A drain by an administrator keeps its reason, and a node whose agent said goodbye
-    needs none. ``reason`` may name ``{allocation}`` and ``{job}``.
+    Allocations that were taken meanwhile stay. A node that an administrator drained keeps that reason, and a node whose
+    agent has left is not drained. ``reason`` may name ``{allocation}`` and ``{job}``.
     """
     n_back = 0
     for waiting in overdue:

@@ -1,4 +1,4 @@
-"""What jobs wait for, as the records have it: how far others have come, and who waits for whom."""
+"""Dependencies of jobs in the records: the progress of the jobs waited for, and which jobs wait for which."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SELECT id FROM waited_for"""
 
 
 def progress_of(connection: Connection, dependencies: Iterable[Dependency]) -> dict[int, Progress]:
-    """How far the jobs are that are waited for; unknown ones are left out."""
+    """The progress of the jobs that are waited for; unknown jobs are left out."""
     wanted = {dependency.job for dependency in dependencies}
     rows = connection.exec_driver_sql(
         "SELECT id, state, started_at FROM jobs WHERE id IN (SELECT value FROM json_each(?))",

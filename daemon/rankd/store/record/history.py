@@ -1,8 +1,8 @@
-"""Old jobs and events go, a few at a time; what jobs used stays, summed by day, account and user.
+"""Old jobs and events are deleted, a few at a time; the usage of jobs stays, summed by day, account and user.
 
-A job goes once it has ended, has been charged and published, was long enough ago that no service still looks at it,
-and no waiting job depends on it. Its events, allocations and request go with it. Its id is never given again, and its
-key still answers with that id.
+A job is deleted once it has ended, has been charged and published, is so old that no service still looks at it, and no
+waiting job depends on it. Its events, allocations and request are deleted with it. Its id is never used again, and its
+key still leads to that id.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rankd.store.record.job import last_id
 PART = 250
 """Rows looked at per transaction: a few milliseconds in which nobody else can write."""
 LEAST_AGE_S = 3_600.0
-"""What ended more recently stays, whatever is asked for: services may still have it before them."""
+"""Jobs and events that are more recent stay, whatever the settings: services may still use them."""
 
 _SPAN = """
 SELECT coalesce(max(id), 0), max(submitted_at)
@@ -69,27 +69,27 @@ EVENT_TABLES = ("job_events", "node_events", "queue_events")
 
 
 class Part(NamedTuple):
-    """Where a sweep has come (the last id looked at), None at its end; and how many rows went."""
+    """The last id that a sweep has looked at, None at its end; and the number of deleted rows."""
 
     last: int | None
     gone: int
 
 
 class Named(NamedTuple):
-    """The jobs that waiting ones depend on, at the event ``revision``: that takes long, so once per sweep."""
+    """The jobs that waiting jobs depend on, at the event ``revision``; read once per sweep, since it takes long."""
 
     jobs: frozenset[int]
     revision: int
 
 
 def named(connection: Connection) -> Named:
-    """As things are."""
+    """The jobs that waiting jobs depend on now."""
     jobs = frozenset(int(job) for (job,) in connection.exec_driver_sql(_NAMED))
     return Named(jobs, last_id(connection, "job_events"))
 
 
 def prune_jobs(connection: Connection, after: int, before: float, kept: Named) -> Part:
-    """Of the next jobs behind the id ``after``, those that ended before then go."""
+    """Delete those of the next jobs after the id ``after`` that ended before the time ``before``."""
     last, submitted = connection.exec_driver_sql(_SPAN, (after, PART)).one()
     if submitted is None:
         return Part(None, 0)
@@ -104,7 +104,7 @@ def prune_jobs(connection: Connection, after: int, before: float, kept: Named) -
 
 
 def prune_events(connection: Connection, table: str, after: int, before: float) -> Part:
-    """Of the next events behind the id ``after``, those before then go; of jobs only those of ended ones."""
+    """Delete those of the next events after the id ``after`` that are older than ``before``; of ended jobs only."""
     last, first_at = connection.exec_driver_sql(_EVENT_SPAN.format(table=table), (after, PART)).one()
     if first_at is None or first_at >= before:
         return Part(None, 0)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import AdmittedJob
@@ -29,7 +29,7 @@ from rankd.wire.message import Failed, SelectionReply
 _REQUEST = msgspec.json.Decoder(JobRequest)
 _STORED = """
 SELECT j.id, j."user", j.revision, j.state, j.held, j.blocked_by, j.eligible_at, j.fixed_priority, j.class_value,
-    j.priority_class, j.preemption_policy, j.request, j.urgency, a.account, q.path AS queue, q.partition, s.name AS qos
+    j.priority_class, j.preemption_policy, j.request, j.urgency, a.account, q.path, q.partition, s.name
 FROM json_each(?) w JOIN jobs j ON j.id = w.value JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id JOIN qos s ON s.id = j.qos_id"""
 
@@ -133,27 +133,29 @@ def _awaited(connection: Connection, update: Update, stored: Iterable[StoredJob]
 
 def _read(connection: Connection, ids: Sequence[int]) -> dict[int, StoredJob]:
     rows = connection.exec_driver_sql(_STORED, (json.dumps(list(ids)),))
-    return {row.id: _stored(row) for row in rows}
+    return {row[0]: _stored(row) for row in rows}
 
 
-def _stored(row: Row[tuple[object, ...]]) -> StoredJob:
+def _stored(row: Sequence[Any]) -> StoredJob:
     """Resolved names and values that were set later replace the requested ones."""
-    request = msgspec.structs.replace(
-        _REQUEST.decode(row.request),
+    (_id, user, revision, state, held, blocked_by, eligible_at, fixed, class_value, class_name, policy, request,
+     urgency, account, queue, partition, qos) = row  # fmt: skip
+    present = msgspec.structs.replace(
+        _REQUEST.decode(request),
         user=None,
-        urgency=row.urgency,
-        account=row.account,
-        queue=row.queue,
-        partition=row.partition,
-        qos=row.qos,
+        urgency=urgency,
+        account=account,
+        queue=queue,
+        partition=partition,
+        qos=qos,
     )
-    resolved = Resolved(class_value=row.class_value, name=row.priority_class, preemption_policy=row.preemption_policy)
+    resolved = Resolved(class_value=class_value, name=class_name, preemption_policy=policy)
     return StoredJob(
-        revision=row.revision,
-        state=State(row.state),
-        held=bool(row.held),
-        blocked_by=row.blocked_by,
-        eligible_at=row.eligible_at,
-        fixed_priority=row.fixed_priority,
-        admitted=AdmittedJob(user=row.user, resolved=resolved, request=request),
+        revision=revision,
+        state=State(state),
+        held=bool(held),
+        blocked_by=blocked_by,
+        eligible_at=eligible_at,
+        fixed_priority=fixed,
+        admitted=AdmittedJob(user=user, resolved=resolved, request=present),
     )

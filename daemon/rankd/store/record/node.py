@@ -1,4 +1,4 @@
-"""Nodes: registration, signs of life."""
+"""Nodes: registration, heartbeats, silence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def holder_of(connection: Connection, name: str) -> Holder | None:
 
 
 def of_instance(connection: Connection, nodes: Sequence[str], instance: str) -> list[str]:
-    """Those of these nodes that an agent with this instance may speak for; an empty instance is not known."""
+    """Those of these nodes that an agent with this instance may represent; an empty instance is unknown."""
     if not instance:
         return list(nodes)
     rows = connection.exec_driver_sql(
@@ -39,7 +39,7 @@ def of_instance(connection: Connection, nodes: Sequence[str], instance: str) -> 
 
 
 def register_node(connection: Connection, name: str, registration: NodeRegistration, now: float) -> None:
-    """Add a node, or take its new data; an event where anything about it changed.
+    """Add a node, or store its new data; record an event if anything about it changed.
 
     Raises:
         Refused: as :func:`rankd.core.admission.node_check.node_capacity`.
@@ -64,7 +64,7 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
 
 
 def strays(connection: Connection, node: str, running: Sequence[int]) -> list[int]:
-    """What a node that was given up runs, while others may do it by now: it is to be ended, not done twice."""
+    """Allocations that run on a node that was given up, while other nodes may run them: they are to be ended there."""
     rows = connection.exec_driver_sql(
         "SELECT p.allocation_id FROM json_each(?) w JOIN allocation_nodes p ON p.allocation_id = w.value AND p.node = ?"
         " WHERE p.ended_at IS NOT NULL",
@@ -76,7 +76,7 @@ def strays(connection: Connection, node: str, running: Sequence[int]) -> list[in
 def record_node_event(
     connection: Connection, node: str, event: str, now: float, actor: str, reason: str | None = None
 ) -> None:
-    """A change of the nodes, which is a trigger for the scheduler."""
+    """Record a change of a node; it triggers the scheduler."""
     connection.exec_driver_sql(
         "INSERT INTO node_events (node, event, at, actor, reason) VALUES (?, ?, ?, ?, ?)",
         (node, event, now, actor, reason),
@@ -84,7 +84,7 @@ def record_node_event(
 
 
 def set_state(connection: Connection, name: str, state: NodeState, now: float, actor: str) -> None:
-    """Another state for a node, with its event; nothing if it has that state."""
+    """Set a node's state, with an event; a node that has the state already is left as it is."""
     changed = connection.exec_driver_sql(
         "UPDATE nodes SET state = ? WHERE name = ? AND state <> ?", (state, name, state)
     )
@@ -93,7 +93,7 @@ def set_state(connection: Connection, name: str, state: NodeState, now: float, a
 
 
 def take_down(connection: Connection, nodes: Sequence[str], now: float) -> None:
-    """Their agent stops: they take nothing until they register again. What runs there may go on without the agent."""
+    """Their agent stops: they take no jobs until they register again. Their jobs may go on without the agent."""
     connection.exec_driver_sql(
         "UPDATE nodes SET heartbeat_at = ? WHERE name IN (SELECT value FROM json_each(?))",
         (now, json.dumps(list(nodes))),
@@ -103,9 +103,9 @@ def take_down(connection: Connection, nodes: Sequence[str], now: float) -> None:
 
 
 def silent_nodes(connection: Connection, now: float, limit_s: float) -> list[str]:
-    """Nodes that are counted on and have not been heard of for so long, or not since the clock was set back.
+    """Nodes in use without a heartbeat for ``limit_s``, or with one in the future, since the clock was set back.
 
-    A node whose agent has stopped is counted on while it has jobs: they run on, and another agent is to come for them.
+    A node whose agent has stopped is in use while it has jobs: they run on, and another agent is expected for them.
     """
     rows = connection.exec_driver_sql(
         f"SELECT name FROM nodes WHERE (state IN ('{NodeState.UP}', '{NodeState.DRAINING}')"
@@ -118,7 +118,7 @@ def silent_nodes(connection: Connection, now: float, limit_s: float) -> list[str
 
 
 def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, int]]:
-    """(allocation, job) of what has a part on this node that has not ended."""
+    """(allocation, job) of allocations whose part on this node has not ended."""
     rows = connection.exec_driver_sql(
         "SELECT l.id, l.job_id FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id"
         " AND p.node = ? WHERE l.ended_at IS NULL AND p.ended_at IS NULL ORDER BY l.id",
@@ -128,12 +128,12 @@ def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, in
 
 
 def resource_types(connection: Connection) -> set[str]:
-    """Every type that a node has offered, also one that is down."""
+    """Every type that any node has offered, also nodes that are down."""
     return {row[0] for row in connection.exec_driver_sql("SELECT DISTINCT c.key FROM nodes, json_each(capacity) c")}
 
 
 def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> list[str]:
-    """Record a sign of life; returns the names that are not known (their agent registers again)."""
+    """Record a heartbeat; returns the names that are unknown (their agent registers again)."""
     listed = json.dumps(list(nodes))
     connection.exec_driver_sql(
         "UPDATE nodes SET heartbeat_at = ? WHERE name IN (SELECT value FROM json_each(?))", (now, listed)
@@ -147,7 +147,7 @@ def note_heartbeat(connection: Connection, nodes: Sequence[str], now: float) -> 
 
 
 class InUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What open allocations take: by node, and by their jobs' queue and application.
+    """The amounts of open allocations: by node, and by their jobs' queue and application.
 
     An exclusive job takes its nodes whole.
     """
@@ -158,7 +158,7 @@ class InUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_nodes(connection: Connection) -> tuple[list[Node], InUse]:
-    """All nodes by name with what is used of them, and what queues use."""
+    """All nodes by name with their used amounts, and the amounts that queues use."""
     known = all_nodes(connection.connection)
     use = _in_use(connection, {node.name: node.capacity for node in known})
     nodes = [msgspec.structs.replace(node, used=use.by_node.get(node.name, {})) for node in known]

@@ -1,17 +1,16 @@
-"""What happens to queues: made, changed, removed; by the configuration, or by a job that is the first to go there."""
+"""Events of queues: made, changed, removed; by the configuration, or by the first job that uses the queue."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from sqlalchemy import Connection
 
-Snapshot = dict[tuple[str, str], tuple[Any, ...]]
-"""By (partition, path): whether it is there, and its settings."""
+Snapshot = dict[tuple[str, str], tuple[object, ...]]
+"""By (partition, path): whether the queue is configured, and its settings."""
 
 CONFIGURATION = "configuration"
-"""The actor of what a configuration does."""
+"""The actor of changes by a configuration."""
 
 _QUEUES = (
     "SELECT partition, path, configured, is_leaf, policy, offset, sort_priority, sort_policy, factor, guaranteed, max,"
@@ -26,7 +25,7 @@ def snapshot(connection: Connection) -> Snapshot:
 
 
 def note_changes(connection: Connection, before: Snapshot, now: float) -> None:
-    """Record what has become different since ``before``."""
+    """Record the differences from ``before``."""
     events = []
     for (partition, path), settings in snapshot(connection).items():
         old, there = before.get((partition, path)), settings[0]

@@ -1,4 +1,4 @@
-"""What came over the bus and could not be decoded: where it was, its first bytes, and the reason. Bounded."""
+"""Messages of the bus that could not be decoded: their place, first bytes and reason. Their number is bounded."""
 
 from __future__ import annotations
 

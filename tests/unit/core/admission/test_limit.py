@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from builder import admission_tables
 
+from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import Submitter, admit
-from rankd.core.admission.alike import Admission
 from rankd.core.admission.limit import LOOKED_UP_TEXTS, MAX_DEPENDENCIES, OWN_TEXTS
 from rankd.core.admission.queue_entry import QueueEntry, queue_entries
 from rankd.core.errors import Refused

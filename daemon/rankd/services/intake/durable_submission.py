@@ -1,14 +1,13 @@
-"""Durable submission: what users published on the enqueue subject while nobody, or somebody, was listening.
+"""Durable submission: messages that users published on the enqueue subject, whether the intake ran or not.
 
-A message is acknowledged once its jobs are in the database, or, of what can't be accepted, the reason is. It may
-come twice: jobs carry the message's id as their key, and what is refused is kept once per message.
+A message is acknowledged once its jobs, or the reasons why they are refused, are in the database. It may be delivered
+twice: jobs have the message's id as their key, and each refused job is kept once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from rankd.bus.consumer import PullConsumer
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.services.intake.submission import Submission, rejected_of
+from rankd.services.runtime.clock import Clock
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.dead_letter import Undelivered, keep, key_of
 from rankd.wire.message import Rejected
@@ -29,22 +29,23 @@ from rankd.wire.subject import ENQUEUE_PATTERN, STREAM_SUBMISSIONS, enqueuer_of
 log = logging.getLogger("rankd.intake")
 
 BATCH_BYTES = 4 * 2**20
-"""So much is worked on at a time: it takes less than the broker waits before it hands it out again."""
+"""Bytes of messages per batch: a batch takes less time than the broker waits before it delivers it again."""
 
 Submit = Callable[[Submitter, bytes, str | None], Awaitable[tuple[Submission, list[int], RankdError | None]]]
-"""Read, admit and store: what was read, the ids, and why there are fewer of them."""
+"""Reads, admits and stores; returns the submission, the ids, and the error if jobs are missing."""
 
 
 class EnqueuedSubmissions:
-    """Takes them up for ever; ``durable`` names the consumer."""
+    """Consumes the messages for ever; ``durable`` is the name of the consumer."""
 
-    def __init__(self, bus: Bus, durable: str, group: GroupCommit, submit: Submit) -> None:
+    def __init__(self, bus: Bus, durable: str, group: GroupCommit, submit: Submit, clock: Clock) -> None:
         self._consumer = PullConsumer(bus, STREAM_SUBMISSIONS, durable, [ENQUEUE_PATTERN], max_bytes=BATCH_BYTES)
         self._group = group
         self._submit = submit
+        self._clock = clock
 
     async def run(self) -> None:
-        """Take what comes; messages of a batch share transactions."""
+        """Store the messages as they arrive; messages of a batch share transactions."""
         async with aclosing(self._consumer.batches()) as batches:
             async for messages in batches:
                 async with asyncio.TaskGroup() as group:
@@ -66,8 +67,8 @@ class EnqueuedSubmissions:
             await self._group.do(lambda connection: keep(connection, letters))
 
     async def _letters_of(self, message: Msg) -> list[Undelivered]:
-        """Submit; what of it could not be accepted."""
-        envelope = _Envelope.of(message)
+        """Submit; returns the jobs that could not be accepted, as letters."""
+        envelope = _Envelope.of(message, self._clock())
         try:
             asker = Submitter(enqueuer_of(message.subject), privileged=False)
             submission, ids, error = await self._submit(asker, message.data, envelope.key)
@@ -89,19 +90,20 @@ class EnqueuedSubmissions:
 
 
 class _Envelope(NamedTuple):
-    """Where a message comes from. ``source`` is a name that no other message has."""
+    """Where a message comes from, and when it was read. ``source`` is a name that no other message has."""
 
     user: str
     source: str
     message_id: str | None
     payload: bytes
+    at: float
 
     @classmethod
-    def of(cls, message: Msg) -> _Envelope:
+    def of(cls, message: Msg, now: float) -> _Envelope:
         token = message.subject.rsplit(".", 1)[1]
         metadata = message.metadata
         source = f"{metadata.sequence.stream}-{metadata.timestamp.timestamp():.6f}"
-        return cls(unquote(token, errors="replace"), source, (message.headers or {}).get(MESSAGE_ID), message.data)
+        return cls(unquote(token, errors="replace"), source, (message.headers or {}).get(MESSAGE_ID), message.data, now)
 
     @property
     def key(self) -> str:
@@ -119,7 +121,7 @@ class _Envelope(NamedTuple):
         return Undelivered(
             source=source,
             user=self.user,
-            at=time.time(),
+            at=self.at,
             message_id=self.message_id,
             payload=payload,
             code=code,

@@ -1,12 +1,10 @@
-"""Admitting many jobs: those that differ in nothing that is looked up share what was found for the first of them.
+"""Admitting many jobs: jobs with the same names and amounts share what was resolved for the first of them.
 
-Users submit the same job thousands of times, with another name or argument. What admission resolves then (account,
-queue, class, amounts) is the same as long as the tables are, so it is found once.
+Users submit the same job thousands of times, with another name or argument. Its account, queue, class and amounts are
+then the same as long as the tables are, so they are resolved once.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
@@ -14,7 +12,7 @@ from rankd.core.admission.admit import AdmissionTables, Submitter, admit, check_
 from rankd.core.model.job import AcceptedJob, JobRequest
 
 MOST_KINDS = 4096
-"""So many kinds are remembered; then it begins again."""
+"""Kinds of jobs in the cache; when it is full, it is emptied."""
 
 
 class Admission:
@@ -22,10 +20,10 @@ class Admission:
 
     def __init__(self, tables: AdmissionTables) -> None:
         self.tables = tables
-        self._known: dict[tuple[Any, ...], AcceptedJob] = {}
+        self._known: dict[tuple[object, ...], AcceptedJob] = {}
 
     def admit(self, request: JobRequest, submitter: Submitter) -> AcceptedJob:
-        """As :func:`rankd.core.admission.admit.admit`, with the same result and the same errors."""
+        """The result and the errors of :func:`rankd.core.admission.admit.admit`."""
         kind = _kind(request, submitter)
         known = self._known.get(kind)
         if known is None:
@@ -44,13 +42,13 @@ class Admission:
 
 
 def _without_own(accepted: AcceptedJob) -> AcceptedJob:
-    """Without the first job's command, environment and other texts, which take memory."""
+    """The job without its command, environment and other texts, which take memory."""
     request = JobRequest(command=[], time_limit_s=accepted.request.time_limit_s)
     return msgspec.structs.replace(accepted, request=request)
 
 
-def _kind(request: JobRequest, submitter: Submitter) -> tuple[Any, ...]:
-    """All that admission looks at but for what is checked of every job."""
+def _kind(request: JobRequest, submitter: Submitter) -> tuple[object, ...]:
+    """All values that admission depends on, except those that are checked for every job."""
     return (
         submitter,
         request.user,

@@ -22,9 +22,9 @@ Record = Callable[[Sequence[tuple[str, Report]]], Awaitable[None]]
 
 
 async def take_over(bus: Bus, record: Record) -> None:
-    """Record the reports that wait in the old stream, and delete both streams.
+    """Record the reports that wait in the retired stream, and delete both streams.
 
-    Orders that wait are made again from the records.
+    Waiting start orders are made again from the records.
 
     Raises:
         nats.errors.Error, OSError: the broker is away (:data:`~rankd.bus.connection.LOST`).

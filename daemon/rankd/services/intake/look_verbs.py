@@ -9,7 +9,7 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.services.intake.lookers import Lookers
+from rankd.services.intake.look_turns import LookTurns
 from rankd.store.engine.database import Database
 from rankd.store.engine.reading import Reader, Row
 from rankd.store.engine.site import site_of
@@ -27,15 +27,15 @@ PAYLOAD_SHARE = 0.9
 """How much of the broker's largest payload a page may fill."""
 
 
-class Looking:
+class LookVerbs:
     """The verbs that look. Lists and requests about one job have turns of their own.
 
     ``max_payload`` gives the broker's limit at present, in bytes.
     """
 
     def __init__(self, database: Database, max_payload: Callable[[], int]) -> None:
-        self.lists = Lookers(database, slots=2, per_user=1, waiting=20)
-        self.single = Lookers(database, slots=2, per_user=1, waiting=1_000)
+        self.lists = LookTurns(database, slots=2, per_user=1, waiting=20)
+        self.single = LookTurns(database, slots=2, per_user=1, waiting=1_000)
         self._max_payload = max_payload
         self._path = database.path
 
@@ -70,7 +70,7 @@ class Looking:
 
         return handle
 
-    def _paged(self, kind: type[Wanted], query: Callable[[Reader, Wanted], page.Page], lookers: Lookers) -> UserHandler:
+    def _paged(self, kind: type[Wanted], query: Callable[[Reader, Wanted], page.Page], turns: LookTurns) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             wanted = decode_strict(payload, kind)
 
@@ -79,14 +79,14 @@ class Looking:
                     check_filter(reader, wanted, asker.user)
                 return query(reader, wanted)
 
-            return await self.page(asker, checked, lookers)
+            return await self.page(asker, checked, turns)
 
         return handle
 
-    async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], lookers: Lookers | None = None) -> Row:
+    async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], turns: LookTurns | None = None) -> Row:
         """A page as large as a message may be; by default of a list."""
         room = int(self._max_payload() * PAYLOAD_SHARE)
-        return await (lookers or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
+        return await (turns or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
 
 
 def _shown(reader: Reader, job: int, asker: Submitter) -> Row:

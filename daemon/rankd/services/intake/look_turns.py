@@ -1,8 +1,8 @@
-"""Who may look, and when: requests that only look wait for each other, and for nobody else.
+"""The turns of requests that only look: they wait for each other, and no other request waits for them.
 
-They have threads and connections of their own in the database, so that health and changes never wait behind them.
-Of one user only some are answered at a time; the others wait for their turn, and users take turns. What comes beyond
-is refused at once, and asks for patience.
+They have threads and connections of their own in the database, so that health and changes never wait behind them. A
+few of each user's requests are answered at a time; the others wait for their turn, and users take turns. A request
+beyond the limit of waiting ones is refused at once, and its sender is asked to wait.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rankd.store.engine.database import Database
 T = TypeVar("T")
 
 
-class Lookers:
-    """``slots`` looks at a time, of one user at most ``per_user``, and at most ``waiting`` that wait for that."""
+class LookTurns:
+    """``slots`` requests at a time, at most ``per_user`` of one user; at most ``waiting`` of each user wait."""
 
     def __init__(self, database: Database, *, slots: int, per_user: int, waiting: int) -> None:
         self._database = database
@@ -30,13 +30,13 @@ class Lookers:
         self._running = Counter[str]()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.refused = 0
-        """How many were told to wait."""
+        """Requests that were refused because too many waited."""
 
     async def look(self, user: str, query: Callable[[Connection], T]) -> T:
-        """Run a query in a read transaction, on a thread of those that look.
+        """Run a query in a read transaction, on a thread for requests that look.
 
         Raises:
-            Unavailable: ``too_many_requests``: so many of this user wait already.
+            Unavailable: ``too_many_requests``: the user has the largest number of waiting requests.
         """
         await self._begin(user)
         try:

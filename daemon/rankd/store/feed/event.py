@@ -1,0 +1,131 @@
+"""Events that are not published yet, as the relay reads them: by kind, in the order of their ids.
+
+SQLAlchemy Core, though every commit is followed by this read: reading one event takes 32 µs, as text 28 µs; of
+2,000 events no difference is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import BindParameter, Column, ColumnElement, Select, bindparam, func, select
+
+from rankd.config.change import Change as Difference
+from rankd.store.engine.connection import Connection
+from rankd.store.record.dead_letter import unpublished
+from rankd.store.record.relay_mark import Mark
+from rankd.store.schema.table import configurations, job_events, jobs, node_events, queue_events, relay_marks
+from rankd.wire.configuration import ConfigurationChange
+from rankd.wire.message import DeadLetter, NodeChange, QueueChange, Transition
+
+MOST_LINES = 10
+"""Lines of a configuration's changes in an event; the records have all."""
+
+Event = Transition | NodeChange | QueueChange | ConfigurationChange
+
+
+class NamedEvent(NamedTuple):
+    """An event, and the name of its user, node or queue, which the subject has; empty for a configuration."""
+
+    name: str
+    event: Event
+
+
+class Unpublished(NamedTuple):
+    """Dead letters and events that are not published yet, events by kind."""
+
+    letters: Sequence[DeadLetter]
+    events: Mapping[Mark, Sequence[NamedEvent]]
+
+
+class _Kind(NamedTuple):
+    query: Select[Any]
+    event: Callable[[Any], NamedEvent]
+
+
+def _node(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
+    event = NodeChange(id=row.id, node=row.node, event=row.event, at=row.at, actor=row.actor, reason=row.reason)
+    return NamedEvent(row.node, event)
+
+
+def _queue(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
+    event = QueueChange(id=row.id, partition=row.partition, queue=row.path, event=row.event, at=row.at, actor=row.actor)
+    return NamedEvent(row.path, event)
+
+
+def _configuration(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
+    changes = msgspec.json.decode(row.changes, type=list[Difference])
+    event = ConfigurationChange(
+        id=row.id,
+        event=row.event,
+        at=row.at,
+        actor=row.actor,
+        n_changes=len(changes),
+        changes=[str(change) for change in changes[:MOST_LINES]],
+    )
+    return NamedEvent("", event)
+
+
+def _job(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
+    id_, job, event, state, at, actor, cause, user = row
+    return NamedEvent(user, Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause))
+
+
+def _unmarked(mark: Mark, id_: Column[int]) -> ColumnElement[bool]:
+    """Whether the event with this id is behind the mark."""
+    last = select(func.coalesce(func.max(relay_marks.c.event_id), 0)).where(relay_marks.c.name == mark)
+    return id_ > last.scalar_subquery()
+
+
+_MOST: BindParameter[int] = bindparam("most")
+_NODES, _QUEUES, _CONFIGURATIONS, _JOBS = node_events.c, queue_events.c, configurations.c, job_events.c
+_KINDS = {
+    Mark.NODES: _Kind(
+        select(_NODES.id, _NODES.node, _NODES.event, _NODES.at, _NODES.actor, _NODES.reason)
+        .where(_unmarked(Mark.NODES, _NODES.id))
+        .order_by(_NODES.id)
+        .limit(_MOST),
+        _node,
+    ),
+    Mark.QUEUES: _Kind(
+        select(_QUEUES.id, _QUEUES.path, _QUEUES.partition, _QUEUES.event, _QUEUES.at, _QUEUES.actor)
+        .where(_unmarked(Mark.QUEUES, _QUEUES.id))
+        .order_by(_QUEUES.id)
+        .limit(_MOST),
+        _queue,
+    ),
+    Mark.CONFIGURATIONS: _Kind(
+        select(
+            _CONFIGURATIONS.id,
+            _CONFIGURATIONS.event,
+            _CONFIGURATIONS.at,
+            _CONFIGURATIONS.actor,
+            _CONFIGURATIONS.changes,
+        )
+        .where(_unmarked(Mark.CONFIGURATIONS, _CONFIGURATIONS.id))
+        .order_by(_CONFIGURATIONS.id)
+        .limit(_MOST),
+        _configuration,
+    ),
+    Mark.JOBS: _Kind(
+        select(_JOBS.id, _JOBS.job_id, _JOBS.event, _JOBS.state, _JOBS.at, _JOBS.actor, _JOBS.cause, jobs.c.user)
+        .join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)
+        .where(_unmarked(Mark.JOBS, _JOBS.id))
+        .order_by(_JOBS.id)
+        .limit(_MOST),
+        _job,
+    ),
+}
+
+
+def read_unpublished(connection: Connection, most_events: int, most_letters: int) -> Unpublished:
+    """The oldest of each kind, all in one transaction: its beginning and end cost more than the rows."""
+    return Unpublished(
+        letters=unpublished(connection, most_letters),
+        events={
+            mark: [kind.event(row) for row in connection.execute(kind.query, {"most": most_events})]
+            for mark, kind in _KINDS.items()
+        },
+    )
