@@ -6,6 +6,8 @@ from contract.store import ALICE, ROOT
 from contract.world import BLOCKED, FIRST, HELD, RUNNING, SECOND, allocate
 
 from rankd.core.change.job_action import cancel, hold, release
+from rankd.core.change.job_change import Change
+from rankd.core.change.job_update import Task
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.job import Dependency, Event, State
@@ -24,9 +26,10 @@ from rankd.store.record.dependency import (
     still_blocked,
     waited_for,
 )
-from rankd.store.record.job import Change, NewJob, apply_changes, association_of, insert_jobs, last_id, read_states
+from rankd.store.record.job import NewJob, apply_changes, association_of, insert_jobs, last_id, read_states
 from rankd.store.record.job_action import act, select_ids
-from rankd.store.record.job_update import Task, judge, judge_again, update_jobs, write_update
+from rankd.store.record.job_story import past_events, tells_story
+from rankd.store.record.job_update import judge, judge_again, write_update
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobFilter
 
@@ -78,6 +81,24 @@ async def test_an_impossible_change_writes_nothing(store):
     assert {row["state"] for row in await store.rows("job")} == {"pending"}
 
 
+async def test_an_impossible_event_comes_with_the_jobs_events(store):
+    [job] = await store.submit("alice")
+    await store.write(act, [job], ROOT, NOW + 5, cancel)
+    events = await store.read(past_events, job)
+    assert [(past.event, past.state, past.at, past.actor) for past in events] == [
+        ("submit", "pending", NOW, "alice"),
+        ("cancel", "cancelled", NOW + 5, "root"),
+    ]
+
+    def impossible(connection):
+        with tells_story(connection):
+            raise InvalidTransition(job, State.CANCELLED, Event.START)
+
+    with pytest.raises(InvalidTransition) as caught:
+        await store.read(impossible)
+    assert caught.value.events == tuple(events)
+
+
 async def test_cancel_hold_and_release(world):
     assert (await world.write(act, [FIRST, HELD], ROOT, NOW, cancel, dry_run=True)).done == [FIRST, HELD]
     assert (await world.write(act, [FIRST, 99], ROOT, NOW, cancel)).done == [FIRST]
@@ -122,7 +143,9 @@ def task(asker=ROOT, **fields):
 
 async def test_an_update_changes_what_it_names(store):
     [job] = await store.submit("alice")
-    reply = await store.write(update_jobs, [job, 99], task(urgency=20, name="new", nodes=2), store.catalog)
+    wanted = task(urgency=20, name="new", nodes=2)
+    judgement = await store.read(judge, [job, 99], wanted)
+    reply = await store.write(write_update, judgement, wanted, store.catalog)
     assert (reply.done, [failed.code for failed in reply.failed]) == ([job], ["unknown_job"])
     [row] = await store.rows("job", id=job)
     assert (row["urgency"], row["name"], row["nodes"]) == (20, "new", 2)

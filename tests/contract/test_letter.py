@@ -2,9 +2,9 @@
 
 from builder import NOW
 
+from rankd.core.change.dead_letter import MOST_LETTERS
 from rankd.core.errors import Refused
 from rankd.store.record.dead_letter import (
-    MOST_LETTERS,
     Undelivered,
     drop_letters,
     heads,

@@ -4,6 +4,7 @@ from builder import NOW
 from contract.store import Store
 from contract.world import RUNNING, allocate
 
+from rankd.core.change.node_action import drain, resume
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent, Holder
 from rankd.store.record.node import (
@@ -20,7 +21,7 @@ from rankd.store.record.node import (
     strays,
     take_down,
 )
-from rankd.store.record.node_action import NodeWish, act, drain, drain_undrained, resume, undrained
+from rankd.store.record.node_action import NodeWish, act, drain_undrained, undrained
 from rankd.wire.message import NodeRegistration
 
 WISH = NodeWish(nodes=["n1", "n9"], actor="root", reason="a fan", at=NOW)

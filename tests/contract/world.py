@@ -12,6 +12,7 @@ from sqlalchemy import insert
 
 from rankd.config.change import Change
 from rankd.core.adapter.input import Input, QosRow
+from rankd.core.change.node_action import drain
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
 from rankd.core.model.priority_class import PriorityClass
@@ -44,7 +45,7 @@ from rankd.store.record.generation import (
 )
 from rankd.store.record.history import Named, prune_jobs
 from rankd.store.record.job import last_id
-from rankd.store.record.node_action import NodeWish, act, drain
+from rankd.store.record.node_action import NodeWish, act
 from rankd.store.record.unreadable import UnreadableMessage, keep_unreadable
 from rankd.store.schema.migration import upgrade
 from rankd.store.schema.table import relay_marks
