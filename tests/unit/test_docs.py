@@ -11,9 +11,8 @@ from rankd.bus.connection import Bus
 from rankd.cli.main import COMMANDS
 from rankd.config.configuration import load_configuration
 from rankd.config.plugin import load_factors
-from rankd.core.change.job_update import CHANGEABLE_FIELDS
 from rankd.core.model import setting
-from rankd.core.model.job import JobRequest, state_diagram
+from rankd.core.model.job import CHANGEABLE_FIELDS, JobRequest, state_diagram
 from rankd.core.model.setting import PrioritySettings, Settings
 from rankd.services.intake.service import Intake
 from rankd.store.engine.url import open_database

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rankd.core.change.job_update import CHANGEABLE_FIELDS
-from rankd.core.model.job import Dependency
+from rankd.core.model.job import CHANGEABLE_FIELDS, Dependency
 from rankd.wire.job_selection import JobSelection
 
 

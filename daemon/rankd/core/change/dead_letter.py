@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.errors import Refused
+
+if TYPE_CHECKING:
+    from rankd.core.admission.admit import Submitter
 
 LARGEST_KEPT = 2**20
 """Bytes of a submission that are kept whole. A job has at most 256 KiB; a message of many jobs may have more."""

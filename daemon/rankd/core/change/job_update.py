@@ -15,33 +15,10 @@ from rankd.core.admission.readmission import CLASS_FIELDS, AdmittedJob, readmit
 from rankd.core.change.job_change import Value
 from rankd.core.errors import Refused, admins_only
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
-from rankd.core.model.job import URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
+from rankd.core.model.job import CHANGEABLE_FIELDS, URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
 
-CHANGEABLE_FIELDS = (
-    "urgency",
-    "queue",
-    "partition",
-    "qos",
-    "account",
-    "application",
-    "priority_class",
-    "priority",
-    "preemption_policy",
-    "time_limit_s",
-    "nodes",
-    "min_nodes",
-    "resources",
-    "constraints",
-    "exclusive",
-    "requeue",
-    "begin_at",
-    "depends_on",
-    "name",
-    "comment",
-)
-"""The fields of a job's request that an update may change."""
 CONDITION_FIELDS = frozenset({"begin_at", "depends_on"})
-"""Those of them that may keep a job from being eligible."""
+"""Fields that may keep a job from being eligible."""
 
 _COMPARED_FIELDS = tuple(name for name in CHANGEABLE_FIELDS if name not in {"priority", "preemption_policy"})
 """Fields whose change an event records; of a class it records the number and the policy that were resolved."""

@@ -153,6 +153,31 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     held: bool = False
 
 
+CHANGEABLE_FIELDS = (
+    "urgency",
+    "queue",
+    "partition",
+    "qos",
+    "account",
+    "application",
+    "priority_class",
+    "priority",
+    "preemption_policy",
+    "time_limit_s",
+    "nodes",
+    "min_nodes",
+    "resources",
+    "constraints",
+    "exclusive",
+    "requeue",
+    "begin_at",
+    "depends_on",
+    "name",
+    "comment",
+)
+"""The fields of a job's request that an update may change."""
+
+
 def name_of(request: JobRequest) -> str:
     """The job's name; by default that of its program, without the path."""
     return request.name or request.command[0].rsplit("/", 1)[-1]

@@ -11,7 +11,6 @@ from rankd.core.admission.dependency import Progress
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import AdmittedJob
 from rankd.core.change.job_update import (
-    CHANGEABLE_FIELDS,
     AwaitedJobs,
     StoredJob,
     Task,
@@ -19,7 +18,7 @@ from rankd.core.change.job_update import (
     decide_update,
 )
 from rankd.core.errors import Refused
-from rankd.core.model.job import Dependency, JobRequest, State
+from rankd.core.model.job import CHANGEABLE_FIELDS, Dependency, JobRequest, State
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobSelection
