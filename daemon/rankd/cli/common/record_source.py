@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.common.session import Asker
-    from rankd.store.engine.reading import Row
+    from rankd.store.engine.reading import ReadConnection, Row
 
 EVERYTHING = 2**31 - 1
 MOST_BY_BUS = 10_000
@@ -87,7 +87,7 @@ class DatabaseSource:
     """Reads the views; everything that one object answers is of one instant."""
 
     def __init__(
-        self, connection: sqlite3.Connection, now: float, me: str | None = None, *, is_admin: bool = False
+        self, connection: ReadConnection, now: float, me: str | None = None, *, is_admin: bool = False
     ) -> None:
         self._connection = connection
         self.known = Known({}, {}, now)
