@@ -23,6 +23,7 @@ DECLARES = {
     "core/model/association.py": "a record",
     "core/model/int32.py": "two numbers",
     "core/model/node.py": "a record and its states",
+    "core/model/report.py": "a record",
     "core/model/priority_class.py": "a record",
     "core/model/setting.py": "records of settings; reading them is config/settings.py's",
     "core/placement/problem.py": "records of a cycle's input and output",
@@ -61,7 +62,7 @@ WAITS = {
 """Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
 
 ELSEWHERE = {
-    "core/admission/alike.py": "tests/properties/test_admission.py",
+    "core/admission/admission_cache.py": "tests/properties/test_admission.py",
     "config/adapter.py": "tests/integration/test_adapter_process.py",
     "config/checked.py": "tests/integration/test_reload.py",
     "config/evaluation.py": "tests/properties/test_evaluate.py",

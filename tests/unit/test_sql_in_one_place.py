@@ -15,11 +15,6 @@ ALLOWED = (
     "daemon/rankd/plugin/worker.py",  # it tries a factor's formula in an empty database in memory
 )
 
-NOT_MOVED_YET = {
-    "daemon/rankd/cli/services/db.py",
-}
-"""Files that still hold SQL. Delete a line once its file is clean: the test fails until that is done."""
-
 STATEMENT = re.compile(
     r"^\s*(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|REPLACE\s+INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|PRAGMA\s"
     r"|(CREATE|DROP|ALTER)\s+(TEMP\s+|UNIQUE\s+)?(TABLE|VIEW|INDEX|TRIGGER)\s|WITH\s+(RECURSIVE\s+)?\w+.*\sAS\s*\("
@@ -57,14 +52,7 @@ def _modules() -> Iterator[str]:
 @pytest.mark.parametrize("name", [name for name in _modules() if not name.startswith(ALLOWED)])
 def test_only_the_store_has_sql(name):
     found = sql_texts(ROOT / name)
-    if name in NOT_MOVED_YET:
-        assert found, f"{name} holds no SQL any more: delete its line in NOT_MOVED_YET"
-    else:
-        assert not found, "move these statements to daemon/rankd/store (feed, look or record)"
-
-
-def test_every_file_on_the_list_exists():
-    assert set(_modules()) >= NOT_MOVED_YET
+    assert not found, "move these statements to daemon/rankd/store (feed, look or record)"
 
 
 @pytest.mark.parametrize(

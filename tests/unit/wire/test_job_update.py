@@ -2,8 +2,8 @@
 
 import msgspec
 
-from rankd.core.model.job import JobRequest
-from rankd.wire.job_update import REQUEST_FIELDS, JobUpdate
+from rankd.core.model.job import CHANGEABLE_FIELDS, JobRequest
+from rankd.wire.job_update import JobUpdate
 
 
 def test_only_what_is_named_changes_and_null_takes_off():
@@ -13,4 +13,4 @@ def test_only_what_is_named_changes_and_null_takes_off():
 
 def test_the_selection_and_the_fixed_priority_are_no_fields_of_the_request():
     assert JobUpdate(id=7, dry_run=True, fixed_priority=3).given() == {}
-    assert set(REQUEST_FIELDS) <= {*JobRequest.__struct_fields__}
+    assert set(CHANGEABLE_FIELDS) <= {*JobRequest.__struct_fields__}
