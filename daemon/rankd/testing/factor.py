@@ -11,8 +11,9 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from rankd.core.model.quantity import Resources
 from rankd.core.model.setting import PrioritySettings
-from rankd.core.ranking.columns import FloatArray, JobColumns
+from rankd.core.ranking.columns import FloatArray, IntArray, JobColumns
 from rankd.core.ranking.factor import SQL_NAMES, Factor, FactorContext, Groups, Per, evaluate
 from rankd.core.ranking.name import Names
 from rankd.store.engine.formula import formula_values
@@ -33,24 +34,23 @@ NAMES = Names(
 
 
 def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
-    """Jobs and groups of all kinds, the same for the same seed: empty partitions, no limits, nothing set, and all that.
+    """Jobs and groups with every extreme that occurs: empty partitions, no limits, unset values. Same seed, same jobs.
 
     ``n_jobs`` jobs refer to 7 associations, QoS and queues and 3 partitions, the last of which has no nodes. Some have
     the index -1: an association, a QoS or a queue that the last full pass did not know.
     """
     numbers = np.random.default_rng(seed)
+    shapes = [{"vcore": int(amount), "gpu": int(amount) % 3} for amount in numbers.integers(0, 64_000, 5)]
+    jobs = _jobs(numbers, n_jobs, len(shapes))
+    return FactorContext(now=NOW, jobs=jobs, groups=_groups(numbers, shapes))
 
-    def some(values: FloatArray, share: float = 0.3) -> FloatArray:
-        """With NaN, "not set", in some places."""
-        values[numbers.random(len(values)) < share] = np.nan
-        return values
 
-    def index(size: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _jobs(numbers: np.random.Generator, n_jobs: int, n_shapes: int) -> JobColumns:
+    def index(size: int) -> IntArray:
         return numbers.integers(0, size, n_jobs)
 
     submitted_at = NOW - numbers.choice([0.0, 0.5, 3600.0, 1e6, 1e9], n_jobs)
-    shapes = [{"vcore": int(amount), "gpu": int(amount) % 3} for amount in numbers.integers(0, 64_000, 5)]
-    jobs = JobColumns(
+    return JobColumns(
         ids=np.sort(numbers.choice(2**40, n_jobs, replace=False)),
         associations=index(N_GROUPS + 1) - 1,
         queues=index(N_GROUPS + 1) - 1,
@@ -61,17 +61,20 @@ def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
         urgencies=index(32),
         nodes=numbers.choice([1, 2, 64, 10_000], n_jobs),
         vcores=numbers.choice([0, 500, 64_000], n_jobs),
-        shapes=index(len(shapes)),
-        time_limits_s=some(numbers.choice([0.001, 60.0, 1e7], n_jobs)),
+        shapes=index(n_shapes),
+        time_limits_s=_some_unset(numbers, numbers.choice([0.001, 60.0, 1e7], n_jobs)),
         submitted_at=submitted_at,
-        eligible_at=some(submitted_at + numbers.choice([0.0, 10.0, 1e10], n_jobs)),
-        fixed_priorities=some(numbers.integers(-(2**31), 2**31, n_jobs).astype(np.float64)),
+        eligible_at=_some_unset(numbers, submitted_at + numbers.choice([0.0, 10.0, 1e10], n_jobs)),
+        fixed_priorities=_some_unset(numbers, numbers.integers(-(2**31), 2**31, n_jobs).astype(np.float64)),
     )
-    groups = Groups(
+
+
+def _groups(numbers: np.random.Generator, shapes: list[Resources]) -> Groups:
+    return Groups(
         fairshares=numbers.random(N_GROUPS),
         qos_priorities=numbers.integers(0, 100, N_GROUPS).astype(np.float64),
-        qos_factors=some(numbers.random(N_GROUPS)),
-        queue_factors=some(numbers.random(N_GROUPS) * 10),
+        qos_factors=_some_unset(numbers, numbers.random(N_GROUPS)),
+        queue_factors=_some_unset(numbers, numbers.random(N_GROUPS) * 10),
         partition_nodes=np.array([10_000.0, 1.0, 0.0]),
         partition_cores=np.array([640_000.0, 0.5, 0.0]),
         partition_totals=[{"vcore": 640_000_000, "gpu": 40_000}, {"vcore": 500}, {}],
@@ -80,7 +83,12 @@ def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
         largest_association_priority=9.0,
         names=NAMES,
     )
-    return FactorContext(now=NOW, jobs=jobs, groups=groups)
+
+
+def _some_unset(numbers: np.random.Generator, values: FloatArray, share: float = 0.3) -> FloatArray:
+    """Set a share of the values to NaN, "not set"."""
+    values[numbers.random(len(values)) < share] = np.nan
+    return values
 
 
 class FactorContract:

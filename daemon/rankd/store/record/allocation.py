@@ -56,48 +56,55 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
 
     Other jobs were cancelled or held meanwhile, or one of their nodes takes no more jobs.
     """
+    first = last_id(connection, "allocations") + 1
+    possible = list(enumerate(_possible(connection, new), start=first))
+    if not possible:
+        return 0
+    connection.exec_driver_sql(
+        "INSERT INTO allocations (id, job_id, cycle, generation, rank, nodes, resources, charge_rate,"
+        " allocated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (id_, entry.job, cycle, entry.generation, entry.rank, json.dumps(entry.nodes),
+             json.dumps(entry.resources), entry.charge_rate, now)
+            for id_, entry in possible
+        ],
+    )  # fmt: skip
+    connection.exec_driver_sql(
+        "INSERT INTO allocation_nodes (allocation_id, node) VALUES (?, ?)",
+        [(id_, node) for id_, entry in possible for node in entry.nodes],
+    )
+    apply_changes(connection, [_change(id_, entry) for id_, entry in possible], now)
+    return len(possible)
+
+
+def _possible(connection: Connection, new: Sequence[NewAllocation]) -> list[NewAllocation]:
+    """Those whose job is pending and unchanged, and whose nodes all take jobs; the first one of each job."""
     up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
     states = read_states(connection, [entry.job for entry in new])
     revisions = _revisions(connection, [entry.job for entry in new])
-    next_id = last_id(connection, "allocations") + 1
-    changes: list[Change] = []
-    rows: list[tuple[object, ...]] = []
-    parts: list[tuple[int, str]] = []
+    possible = []
     for entry in new:
         state = states.pop(entry.job, None)  # popped: a job that is named twice is allocated once
-        if state is None or state.state is not State.PENDING or revisions[entry.job] != entry.revision:
-            continue
-        if not up.issuperset(entry.nodes):
-            continue
-        allocation = next_id + len(rows)
-        nodes = json.dumps(entry.nodes)
-        rows.append((allocation, entry.job, cycle, entry.generation, entry.rank, nodes,
-                     json.dumps(entry.resources), entry.charge_rate, now))  # fmt: skip
-        parts += [(allocation, node) for node in entry.nodes]
-        changes.append(
-            Change(
-                job=entry.job,
-                state=State.PENDING,
-                event=Event.ALLOCATE,
-                actor="scheduler",
-                detail={
-                    "allocation": allocation,
-                    "nodes": entry.nodes,
-                    "generation": entry.generation,
-                    "rank": entry.rank,
-                },
-                columns={"allocation_id": allocation, "nodelist": fold(entry.nodes)},
-            )
-        )
-    if rows:
-        connection.exec_driver_sql(
-            "INSERT INTO allocations (id, job_id, cycle, generation, rank, nodes, resources, charge_rate,"
-            " allocated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
-        connection.exec_driver_sql("INSERT INTO allocation_nodes (allocation_id, node) VALUES (?, ?)", parts)
-        apply_changes(connection, changes, now)
-    return len(rows)
+        is_unchanged = state is not None and state.state is State.PENDING and revisions[entry.job] == entry.revision
+        if is_unchanged and up.issuperset(entry.nodes):
+            possible.append(entry)
+    return possible
+
+
+def _change(allocation: int, entry: NewAllocation) -> Change:
+    return Change(
+        job=entry.job,
+        state=State.PENDING,
+        event=Event.ALLOCATE,
+        actor="scheduler",
+        detail={
+            "allocation": allocation,
+            "nodes": entry.nodes,
+            "generation": entry.generation,
+            "rank": entry.rank,
+        },
+        columns={"allocation_id": allocation, "nodelist": fold(entry.nodes)},
+    )
 
 
 def _nodes_up(connection: Connection, nodes: Collection[str]) -> set[str]:

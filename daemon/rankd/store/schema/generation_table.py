@@ -15,7 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from rankd.store.schema.table import metadata
+from rankd.store.schema.metadata import metadata
 
 generations = Table(
     "generations",

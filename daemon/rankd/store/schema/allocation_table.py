@@ -1,0 +1,110 @@
+"""Nodes, what is allocated on them, and why jobs wait.
+
+Units are those of :mod:`rankd.store.schema.table`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, text
+
+from rankd.store.schema.metadata import metadata
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("partition", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("capacity", Text, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("registered_at", Float, nullable=False),
+    Column("heartbeat_at", Float, nullable=False),
+    Column("drained_by", Text, comment="an administrator; null: in use"),
+    Column("drained_at", Float),
+    Column("drain_reason", Text),
+    Column("instance", Text, comment="of the agent's state directory; null: not known"),
+)
+
+node_events = Table(
+    "node_events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text),
+    sqlite_autoincrement=True,
+)
+
+allocations = Table(
+    "allocations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("job_id", ForeignKey("jobs.id"), nullable=False),
+    Column("cycle", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("nodes", Text, nullable=False, comment="JSON list, in the order chosen"),
+    Column("resources", Text, nullable=False, comment="per node"),
+    Column("charge_rate", Float, nullable=False, comment="billing units per second"),
+    Column("allocated_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("charged", Boolean, nullable=False, server_default=text("0"), comment="in the association's usage"),
+    Column("cancel", Text, comment="why it is to end: cancel, gang"),
+    Index("allocations_job", "job_id"),
+    Index("allocations_open", "id", sqlite_where=text("ended_at IS NULL")),
+    Index("allocations_to_end", "id", sqlite_where=text("cancel IS NOT NULL AND ended_at IS NULL")),
+    Index("allocations_uncharged", "id", sqlite_where=text("charged = 0")),
+    sqlite_autoincrement=True,
+)
+
+allocation_nodes = Table(
+    "allocation_nodes",
+    metadata,
+    Column("allocation_id", ForeignKey("allocations.id"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("exit_status", Integer),
+    Column("signal", Integer),
+    Column("cause", Text),
+    Column("message", Text),
+    Column("stdout", Text),
+    Column("stderr", Text),
+    Column("max_rss_bytes", Integer),
+    Column("cpu_s", Float),
+    Column("measured", Text, comment="how: cgroup, cgroup_cpu, cgroup_memory, wait"),
+    Column("taken_at", Float, comment="when it was given to the node's agent"),
+    Index(
+        "allocation_nodes_untaken",
+        "node",
+        "allocation_id",
+        sqlite_where=text("taken_at IS NULL AND ended_at IS NULL"),
+    ),
+)
+
+wait_reasons = Table(
+    "wait_reasons",
+    metadata,
+    Column("queue_id", Integer, primary_key=True, comment="0: of any queue that has no row of its own"),
+    Column("shape", Integer, primary_key=True),
+    Column("time_limit_s", Float, primary_key=True, comment="-1: none stated"),
+    Column("user", Text, primary_key=True, comment="empty: any"),
+    Column("application_id", Integer, primary_key=True, comment="-1: the job is its own; -2: any"),
+    Column("reason", Text, nullable=False),
+    Column("fact", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("job_id", Integer, primary_key=True),
+    Column("cycle", Integer, nullable=False),
+    Column("nodes", Text, nullable=False, comment="JSON list, in the order chosen"),
+    Column("starts_at", Float, nullable=False, comment="at the latest, if running jobs keep to their limits"),
+    Column("made_at", Float, nullable=False),
+)

@@ -1,0 +1,121 @@
+"""Jobs, their applications and events, and what is kept of deleted ones.
+
+Units are those of :mod:`rankd.store.schema.table`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
+
+from rankd.store.schema.metadata import metadata
+
+applications = Table(
+    "applications",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("queue_id", ForeignKey("queues.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("state", Text, nullable=False, server_default="new"),
+    Column("state_at", Float, nullable=False, server_default=text("0")),
+    Column("failed", Boolean, nullable=False, server_default=text("0"), comment="a job of it did not complete"),
+    Column("revision", Integer, nullable=False, server_default=text("0"), comment="of its (new) beginning"),
+    UniqueConstraint("queue_id", "name"),
+    Index("applications_revision", "revision"),
+    Index("applications_passing", "state_at", sqlite_where=text("state IN ('starting', 'completing')")),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("revision", Integer, nullable=False, comment="id of the job's last event"),
+    Column("user", Text, nullable=False),
+    Column("association_id", ForeignKey("associations.id"), nullable=False),
+    Column("queue_id", ForeignKey("queues.id"), nullable=False),
+    Column("qos_id", ForeignKey("qos.id"), nullable=False),
+    Column("application_id", ForeignKey("applications.id")),
+    Column("name", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("held", Boolean, nullable=False),
+    Column("blocked_by", Text, comment="dependency or begin time: why a job that is not held is not eligible"),
+    Column("class_value", Integer, nullable=False),
+    Column("priority_class", Text),
+    Column("preemption_policy", Text, nullable=False),
+    Column("urgency", Integer, nullable=False),
+    Column("fixed_priority", Integer),
+    Column("fixed_by", Text),
+    Column("nodes", Integer, nullable=False),
+    Column("min_nodes", Integer, nullable=False),
+    Column("vcore", Integer, nullable=False),
+    Column("resources", Text, nullable=False),
+    Column("constraints", Text),
+    Column("exclusive", Boolean, nullable=False),
+    Column("shape", Integer, nullable=False, comment="equal for jobs that ask for the same of the same nodes"),
+    Column("time_limit_s", Float),
+    Column("begin_at", Float),
+    Column("depends_on", Text),
+    Column("requeue", Boolean, nullable=False),
+    Column("requeues", Integer, nullable=False, server_default=text("0")),
+    Column("submitted_at", Float, nullable=False),
+    Column("eligible_at", Float),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("exit_status", Integer),
+    Column("signal", Integer),
+    Column("allocation_id", Integer),
+    Column("nodelist", Text),
+    Column("cancelled_by", Text, comment="who asked for the end of a job that was allocated or running"),
+    Column("key", Text),
+    Column("comment", Text),
+    Column("request", Text, nullable=False, comment="as submitted"),
+    Column("groups", Text, comment="JSON list: the user's groups when it was submitted; null: none"),
+    Index("jobs_revision", "revision"),
+    Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
+    Index("jobs_user", "user", "state"),
+    Index("jobs_state", "state", sqlite_where=text("state IN ('pending', 'allocated', 'running')")),
+    Index(
+        "jobs_application",
+        "application_id",
+        "state",
+        sqlite_where=text("application_id IS NOT NULL AND state IN ('pending', 'allocated', 'running')"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+job_events = Table(
+    "job_events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("job_id", Integer, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("cause", Text),
+    Column("detail", Text),
+    Index("job_events_job", "job_id"),
+    sqlite_autoincrement=True,
+)
+
+old_keys = Table(
+    "old_keys",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("job_id", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("day", Text, primary_key=True, comment="of the end, UTC"),
+    Column("account", Text, primary_key=True),
+    Column("user", Text, primary_key=True),
+    Column("jobs", Integer, nullable=False),
+    Column("completed", Integer, nullable=False),
+    Column("core_s", Float, nullable=False),
+    Column("charge", Float, nullable=False, comment="billing units times seconds, not decayed"),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,59 @@
+"""The services' own records: roles, the relay's marks, configurations, and what adapters have read.
+
+Units are those of :mod:`rankd.store.schema.table`.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Float, Integer, Table, Text, text
+
+from rankd.store.schema.metadata import metadata
+
+roles = Table(
+    "roles",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("alive_at", Float, comment="its holder's last sign of life"),
+)
+
+relay_marks = Table(
+    "relay_marks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("event_id", Integer, nullable=False),
+)
+
+configurations = Table(
+    "configurations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("event", Text, nullable=False, comment="started, reloaded"),
+    Column("directory", Text, nullable=False),
+    Column("digest", Text, nullable=False, comment="of files"),
+    Column("files", Text, nullable=False, comment="JSON: texts by name"),
+    Column("changes", Text, nullable=False, comment="JSON list: against the one before"),
+    sqlite_autoincrement=True,
+)
+
+adapters = Table(
+    "adapters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("input", Text, nullable=False),
+    Column("plugin", Text, nullable=False),
+    Column("state", Text, nullable=False, comment="waiting, ok, failing"),
+    Column("row_count", Integer, nullable=False, server_default=text("0"), comment="of the input in force"),
+    Column("read_at", Float, comment="when its source was last seen to give what is in force"),
+    Column("changed_at", Float),
+    Column("tried_at", Float),
+    Column("failures", Integer, nullable=False, server_default=text("0"), comment="in a row"),
+    Column("message", Text, comment="of the last failure, while it fails"),
+    Column("digest", Text, nullable=False, server_default="", comment="of content"),
+    Column("content", Text, comment="JSON: the input in force; null: none yet"),
+    Column("revision", Integer, nullable=False, server_default=text("0"), comment="how often it changed"),
+)
