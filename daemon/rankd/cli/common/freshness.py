@@ -6,14 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.duration import shown_duration, shown_time
-from rankd.core.errors import RankdError
 from rankd.core.model.nodelist import fold
-from rankd.store.engine.reading import ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from rankd.cli.common.record_source import Source
 
 SERVICE_UNHEARD_S = 20.0
 """Services leave a sign of life every 5 s."""
@@ -59,16 +55,6 @@ class Known:
 
     def _since(self, at: float) -> str:
         return f"{shown_time(at)} ({shown_duration(self.now - at)} ago)"
-
-
-def known(source: Source, now: float) -> Known:
-    """Ask; without an answer, everything counts as known, and the command itself says what is wrong."""
-    try:
-        found = source.services()
-    except (RankdError, ReadError):
-        return Known({}, {}, now)
-    services = {row["name"]: row["alive_at"] for row in found.get("services", ())}
-    return Known(services, {row["name"]: row["heartbeat_at"] for row in found.get("nodes", ())}, now)
 
 
 def say(line: str | None) -> None:

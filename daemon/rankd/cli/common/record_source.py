@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rankd.cli.common.freshness import Known, known, say
+from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.session import LARGEST_PAGE
 from rankd.cli.common.target import Place, find
-from rankd.store.engine.reading import open_for_reading
+from rankd.core.errors import RankdError
+from rankd.store.engine.reading import ReadError, open_for_reading
 from rankd.store.look.accounting import accounting, in_time
 from rankd.store.look.class_list import classes
 from rankd.store.look.filter_check import check_filter
@@ -33,54 +34,12 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.common.session import Asker
+    from rankd.cli.common.source import Source
     from rankd.store.engine.reading import ReadConnection, Row
 
 EVERYTHING = 2**31 - 1
 MOST_BY_BUS = 10_000
 """Jobs that are fetched over the bus where no limit is given, in pages."""
-
-
-class Source(Protocol):
-    """What looking commands ask for."""
-
-    known: Known
-    """Until when the records say how things are."""
-
-    def jobs(self, wanted: JobFilter) -> list[Row]:
-        """Jobs that the filter holds for, by id; if the limit cuts, the newest, which is said."""
-
-    def accounting(self, wanted: AccountingFilter) -> list[Row]:
-        """What jobs used, by id; if the limit cuts, the newest, which is said."""
-
-    def job(self, job_id: int) -> Row:
-        """Everything about one job."""
-
-    def history(self, job_id: int) -> list[Row]:
-        """What happened to it."""
-
-    def priorities(self, wanted: JobFilter) -> list[Row]:
-        """Breakdowns of pending jobs, by rank."""
-
-    def weights(self) -> dict[str, float]:
-        """The factors in order, and their weights."""
-
-    def why(self, job_id: int) -> Row:
-        """A job's place with its neighbours."""
-
-    def nodes(self) -> list[Row]:
-        """All nodes."""
-
-    def services(self) -> Row:
-        """The services, when each was last alive, and which nodes were silent."""
-
-    def queues(self) -> list[Row]:
-        """All queues."""
-
-    def shares(self) -> list[Row]:
-        """All accounts and their users."""
-
-    def classes(self) -> list[Row]:
-        """All priority classes."""
 
 
 class DatabaseSource:
@@ -95,7 +54,7 @@ class DatabaseSource:
         self._reads_environment_of = None if is_admin else me or ""
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         check_filter(self._connection, wanted, self._me)
         rows = jobs(self._connection, wanted)
         if len(rows) == wanted.limit:
@@ -103,7 +62,7 @@ class DatabaseSource:
         return rows
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         check_filter(self._connection, wanted, self._me)
         rows = accounting(self._connection, wanted)
         if len(rows) == wanted.limit:
@@ -111,44 +70,44 @@ class DatabaseSource:
         return rows
 
     def job(self, job_id: int) -> Row:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return job_detail(self._connection, job_id, self._reads_environment_of)
 
     def history(self, job_id: int) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return job_events(self._connection, job_id)
 
     def priorities(self, wanted: JobFilter) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         check_filter(self._connection, wanted, self._me)
         return priorities(self._connection, wanted)
 
     def weights(self) -> dict[str, float]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return weights(self._connection)
 
     def why(self, job_id: int) -> Row:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return why(self._connection, job_id)
 
     def nodes(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return nodes(self._connection)
 
     def services(self) -> Row:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return services(self._connection)
 
     def queues(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return queues(self._connection)
 
     def shares(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return shares(self._connection)
 
     def classes(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return classes(self._connection)
 
 
@@ -187,55 +146,55 @@ class BusSource:
         return rows, first
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._listed("job.list", wanted, "newest")[0][::-1]
 
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._listed("job.acct", wanted, "newest")[0][::-1]
 
     def job(self, job_id: int) -> Row:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         record = self._ask("job.show", {"id": job_id})
         return record if isinstance(record, dict) else {}
 
     def history(self, job_id: int) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._rows("job.history", "events", {"id": job_id})
 
     def priorities(self, wanted: JobFilter) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._listed("priority.list", wanted, "next")[0]
 
     def weights(self) -> dict[str, float]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         answer = self._ask("priority.list", JobFilter(limit=1))
         return answer.get("weights", {}) if isinstance(answer, dict) else {}
 
     def why(self, job_id: int) -> Row:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         answer = self._ask("job.why", {"id": job_id})
         return answer if isinstance(answer, dict) else {}
 
     def nodes(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._rows("node.list", "nodes", {})
 
     def services(self) -> Row:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         answer = self._ask("service.list", {})
         return answer if isinstance(answer, dict) else {}
 
     def queues(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._rows("queue.list", "queues", {})
 
     def shares(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._rows("share.list", "shares", {})
 
     def classes(self) -> list[Row]:
-        """See :class:`Source`."""
+        """See :class:`.source.Source`."""
         return self._rows("class.list", "classes", {})
 
 
@@ -260,6 +219,16 @@ def open_source(arguments: argparse.Namespace) -> Source:
         source = BusSource(place, who, now)
     else:
         source = DatabaseSource(open_for_reading(place.need_database()), now, who.user, is_admin=who.admin)
-    source.known = known(source, now)
+    source.known = _known(source, now)
     say(source.known.of_services())
     return source
+
+
+def _known(source: Source, now: float) -> Known:
+    """Ask; without an answer, everything counts as known, and the command itself says what is wrong."""
+    try:
+        found = source.services()
+    except (RankdError, ReadError):
+        return Known({}, {}, now)
+    services = {row["name"]: row["alive_at"] for row in found.get("services", ())}
+    return Known(services, {row["name"]: row["heartbeat_at"] for row in found.get("nodes", ())}, now)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.record_source import Source
+    from rankd.cli.common.source import Source
     from rankd.store.engine.reading import Row
 
 LETTERS = {

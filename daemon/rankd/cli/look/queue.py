@@ -9,7 +9,8 @@ from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
-from rankd.cli.common.record_source import EVERYTHING, Source, open_source
+from rankd.cli.common.record_source import EVERYTHING, open_source
+from rankd.cli.common.source import Source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold
