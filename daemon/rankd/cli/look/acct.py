@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.duration import shown_duration, shown_time
@@ -54,11 +55,12 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def fields(known_until: Known) -> dict[str, Field]:
     """The columns, by sacct's names in lower case."""
+    known = [*_of_the_job(), *_of_its_nodes(), *_of_its_times(known_until), *_of_its_use(known_until)]
+    return {field.header.lower(): field for field in known}
 
-    def elapsed(row: Row) -> int:
-        return int(_known_end(row, known_until) - row["started_at"]) if row["started_at"] else 0
 
-    known = [
+def _of_the_job() -> list[Field]:
+    return [
         column_of("id", "JobID", numeric=True),
         column_of("name", "JobName"),
         column_of("user", "User"),
@@ -68,12 +70,23 @@ def fields(known_until: Known) -> dict[str, Field]:
         column_of("qos", "QOS"),
         Field("State", lambda row: _WORDS.get(row["state"], row["state"].upper())),
         Field("ExitCode", lambda row: f"{row['exit_status'] or 0}:{row['signal'] or 0}"),
+    ]
+
+
+def _of_its_nodes() -> list[Field]:
+    return [
         Field("NNodes", _node_count, numeric=True),
         column_of("nodes", "ReqNodes", numeric=True),
         Field("NodeList", lambda row: fold(shown_nodes(row)) or "None assigned"),
         Field("AllocCPUS", _cores, lambda row: f"{_cores(row):g}", numeric=True),
         Field("ReqCPUS", lambda row: row["cores"], lambda row: f"{row['cores']:g}", numeric=True),
         Field("ReqMem", lambda row: row["resources"].get("memory", 0), numeric=True),
+    ]
+
+
+def _of_its_times(known_until: Known) -> list[Field]:
+    elapsed = partial(_elapsed_s, known_until)
+    return [
         _instant("Submit", "submitted_at"),
         _instant("Eligible", "eligible_at"),
         _instant("Start", "started_at"),
@@ -81,12 +94,15 @@ def fields(known_until: Known) -> dict[str, Field]:
         Field("Elapsed", elapsed, lambda row: shown_duration(elapsed(row)), numeric=True),
         Field("ElapsedRaw", elapsed, numeric=True),
         Field("Timelimit", _of("time_limit_s"), lambda row: shown_duration(row["time_limit_s"]), numeric=True),
-        Field(
-            "CPUTime",
-            lambda row: elapsed(row) * _cores(row),
-            lambda row: shown_duration(elapsed(row) * _cores(row)),
-            numeric=True,
-        ),
+    ]
+
+
+def _of_its_use(known_until: Known) -> list[Field]:
+    def core_s(row: Row) -> float:
+        return _elapsed_s(known_until, row) * _cores(row)
+
+    return [
+        Field("CPUTime", core_s, lambda row: shown_duration(core_s(row)), numeric=True),
         Field("TotalCPU", _of("cpu_s"), lambda row: _measured(row["cpu_s"], "{:.3f}"), numeric=True),
         Field(
             "MaxRSS",
@@ -98,7 +114,10 @@ def fields(known_until: Known) -> dict[str, Field]:
         column_of("requeues", "Restarts", numeric=True),
         column_of("comment", "Comment"),
     ]
-    return {field.header.lower(): field for field in known}
+
+
+def _elapsed_s(known_until: Known, row: Row) -> int:
+    return int(_known_end(row, known_until) - row["started_at"]) if row["started_at"] else 0
 
 
 def _of(name: str) -> Callable[[Row], object]:

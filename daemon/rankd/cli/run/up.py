@@ -37,6 +37,21 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--simulate", type=int, default=0, metavar="N", help="add N simulated nodes (default: 0)")
     parser.add_argument("--no-local-agent", action="store_true", help="don't run jobs on this machine")
+    _add_broker(parser)
+    _add_node(parser)
+    parser.add_argument(
+        "--keep-jobs", action="store_true", help="leave jobs running on Ctrl-C; the next `rankd up` continues with them"
+    )
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=["debug", "info", "warning", "error"],
+        help="least level that is logged (default: info)",
+    )
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    """Which broker carries the messages."""
     parser.add_argument("--nats", metavar="URL", help="use this broker in place of the embedded one")
     parser.add_argument(
         "--listen",
@@ -45,6 +60,10 @@ def add_parser(subparsers: Subparsers) -> None:
         " It has no authentication: anyone who can connect can act as any user and run commands here",
     )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded broker (default: 0, any free port)")
+
+
+def _add_node(parser: argparse.ArgumentParser) -> None:
+    """What this machine is called and offers as a node."""
     parser.add_argument(
         "--name",
         default=os.uname().nodename.partition(".")[0],
@@ -58,15 +77,6 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--labels", type=pairs, default={}, metavar="K=V,...", help="labels of this node, for `rankd submit -C`"
-    )
-    parser.add_argument(
-        "--keep-jobs", action="store_true", help="leave jobs running on Ctrl-C; the next `rankd up` continues with them"
-    )
-    parser.add_argument(
-        "--log-level",
-        default="info",
-        choices=["debug", "info", "warning", "error"],
-        help="least level that is logged (default: info)",
     )
 
 

@@ -89,10 +89,27 @@ def _add_agent(subparsers: Subparsers) -> None:
         required=True,
         help="directory for what the agent remembers of its jobs; keep it over restarts",
     )
-    parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
     parser.add_argument(
         "--output", metavar="DIR", type=Path, help="directory for the jobs' output (default: output/ in --state)"
     )
+    _add_node(parser)
+    _add_rights(parser)
+    parser.add_argument(
+        "--drain-on-stop",
+        nargs="?",
+        type=seconds,
+        const=0.0,
+        metavar="SECONDS",
+        help="when stopped, wait SECONDS (default: 0) for running jobs, then end them; without this option they run on",
+    )
+    parser.add_argument(
+        "--no-limits", action="store_true", help="don't limit jobs to their memory and cores with control groups"
+    )
+
+
+def _add_node(parser: argparse.ArgumentParser) -> None:
+    """What the node is called and offers."""
+    parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
     parser.add_argument(
         "--simulate", type=int, default=0, metavar="N", help="simulate N nodes, whose jobs only take time"
     )
@@ -106,6 +123,10 @@ def _add_agent(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--labels", type=pairs, default={}, metavar="K=V,...", help="labels of the node, for `rankd submit -C`"
     )
+
+
+def _add_rights(parser: argparse.ArgumentParser) -> None:
+    """Whose rights jobs have."""
     parser.add_argument(
         "--run-as",
         choices=["submitter", "agent"],
@@ -115,17 +136,6 @@ def _add_agent(subparsers: Subparsers) -> None:
         "--otherwise-as",
         metavar="USER",
         help="with --run-as submitter: run jobs of users who are unknown on this host as USER",
-    )
-    parser.add_argument(
-        "--drain-on-stop",
-        nargs="?",
-        type=seconds,
-        const=0.0,
-        metavar="SECONDS",
-        help="when stopped, wait SECONDS (default: 0) for running jobs, then end them; without this option they run on",
-    )
-    parser.add_argument(
-        "--no-limits", action="store_true", help="don't limit jobs to their memory and cores with control groups"
     )
 
 
