@@ -203,11 +203,11 @@ async def test_a_bad_program_is_refused(tmp_path, argv, message):
         ("nothing", {}, "no installed package provides the adapter 'nothing'; known: command, file, sql"),
         ("file", {}, "options.path: a text is needed"),
         ("file", {"path": "x.csv", "form": "csv"}, "options.form: unknown; known: path, format, delimiter"),
-        ("file", {"path": "x", "format": "xml"}, "options.format: 'xml' is none of"),
-        ("sql", {"url": "what", "query": "SELECT 1"}, "options.url: this is no URL"),
+        ("file", {"path": "x", "format": "xml"}, "options.format: 'xml' is not one of"),
+        ("sql", {"url": "what", "query": "SELECT 1"}, "options.url: this is not a URL"),
         ("sql", {"url": "sqlite:///${NOT_SET_AT_ALL}", "query": "SELECT 1"}, "variable NOT_SET_AT_ALL is not set"),
         ("command", {"argv": "sshare -P", "format": "csv"}, "options.argv: a list is needed"),
-        ("command", {"argv": ["x"], "format": "yaml"}, "options.format: 'yaml' is none of csv, json, slurm"),
+        ("command", {"argv": ["x"], "format": "yaml"}, "options.format: 'yaml' is not one of csv, json, slurm"),
     ],
 )
 def test_bad_options_are_told_without_reading(tmp_path, adapter, options, message):

@@ -469,7 +469,7 @@ def test_the_check_of_a_configuration_says_what_is_wrong_with_it(stranger, tmp_p
     for text, told in [
         ("raise ImportError('no csv')", "stranger:Stranger can't be used: raised ImportError: no csv"),
         (STRANGER.replace('"stranger"', '"strange"'), "does not implement rankd.core.ranking.factor.Factor"),
-        (STRANGER.replace("0.0, 1.0", "1.0, 0.0"), "[1.0, 0.0] is no range"),
+        (STRANGER.replace("0.0, 1.0", "1.0, 0.0"), "[1.0, 0.0] is not a range"),
         (STRANGER.replace("return None", "return '{size} +'"), "its formula in SQL can't be used: KeyError"),
         (STRANGER.replace("return None", "return '{nodes} +'"), "its formula in SQL can't be used: OperationalError"),
         ("import os; os._exit(3)", "its process ended with exit status 3"),
