@@ -132,8 +132,16 @@ async def test_what_was_claimed_while_there_was_no_keeper_starts_once_there_is_o
 def keeper_in(state: Path) -> int:
     """The process that keeps the jobs of a state directory."""
     words = [b"rankd.services.keeper.service", os.fsencode(state)]
-    [keeper] = [pid for pid in all_pids() if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[-4:-2] == words]
+    [keeper] = [pid for pid in all_pids() if command_of(pid)[-4:-2] == words]
     return keeper
+
+
+def command_of(pid: int) -> list[bytes]:
+    """The words of a process's command line; none where it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 async def said(intake, text: str) -> None:
