@@ -1,4 +1,5 @@
-"""The processes: intake, prioritizer, scheduler, agent, and ``up`` that runs all of them on one machine.
+"""The processes: intake, prioritizer, scheduler, agent, and ``up``, which runs all of them on one machine.
 
-Each waits, decodes, calls the core, and carries out. ``run(options, stop)`` returns when ``stop`` is set.
+Each one waits, decodes a message, calls the core, and carries out the result. ``run(options, stop)`` returns when
+``stop`` is set.
 """

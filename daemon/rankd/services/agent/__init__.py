@@ -1,1 +1,1 @@
-"""The agent: takes the allocations of its nodes, has them run, and reports."""
+"""The agent: requests the allocations of its nodes, has their jobs run, and reports."""

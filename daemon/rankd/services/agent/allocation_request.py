@@ -1,8 +1,8 @@
 """The agent requests its nodes' allocations from the intake.
 
-A hint of the scheduler on the node's subject, or the answer to a heartbeat, says that something waits. Only the answer
-to a request says what. If an answer is lost on its way, the next request names all allocations that the node knows, and
-the intake answers with the others.
+A hint of the scheduler on the node's subject, or the answer to a heartbeat, says only that allocations wait. The answer
+to a request lists them. If an answer is lost, the next request names all allocations that the node knows, and the
+intake answers with the others.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LONGEST_PAUSE_S = 5.0
 SIDE_BY_SIDE = 64
 LOOP = "taking of allocations"
 BOUND_S = 60.0
-"""A round asks, syncs, and hands hundreds of jobs to the keeper, on a machine that is busy with running them."""
+"""The longest round: it requests, syncs, and hands hundreds of jobs to the keeper while the machine is busy."""
 
 
 class _Answer(NamedTuple):
-    """The answer to a node's request; None without an answer."""
+    """A node and the intake's answer to its request; ``message`` is None if there was no answer."""
 
     node: str
     message: AllocationMessage | None
@@ -44,8 +44,8 @@ class _Answer(NamedTuple):
 class AllocationRequests:
     """The nodes for which allocations wait, and the loop that requests them.
 
-    ``busy`` is held from a request until its answer is carried out. Hold it to end the loop: then no allocation of an
-    answer is forgotten. ``on_unknown`` is called when the intake does not know this agent.
+    ``busy`` is held from a request until its answer is carried out. Acquire it before ending the loop, so that no
+    allocation of an answer is forgotten. ``on_unknown`` is called when the intake does not know this agent.
     """
 
     def __init__(
@@ -73,19 +73,19 @@ class AllocationRequests:
             await self._bus.client.subscribe(node_subject(node, "allocation"), cb=on_hint)
 
     def wake(self, nodes: Iterable[str]) -> None:
-        """Allocations wait for these nodes."""
+        """Note that allocations wait for these nodes."""
         self._due |= self._nodes.intersection(nodes)
         if self._due:
             self._wake.set()
 
     def compare(self, nodes: Iterable[str]) -> None:
-        """An allocation may have been lost: the next request of these nodes names all allocations that they know."""
+        """Let the next request of these nodes name all allocations that they know, because one may have been lost."""
         listed = list(nodes)
         self._compare |= self._nodes.intersection(listed)
         self.wake(listed)
 
     async def run(self, group: asyncio.TaskGroup) -> None:
-        """Request allocations for ever, while jobs can be run. Tasks of ``group`` watch the jobs that were started."""
+        """Request allocations until cancelled, while jobs can be run. Tasks of ``group`` watch the started jobs."""
         loop = self._bus.loops.add(LOOP, BOUND_S)
         while True:
             loop.beat()
@@ -98,7 +98,10 @@ class AllocationRequests:
                 self._pause_s = FIRST_PAUSE_S
 
     async def run_once(self, group: asyncio.TaskGroup) -> bool:
-        """Ask for each node that has allocations waiting, and carry out the answers; whether all of that succeeded."""
+        """Request for each node that has allocations waiting, and carry out the answers.
+
+        Returns whether every request and every order succeeded.
+        """
         async with self.busy:
             self._wake.clear()
             nodes, self._due = self._due, set()
@@ -112,14 +115,15 @@ class AllocationRequests:
         return not failed
 
     async def _carry_out(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> list[str]:
-        """Carry the orders out; returns the nodes that have to compare.
+        """Carry the orders out; returns the nodes that have to compare their allocations with the intake.
 
-        These are all nodes if that failed, else those that are to end an allocation which they do not know.
+        If carrying out failed, these are all nodes. Otherwise they are the nodes that were asked to end an allocation
+        which they do not know.
         """
         try:
             await self._runner.take(orders, group)
         except OSError as error:
-            log.error("can't start jobs: %s; they wait", error.strerror or error)  # noqa: TRY400
+            log.error("can't start jobs: %s; they will be requested again", error.strerror or error)  # noqa: TRY400
             return [order.node for order in orders]
         return [order.node for order in orders if self._runner.unknown(order.node, order.message.cancels)]
 
@@ -134,7 +138,7 @@ class AllocationRequests:
                     node_subject(node, "take"), encode(request), AllocationMessage, timeout_s=ASK_TIMEOUT_S
                 )
         except RankdError as error:
-            log.log(self._bus.wait_level, "%s takes nothing yet: %s", node, error.message)
+            log.log(self._bus.wait_level, "%s gets no allocations yet: %s", node, error.message)
             if error.code == "unknown_node":
                 self._on_unknown()
             return _Answer(node, None)

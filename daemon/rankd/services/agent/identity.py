@@ -16,25 +16,27 @@ SUBMITTER: Literal["submitter"] = "submitter"
 
 
 def usual_mode() -> Literal["agent", "submitter"]:
-    """Of an agent that is not told otherwise: everybody has their own rights where that can be."""
+    """The default of ``run_as``: ``submitter`` if the agent is root, else ``agent``."""
     return SUBMITTER if os.geteuid() == 0 else AGENT
 
 
 class RunAs(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule of an agent.
+    """The rule of an agent: which user runs the jobs.
 
-    ``agent``: everybody's jobs run as the agent's own user. ``submitter``: as the user who submitted them, which
-    takes root; whoever does not exist here runs as ``otherwise``, or not at all without one. Nobody's jobs run as root.
+    ``agent``: all jobs run as the agent's own user. ``submitter``: a job runs as the user who submitted it, which needs
+    root. If that user does not exist on this machine, the job runs as ``otherwise``; without ``otherwise`` it does not
+    run. No job runs as root.
     """
 
     mode: Literal["agent", "submitter"] = AGENT
     otherwise: str | None = None
 
     def check(self) -> None:
-        """Nothing where this agent can do that.
+        """Check that this agent can follow the rule.
 
         Raises:
-            Refused: ``usage``.
+            Refused: ``usage``: only root can run jobs as their submitters.
+            Refused: ``no_such_user``, ``root_refused``: ``otherwise`` cannot be used.
         """
         if self.mode == SUBMITTER and os.geteuid() != 0:
             raise Refused("usage", "only root can run jobs as their submitters; start the agent as root", "run_as")
@@ -42,14 +44,14 @@ class RunAs(msgspec.Struct, frozen=True, kw_only=True):
             _identity(self.otherwise)
 
     def statement(self) -> str:
-        """In words, for the log."""
+        """The rule as a sentence for the log."""
         if self.mode == AGENT:
             return f"jobs run as user {_name_of(os.geteuid())}, whoever submitted them"
         other = f"as {self.otherwise}" if self.otherwise else "not at all"
         return f"jobs run as the users who submitted them; those of users unknown here {other}"
 
     def identity(self, user: str) -> Identity | None:
-        """Whom a user's job runs as; None: as the agent.
+        """The user that a job of ``user`` runs as; None means the agent's own user.
 
         Raises:
             Refused: ``no_such_user``, ``root_refused``.
@@ -77,13 +79,13 @@ def _identity(user: str) -> Identity:
 
 
 def account_variables(identity: Identity) -> dict[str, str]:
-    """What a login would set."""
+    """The environment variables that a login sets."""
     entry = pwd.getpwuid(identity.uid)
     return {"HOME": entry.pw_dir, "USER": identity.name, "LOGNAME": identity.name, "SHELL": entry.pw_shell}
 
 
 def home_of(identity: Identity) -> str:
-    """The home directory by the user database. Whether it is there, only the user's own process looks."""
+    """The home directory from the user database. Only a process of that user checks that it exists."""
     return pwd.getpwuid(identity.uid).pw_dir
 
 

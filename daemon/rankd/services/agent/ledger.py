@@ -1,6 +1,7 @@
 """Which allocations the agent knows, and when it may forget them. No I/O.
 
-An allocation is forgotten once it has ended and its end is recorded by the intake, which never gives it again then.
+An allocation is forgotten once it has ended and the intake has recorded its end. From then on the intake never sends it
+again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 
 REMEMBERED = 200_000
-"""So many forgotten allocations are still refused, in case an answer of the intake comes late."""
+"""The agent still refuses this many forgotten allocations, in case an answer of the intake arrives late."""
 
 
 class Entry(Generic[Key]):
@@ -30,18 +31,18 @@ class Entry(Generic[Key]):
 
 
 class Ledger(Generic[Key]):
-    """All allocations that are known."""
+    """All known allocations."""
 
     def __init__(self) -> None:
         self.entries: dict[Key, Entry[Key]] = {}
-        # a plain dictionary looks for its first key behind all that were deleted
+        # finding the first key of a plain dictionary is slow after many deletions: it skips every deleted entry
         self._forgotten: OrderedDict[Key, None] = OrderedDict()
         self._open = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     def add(self, key: Key, job: int) -> Entry[Key]:
-        """A new allocation, which has not ended yet."""
+        """Add a new allocation, which has not ended yet."""
         entry = Entry(key, job)
         self.entries[key] = entry
         self._open += 1
@@ -49,11 +50,11 @@ class Ledger(Generic[Key]):
         return entry
 
     def has_seen(self, key: Key) -> bool:
-        """Whether it is or was here."""
+        """Whether this allocation is known, or was known and is forgotten."""
         return key in self.entries or key in self._forgotten
 
     def end(self, entry: Entry[Key]) -> None:
-        """It has ended."""
+        """Mark the allocation as ended."""
         if entry.ended:
             return
         entry.ended = True
@@ -63,19 +64,19 @@ class Ledger(Generic[Key]):
             self._idle.set()
 
     async def all_ended(self) -> None:
-        """Wait until nothing runs."""
+        """Wait until no allocation runs."""
         await self._idle.wait()
 
     def jobs(self) -> set[int]:
-        """Jobs that run, or whose end is still to be recorded."""
+        """The jobs that run, and those whose end is not recorded yet."""
         return {entry.job for entry in self.entries.values()}
 
     def running(self) -> list[Key]:
-        """What has not ended."""
+        """The keys of the allocations that have not ended."""
         return [entry.key for entry in self.entries.values() if not entry.ended]
 
     def reported(self, keys: Iterable[Key]) -> list[Key]:
-        """The intake has recorded these ends; returns what is forgotten for it."""
+        """The intake has recorded the ends of these allocations. Forgets those that have ended, and returns them."""
         over = [key for key in dict.fromkeys(keys) if key in self.entries and self.entries[key].ended]
         for key in over:
             del self.entries[key]

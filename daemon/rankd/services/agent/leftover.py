@@ -1,8 +1,8 @@
-"""Ending what an agent that was killed has left running.
+"""Ending the processes that a killed agent left running.
 
-A process counts as an allocation's if its pid and start time are the recorded ones, or if its environment carries
-this state directory's mark: that finds one that was spawned a moment before its pid could be written, and children
-that outlived their leader. Signals go through pidfds, so they never reach a process that has taken over a pid.
+A process belongs to an allocation if its pid and start time are the recorded ones, or if its environment carries the
+mark of this state directory. The mark finds a process that was spawned just before its pid could be written, and
+children that outlived their leader. Signals go through pidfds, so they never reach another process that reuses a pid.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROUNDS = 3  # a process may fork while it is being looked for
 
 
 def end_leftovers(state: str, allocations: Iterable[int], recorded: Iterable[ProcessRecord], grace_s: float) -> int:
-    """TERM, grace, KILL for everything that still runs under these allocations; returns how many processes."""
+    """Send TERM, wait for the grace time, send KILL to every process of these allocations; returns their number."""
     wanted = {str(allocation) for allocation in allocations}
     records = list(recorded)
     ended = 0
@@ -39,7 +39,7 @@ def end_leftovers(state: str, allocations: Iterable[int], recorded: Iterable[Pro
 
 
 def _find(state: str, wanted: set[str], records: list[ProcessRecord], files: ExitStack) -> list[int]:
-    """Their pidfds. Opened before the check: what is checked is what will be signalled."""
+    """The pidfds of these processes. Each is opened before the check, so the checked process is the signalled one."""
     times = {record.pid: record.start_time for record in records}
     found = []
     for pid in all_pids():
@@ -72,7 +72,7 @@ def _send(descriptors: list[int], number: int) -> None:
 
 
 def _wait(descriptors: list[int], timeout_s: float) -> list[int]:
-    """Until all have ended or the time is over; returns those that have not."""
+    """Wait until all have ended or the time is over; returns those that have not ended."""
     alive = set(descriptors)
     poll = select.poll()
     for descriptor in alive:

@@ -1,11 +1,11 @@
-"""Deleting old output files: those that jobs have written to the agent's output directory by the default pattern.
+"""Deleting old output files that jobs wrote to the agent's output directory by the default pattern.
 
-Users own their directories below it and may change them at any time, also while the agent looks. So nothing here goes
-by a path. A directory is opened without following a link, and must not be a mount point. Its entries are looked at and
-removed relative to that descriptor (``fstatat``, ``unlinkat``), again without following links. ``unlinkat`` removes a
-name of that very directory, which its owner could remove as well. So an agent that is root does not have to take on a
-user's identity for it: whatever is put in the place of a file meanwhile, nothing is removed elsewhere, and of a hard
-link only this name.
+Users own their directories below it and may change them at any time, even while the agent reads them. So this module
+never follows a path. It opens a directory without following a link, and skips mount points. It reads and removes the
+entries relative to that descriptor (``fstatat``, ``unlinkat``), again without following links. ``unlinkat`` removes a
+name of that one directory, which its owner could remove as well. So an agent that is root need not take the user's
+identity: whatever replaces a file meanwhile, nothing outside the directory is removed, and a hard link loses only
+this name.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LOOP = "old outputs"
 BOUND_S = 120.0
 EVERY_S = 3_600.0
 LEAST_AGE_S = 3_600.0
-"""Files that changed later than this stay, whatever the intake's answer says."""
+"""Files that changed more recently than this many seconds ago stay, whatever the intake's answer says."""
 PART = 500
-"""After this many entries a thread ends, so that other work of the agent has its turn."""
+"""A thread ends after this many entries, so that other work of the agent gets its turn."""
 PAUSE_S = 0.05
 MOST_LOOKED = 10_000_000
-"""Entries of one directory per sweep: a user who adds names faster than they are read does not hold up the others."""
+"""Entries of one directory per sweep. A user who adds names faster than they are read cannot delay the others."""
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class OldOutputs:
-    """The janitor of a node's output directory ``root``. ``running``: the jobs whose files stay, however old."""
+    """Deletes old files in a node's output directory ``root``. ``running`` gives the jobs whose files always stay."""
 
     def __init__(self, root: Path, running: Callable[[], Collection[int]]) -> None:
         self._root = Path(os.path.realpath(root))  # unlike resolve(), it accepts a loop of links
@@ -51,7 +51,7 @@ class OldOutputs:
 
     @property
     def keep_s(self) -> float | None:
-        """Seconds since the last change after which a file is deleted; None: never, also until it is known."""
+        """Seconds since the last change after which a file is deleted; None: never (also while it is not known)."""
         return self._keep_s
 
     @keep_s.setter
@@ -61,7 +61,7 @@ class OldOutputs:
             self._changed.set()
 
     async def run(self, loops: Loops, clock: Clock) -> None:
-        """For ever: a sweep each hour, and one when :attr:`keep_s` changes."""
+        """Sweep each hour, and whenever :attr:`keep_s` changes, until cancelled."""
         loop = loops.add(LOOP, BOUND_S)
         while True:
             self._changed.clear()
@@ -70,7 +70,7 @@ class OldOutputs:
             await is_set(self._changed, EVERY_S)
 
     async def run_once(self, now: float, beat: Callable[[], object] = lambda: None) -> int:
-        """One sweep through all directories, a part at a time; returns how many files were deleted."""
+        """Sweep once through all directories, a part at a time; returns how many files were deleted."""
         if self._keep_s is None:
             return 0
         sweep = Sweep(self._root, now - max(self._keep_s, LEAST_AGE_S))
@@ -88,7 +88,7 @@ class OldOutputs:
 
 
 class Sweep:
-    """One pass over the agent's directory and its users' ones. Files that changed at ``before`` or later stay."""
+    """One pass over the agent's directory and those of its users. Files that changed at ``before`` or later stay."""
 
     def __init__(self, root: Path, before: float) -> None:
         self.running: Collection[int] = ()
@@ -111,7 +111,7 @@ class Sweep:
         return sum(looked)
 
     def _agents(self, root: str) -> Iterator[bool]:
-        """For each entry whether it was deleted. Files of the agent itself, and directories that it made for users."""
+        """Yield for each entry whether it was deleted: files of the agent itself, then the directories of its users."""
         with self._opened(root, root, None) as top:
             if top is None:
                 return
@@ -129,7 +129,7 @@ class Sweep:
         with self._opened(name, path, top) as directory:
             owner = self._me if directory is None else os.fstat(directory).st_uid
             if directory is None or owner == self._me:
-                return  # the agent gives those that it makes to their users
+                return  # directories that the agent makes for users belong to those users
             for entry, mounts in self._listed(directory, path):
                 where = f"{path}/{entry.name}"
                 yield where not in mounts and self._deleted(entry.name, where, directory, owner)
@@ -150,7 +150,7 @@ class Sweep:
                 os.close(directory)
 
     def _listed(self, directory: int, path: str) -> Iterator[tuple[os.DirEntry[str], frozenset[str]]]:
-        """The entries, as they come, with the mount points below."""
+        """The entries in directory order, each with the mount points below the directory."""
         mounts = mount_points(path)
         try:
             with os.scandir(directory) as entries:
@@ -165,7 +165,7 @@ class Sweep:
         if job is None or job in self.running:
             return False
         try:
-            # just before it goes: opening it for another run of its job changes the time
+            # looked at just before the deletion: another run of the job opens the file and so changes its time
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if not stat.S_ISREG(found.st_mode) or found.st_uid != owner or found.st_mtime >= self._before:
                 return False
@@ -183,7 +183,7 @@ class Sweep:
 
 
 def mount_points(directory: str, table: Path = Path("/proc/self/mountinfo")) -> frozenset[str]:
-    """What is mounted below a directory. A file system of a user's own could let us wait for ever."""
+    """The mount points below a directory. A file system that a user mounted could block this process for ever."""
     fields = (line.split(" ", 5)[4] for line in os.fsdecode(table.read_bytes()).split("\n") if line)
     paths = (re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path) for path in fields)
     return frozenset(path for path in paths if path.startswith(f"{directory}/"))

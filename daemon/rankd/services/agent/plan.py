@@ -1,4 +1,4 @@
-"""What it takes to run a job here: its user, environment, directories, files and limits."""
+"""How a job is run on this node: its user, environment, directories, files and limits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rankd.services.keeper.proc import Identity, Launch
 from rankd.wire.message import StartJob
 
 MAX_PROCESSES = 4096
-"""Until the intake has said what is configured."""
+"""Used until the intake has sent the configured value."""
 
 ANYONE_MAY_PASS, OWN = 0o711, 0o700
 
 
 class Planner:
-    """The node's rules. ``output_dir`` takes the output of jobs that name no file.
+    """The node's rules. Jobs that name no output file write to ``output_dir``.
 
-    ``limited``: jobs keep to the memory and cores that they asked for. ``max_processes`` holds for every job.
+    ``limited``: jobs are held to the memory and cores that they asked for. ``max_processes`` applies to every job.
     """
 
     def __init__(self, state: Path, output_dir: Path, run_as: RunAs, *, limited: bool = True) -> None:
@@ -41,10 +41,10 @@ class Planner:
                 output_dir.chmod(ANYONE_MAY_PASS)
 
     def plan(self, start: StartJob) -> Launch:
-        """How to start a job.
+        """How to start a job, as the keeper needs it.
 
         Raises:
-            Refused: its user may not run here, or can have no directory for output.
+            Refused: its user may not run jobs here, or no directory for its output can be made.
         """
         request = start.request
         place = JobPlace(
@@ -72,7 +72,7 @@ class Planner:
         )
 
     def _default_output(self, identity: Identity | None) -> str:
-        """A pattern of files. Each user has a directory to himself: nobody else can lay a link there beforehand."""
+        """The pattern of a job's output files. Each user has an own directory, where no other user can place a link."""
         if identity is None:
             return _pattern(self.output)
         directory = self.output / identity.name
@@ -91,7 +91,10 @@ class Planner:
         return {**job_environment(base, start.request, place), STATE_VARIABLE: self._state}
 
     def _limits(self, start: StartJob) -> Limits:
-        """What it asked for; a job that has the node for itself may use all of it, one without cores a small share."""
+        """The limits of a job.
+
+        An exclusive job may use the whole node. A job without cores gets a small share.
+        """
         if not self._limited or start.request.exclusive:
             return Limits(processes=self.max_processes)
         return Limits(
@@ -106,7 +109,7 @@ def _pattern(directory: Path) -> str:
 
 
 def _own_environment() -> dict[str, str]:
-    """Without the agent's own way to the broker: a job must not speak for its node."""
+    """The agent's environment without its credentials for the broker: a job must not act as its node."""
     own = dict(os.environ)
     if "@" in own.get("RANKD_NATS", ""):
         del own["RANKD_NATS"]

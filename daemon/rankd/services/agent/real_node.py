@@ -1,7 +1,7 @@
-"""A real node: its keeper runs commands as process groups of their own; their starts and ends are reported here.
+"""A real node: its keeper runs each command as a process group. This module reports their starts and ends.
 
-An agent takes over the jobs that the keeper of a killed agent still holds. A job that no keeper holds, and whose end is
-not on record, is lost: its processes are ended, and it is reported with the cause ``lost``.
+An agent takes over the jobs that the keeper of a killed agent still holds. A job is lost if no keeper holds it and its
+end is not recorded. Its processes are ended, and it is reported with the cause ``lost``.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ THREADS = 4
 UP_S = 5.0
 PULSE_LOOP = "pulse of the keeper"
 KEEPER_BOUND_S = 120.0
-"""What a lost keeper held is ended within the grace time, and another keeper is started."""
+"""Within the grace time, the jobs of a lost keeper are ended and another keeper is started."""
 
 
 class RealNode:
-    """The jobs of one node. Used in one event loop; what blocks happens in a few threads."""
+    """The jobs of one node. Used in one event loop; blocking calls run in a few threads."""
 
     def __init__(self, name: str, state: AgentState, planner: Planner, reporter: Reporter, clock: Clock) -> None:
         self.grace_s = 5.0
@@ -63,7 +63,7 @@ class RealNode:
 
     @property
     def max_processes(self) -> int:
-        """Of a job, at once."""
+        """How many processes a job may have at once."""
         return self._planner.max_processes
 
     @max_processes.setter
@@ -72,12 +72,12 @@ class RealNode:
 
     @property
     def unable(self) -> str | None:
-        """Why this node can run no jobs at present; None if it can."""
+        """Why this node can't run jobs at present; None if it can."""
         return self._link.unable
 
     @property
     def outputs_s(self) -> float | None:
-        """How long output files are kept; None: for ever."""
+        """For how many seconds output files are kept; None means for ever."""
         return self._outputs.keep_s
 
     @outputs_s.setter
@@ -85,7 +85,7 @@ class RealNode:
         self._outputs.keep_s = seconds
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
-        """Take over what runs, and report everything that ended unreported."""
+        """Take over the running jobs, and report all ends that were not reported."""
         hello = await self._link.connect()
         log.info("%s", hello.limits)
         leftovers = await self._in_thread(self._state.scan)
@@ -112,7 +112,7 @@ class RealNode:
         group.create_task(self._link.run(loops.add("keeper", KEEPER_BOUND_S)))
 
     def _watch(self, entry: Entry[int]) -> None:
-        """It runs: from now on it can be ended."""
+        """Note that the allocation runs: from now on it can be ended."""
         allocation = entry.key
 
         def terminate(cause: str) -> None:
@@ -121,7 +121,7 @@ class RealNode:
         entry.terminate = terminate
 
     def _happened(self, report: Report) -> None:
-        """The keeper's word; an end is in the state directory already."""
+        """Handle a report of the keeper. The state directory already has the end that it reports."""
         entry = self._ledger.entries.get(report.allocation)
         if report.kind == "started":
             self._report(report)
@@ -133,7 +133,7 @@ class RealNode:
         self._report(report)
 
     async def _lose_all(self) -> None:
-        """The keeper was killed."""
+        """End and report the jobs of a keeper that was killed."""
         held = {key: self._ledger.entries[key] for key in self._ledger.running()}
         leftovers = await self._in_thread(self._state.scan)
         lost = []
@@ -146,7 +146,7 @@ class RealNode:
         await self._lose(lost)
 
     async def _lose(self, lost: Sequence[tuple[Entry[int], Leftover]]) -> None:
-        """End what is left of these, and report them."""
+        """End the remaining processes of these allocations, and report them as lost."""
         if not lost:
             return
         ended = await self._in_thread(lambda: self._end_leftovers(leftover for _, leftover in lost))
@@ -161,10 +161,10 @@ class RealNode:
         return end_leftovers(str(self._state.root), allocations, processes, self.grace_s)
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - the protocol's
-        """Claim all starts durably, then start and cancel; what was claimed before is not started again.
+        """Claim all starts durably, then start and cancel jobs. An allocation that was claimed before is not started.
 
         Raises:
-            OSError: the claims can't be written, or there is no keeper; nothing was started.
+            OSError: the claims can't be written, or there is no keeper; no job was started.
         """
         starts = [job for order in orders for job in order.message.starts]
         cancels = [allocation for order in orders for allocation in order.message.cancels]
@@ -178,7 +178,7 @@ class RealNode:
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
 
     async def _start(self, starts: Sequence[StartJob]) -> None:
-        """Hand them to the keeper. Between its being there and the last of them nothing is waited for."""
+        """Hand the jobs to the keeper. Between the check that the keeper is up and the last job, nothing is awaited."""
         plans = await self._in_thread(lambda: [self._plan(start) for start in starts]) if starts else []
         await self._until_up(starts)
         failed = []
@@ -193,10 +193,10 @@ class RealNode:
             await self._end(entry, report)
 
     async def _until_up(self, starts: Sequence[StartJob]) -> None:
-        """Wait for a keeper. If there is none for a while, give these claims back: they are taken once more later.
+        """Wait for a keeper. If none is up within :data:`UP_S`, give the claims back; they are requested again later.
 
         Raises:
-            OSError: there is none.
+            OSError: there is no keeper.
         """
         if not await is_set(self._link.up, UP_S):
             await self._in_thread(lambda: self._state.remove([start.allocation for start in starts]))
@@ -218,22 +218,22 @@ class RealNode:
         )
 
     def cancel(self, node: str, allocations: Sequence[int]) -> None:  # noqa: ARG002 - the protocol's
-        """End these."""
+        """End these allocations."""
         for allocation in allocations:
             entry = self._ledger.entries.get(allocation)
             if entry and entry.terminate:
                 entry.terminate("cancel")
 
     def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:  # noqa: ARG002 - the protocol's
-        """Those of which nothing is known here."""
+        """Those of these allocations that this node does not know."""
         return [allocation for allocation in allocations if not self._ledger.has_seen(allocation)]
 
     def known(self, node: str) -> list[int]:  # noqa: ARG002 - the protocol's
-        """What runs, or whose end is still to be recorded."""
+        """The allocations that run, or whose end is not recorded yet."""
         return list(self._ledger.entries)
 
     async def _end(self, entry: Entry[int], report: Report) -> None:
-        """Write it down, and report it. On a full disk it is reported only: the report waits until it is stored."""
+        """Write the end down, and report it. On a full disk it is only reported, and the report waits to be stored."""
         try:
             await self._in_thread(lambda: self._state.write_end(report))
         except OSError as error:
@@ -244,7 +244,7 @@ class RealNode:
         self._reporter.add(self._name, report)
 
     def end_all(self, *, at_once: bool) -> None:
-        """Tell all jobs to end; a second time ``at_once``: kill them."""
+        """End all jobs; ``at_once`` kills them without a grace time."""
         if at_once:
             self.grace_s = 0.0
         for entry in self._ledger.entries.values():
@@ -252,7 +252,7 @@ class RealNode:
                 entry.terminate("agent_stopped")
 
     async def all_ended(self) -> None:
-        """Return once nothing runs."""
+        """Return once no job runs."""
         await self._ledger.all_ended()
 
     async def leave(self) -> None:
@@ -268,7 +268,7 @@ class RealNode:
         await self._link.close(keeps_jobs=bool(running))
 
     def close(self) -> None:
-        """Let go of the keeper, which stays with its jobs; wait for the threads: directories may have to be removed."""
+        """Disconnect from the keeper, which stays with its jobs. Wait for the threads, which may remove directories."""
         self._link.drop()
         self._threads.shutdown()
 
@@ -289,7 +289,7 @@ class RealNode:
 
 
 def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:
-    """The end of a job that an earlier agent or keeper started. When it really ended is not known."""
+    """The end of a job that an earlier agent or keeper started. The real time of its end is not known."""
     started_at = leftover.process.started_at if leftover.process else None
     return msgspec.structs.replace(_never_attended(entry, "lost", now), started_at=started_at)
 

@@ -23,7 +23,7 @@ log = logging.getLogger("rankd.agent")
 LOOP = "registration"
 RETRY_S = 0.3
 TAKEN_RETRY_S = 2.0
-"""After a refusal because another agent represents the node."""
+"""The pause after a refusal because another agent represents the node."""
 ASK_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 1.0
 REGISTERING_BOUND_S = 120.0
@@ -32,11 +32,11 @@ AUDIT_EVERY_S = 300.0
 
 
 class Registration:
-    """Registers all nodes until that is answered, then sends one heartbeat for all of them at a time.
+    """Registers all nodes until the intake answers, then sends single heartbeats for all of them together.
 
-    From time to time it registers again. ``instance`` is the id of the agent's state directory. ``on_registered`` hears
-    each node's name and what it is to end: then the agent also compares what it knows with what the intake counts on.
-    ``unable`` says why the nodes can run no jobs.
+    It registers again from time to time. ``instance`` is the id of the agent's state directory. ``on_registered`` gets
+    each node's name and the allocations that it has to end; the agent then also compares its allocations with the
+    intake's. ``unable`` returns why the nodes can't run jobs, or None.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Registration:
         self._connection = -1
         self._complaint = ""
         self._key = secrets.token_hex(16) if len(nodes) > 1 else ""
-        """Proves to the intake that nodes were registered by this agent, so that one message may speak for them all."""
+        """Proves to the intake that this agent registered the nodes, so that one message may represent them all."""
         self._heartbeat_s = RETRY_S
 
     async def run(self) -> None:
-        """For ever: register if the intake does not know us or the connection is a new one; heartbeat."""
+        """Register whenever the intake does not know this agent or the connection is new; otherwise send heartbeats."""
         loop = self._bus.loops.add(LOOP, REGISTERING_BOUND_S)
         while True:
             delay_s = await self.run_once()
@@ -92,13 +92,13 @@ class Registration:
         return answer.heartbeat_s
 
     def again(self) -> None:
-        """The intake does not know us: register with the next exchange."""
+        """Register with the next exchange, because the intake does not know this agent."""
         self._connection = -1
 
     async def stay_away(self) -> None:
-        """For ever: say that the nodes take nothing more, as often as they gave signs of life before.
+        """Repeat until cancelled, at the interval of the heartbeats, that the nodes take no more allocations.
 
-        The intake counts the silence of a node with running jobs from the last time that it heard this.
+        The intake measures the silence of a node with running jobs from the last of these messages.
         """
         loop = self._bus.loops.add(LOOP, REGISTERING_BOUND_S)
         while True:
@@ -107,13 +107,13 @@ class Registration:
             await asyncio.sleep(self._heartbeat_s)
 
     async def leave(self) -> None:
-        """Say that the nodes take nothing more; if nobody hears it, their silence says it later."""
+        """Report that the nodes take no more allocations. If this is lost, the intake learns it from their silence."""
         if not self.done.is_set():
             return
         try:
             await self._ask(node_subject(self._nodes[0], "leave"), self._all_nodes(), LEAVE_TIMEOUT_S)
         except RankdError as error:
-            log.log(self._bus.wait_level, "the intake has not heard that this agent leaves: %s", error.message)
+            log.log(self._bus.wait_level, "the intake could not be notified that this agent leaves: %s", error.message)
 
     def _retry(self, error: RankdError) -> float:
         if error.code == "unknown_node":
@@ -122,7 +122,7 @@ class Registration:
         is_taken = error.code == NODE_TAKEN
         if is_taken:
             self.refusal = error.message
-        complaint = error.code if is_taken else error.message  # the message differs each time: it has an instant
+        complaint = error.code if is_taken else error.message  # that message has a time, so it differs each time
         if complaint != self._complaint:
             self._complaint = complaint
             log.warning("%s; trying again", error.message)
@@ -155,7 +155,7 @@ class Registration:
 
 
 async def _all(requests: Iterable[Coroutine[Any, Any, NodeRegistered]]) -> list[NodeRegistered]:
-    """All answers, or the first error once every request is over: none goes on unwatched."""
+    """All answers, or the first error. Waits for every request first, so that none continues unobserved."""
     answers = await asyncio.gather(*requests, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):

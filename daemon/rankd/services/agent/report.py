@@ -1,4 +1,4 @@
-"""Reports on their way to the intake: in order per node, several to a message, sent until they are recorded."""
+"""Sends reports to the intake: in order per node, several to a message, repeated until they are recorded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GATHER_S = 0.003
 GATHER_PER_REPORT_S = 0.002
 LONGEST_GATHER_S = 0.03
 RECENT_S = 0.1
-"""What comes soon after many others waits for more: under load, the intake has less to do for each."""
+"""Many reports within this time make the next ones wait for more: fewer messages cost the intake less under load."""
 
 ASK_TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 0.2
@@ -38,19 +38,19 @@ Acknowledged = Callable[[str, Sequence[Report]], None]
 
 
 class RecentReports:
-    """How many were published of late: each counts for less the longer ago it was."""
+    """How many reports were sent recently. Each one counts for less as time passes."""
 
     def __init__(self) -> None:
         self._count = 0.0
         self._at = 0.0
 
     def add(self, published: int, now_s: float) -> None:
-        """So many more, now."""
+        """Count this many more reports, sent at ``now_s``."""
         self._count = self._count * math.exp((self._at - now_s) / RECENT_S) + published
         self._at = now_s
 
     def gather_s(self) -> float:
-        """How long to wait for more.
+        """Seconds to wait for more reports.
 
         >>> recent = RecentReports()
         >>> recent.add(1, 100.0)
@@ -64,7 +64,7 @@ class RecentReports:
 
 
 class Reporter:
-    """Gathers reports and sends them; tells ``on_acknowledged`` which are durable."""
+    """Gathers reports and sends them. Calls ``on_acknowledged`` with those that the intake has recorded."""
 
     def __init__(self, bus: Bus) -> None:
         self.on_acknowledged: Acknowledged = lambda _node, _reports: None
@@ -83,18 +83,18 @@ class Reporter:
 
     @property
     def loops(self) -> Loops:
-        """Those of the agent's connection."""
+        """The loops of the agent's connection."""
         return self._bus.loops
 
     def add(self, node: str, report: Report) -> None:
-        """Report this soon."""
+        """Send this report soon."""
         self._waiting.setdefault(node, []).append(report)
         self.unacknowledged += 1
         self._idle.clear()
         self._wake.set()
 
     async def run(self) -> None:
-        """For ever: a round, then a moment in which more may gather."""
+        """Send what has gathered, then wait a moment in which more may gather; repeat until cancelled."""
         loop = self._bus.loops.add("reports")
         while True:
             loop.beat()
@@ -104,7 +104,10 @@ class Reporter:
             await asyncio.sleep(self._recent.gather_s())
 
     async def run_once(self) -> int:
-        """Send what has gathered; nodes side by side, the messages of one node one after the other; how many."""
+        """Send what has gathered; returns the number of reports.
+
+        Nodes are handled concurrently. The messages of one node go one after the other.
+        """
         self._wake.clear()
         waiting, self._waiting = self._waiting, {}
         async with asyncio.TaskGroup() as group:
@@ -115,7 +118,7 @@ class Reporter:
         return sum(map(len, waiting.values()))
 
     async def flushed(self) -> None:
-        """Wait until everything is acknowledged."""
+        """Wait until all reports are acknowledged."""
         await self._idle.wait()
 
     async def _publish_node(self, node: str, reports: list[Report]) -> None:
@@ -137,9 +140,9 @@ class Reporter:
                 if error.code == UNREADABLE:
                     log.error("the intake can't read reports of %s, which are dropped: %s", node, error.message)  # noqa: TRY400
                     return
-                is_taken = error.code == NODE_TAKEN  # the registration says so, and what to do
+                is_taken = error.code == NODE_TAKEN  # the registration logs this, and what to do
                 if not is_taken:
-                    self._failure.note(f"the intake does not take reports: {error.message}")
+                    self._failure.note(f"the intake does not accept reports: {error.message}")
                 log.log(
                     logging.DEBUG if is_taken else self._bus.wait_level,
                     "%d reports of %s wait: %s",

@@ -1,4 +1,4 @@
-"""What the agent's service asks of those who run jobs: a real node, or simulated ones."""
+"""What the agent's service needs from a runner of jobs: a real node, or simulated ones."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from rankd.wire.message import AllocationMessage, Report
 
 
 class Order(NamedTuple):
-    """What a node was given: what it is to start and to end."""
+    """A node's orders: which allocations it has to start and to end."""
 
     node: str
     message: AllocationMessage
 
 
 class Runner(Protocol):
-    """Starts and ends jobs, and reports it. Knows an allocation until its end is recorded.
+    """Starts and ends jobs, and reports that. Knows an allocation until its end is recorded.
 
-    ``grace_s``: how long a job may take to end after it was told to. ``max_processes``: a job's, at once.
-    ``outputs_s``: how long output files are kept; None: for ever. ``instance``: the id of the state directory; empty
-    where there is none.
+    ``grace_s``: seconds between the request to end a job and its kill. ``max_processes``: the most processes of a job
+    at once. ``outputs_s``: seconds for which output files are kept; None means for ever. ``instance``: the id of the
+    state directory; empty if there is none.
     """
 
     grace_s: float
@@ -31,22 +31,22 @@ class Runner(Protocol):
 
     @property
     def unable(self) -> str | None:
-        """Why no jobs can be run at present, as a sentence without a full stop; None if they can."""
+        """Why jobs can't be run at present, as a sentence without a full stop; None if they can."""
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
-        """Take over what an earlier agent left, and report what has ended of it; tasks of this group go on watching."""
+        """Take over an earlier agent's jobs, and report those that have ended. Tasks of ``group`` watch the others."""
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:
-        """Carry out, in tasks of this group; returns once every start is recorded here."""
+        """Carry out the orders, in tasks of ``group``; returns once every start is recorded here."""
 
     def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
-        """Those of which nothing is known here."""
+        """Those of these allocations that this runner does not know."""
 
     def known(self, node: str) -> list[int]:
-        """Allocations of this node that run, or whose end is still to be recorded."""
+        """The allocations of this node that run, or whose end is not recorded yet."""
 
     def cancel(self, node: str, allocations: Sequence[int]) -> None:
-        """End these, cause ``cancel``; those that are not known or have ended are passed."""
+        """End these allocations with the cause ``cancel``. Unknown and ended ones are skipped."""
 
     def acknowledged(self, node: str, reports: Sequence[Report]) -> None:
         """The intake has recorded these reports."""
@@ -55,10 +55,10 @@ class Runner(Protocol):
         """Allocations of this node that have not ended."""
 
     def end_all(self, *, at_once: bool) -> None:
-        """Tell everything to end, cause ``agent_stopped``; ``at_once`` without a grace time."""
+        """End all jobs with the cause ``agent_stopped``; ``at_once`` without a grace time."""
 
     async def all_ended(self) -> None:
-        """Return once nothing runs and all ends are handed to the reporter."""
+        """Return once no job runs and all ends are handed to the reporter."""
 
     async def leave(self) -> None:
-        """Let go of what runs: it goes on without this agent. Simulated jobs can't, and end."""
+        """Let the running jobs continue without this agent. Simulated jobs cannot, and end."""

@@ -1,8 +1,8 @@
-"""The agent: makes its nodes known, takes their allocations, runs them, and reports.
+"""The agent: registers its nodes, requests their allocations, runs them, and reports.
 
-What to start comes in the intake's answer to the agent's own request, never on a subject: whoever may publish there
-could start anything. Each start has its directory before anything is spawned, and the directory lives until the
-intake has recorded the end, so nothing starts twice under one allocation.
+The agent starts only what the intake's answer to its own request lists, never what comes on a subject: anyone who may
+publish there could start any command. Each start gets a directory before a process is spawned. The directory exists
+until the intake has recorded the end, so no allocation starts twice.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ FLUSH_S = 10.0
 
 
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the broker is, and which nodes the agent stands for.
+    """Where the broker is, and which nodes the agent represents.
 
-    ``name`` defaults to the host's; a real node is called the same. ``simulate`` 0 means a real node, N the nodes
-    ``<simulate_prefix>1`` … N. ``resources`` are a node's; they default to what this machine lets us use, or to
-    ``simulate_resources``. ``limited``: jobs keep to the memory and cores that they asked for, where the host can.
-    ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops; otherwise it waits for them for so
-    many seconds, then ends them.
+    ``name`` defaults to the host's name; a real node has the same name. ``simulate`` 0 means a real node, N means the
+    nodes ``<simulate_prefix>1`` … N. ``resources`` are those of a node. They default to what this machine allows this
+    process, or to ``simulate_resources``. ``limited``: jobs are held to the memory and cores that they asked for, if
+    the host supports that. ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops. With a
+    number, the agent waits for them for this many seconds, then ends them.
     """
 
     nats: str
@@ -84,9 +84,9 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def run(
     options: AgentOptions, stop: asyncio.Event, hurry: asyncio.Event | None = None, clock: Clock = time.time
 ) -> None:
-    """Serve until ``stop``; leave what runs to the keeper, or end it and report it (``drain_on_stop_s``); return.
+    """Serve until ``stop`` is set. Then leave running jobs to the keeper, or end and report them (``drain_on_stop_s``).
 
-    ``hurry``: jobs that are waited for, or that are told to end, are killed at once.
+    ``hurry``: running jobs are killed at once, both those that are waited for and those in their grace time.
 
     Raises:
         Refused: the node's name or a directory can't be used.
@@ -124,14 +124,14 @@ def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator
 
 
 def _raise_file_limit() -> None:
-    """A running job costs a descriptor, and the usual soft limit is 1024."""
+    """Raise the limit of open files: a running job costs a descriptor, and the usual soft limit is 1024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Agent:
-    """The service's loops, around a runner."""
+    """The service's loops, with a runner."""
 
     def __init__(
         self, options: AgentOptions, bus: Bus, runner: Runner, reporter: Reporter, group: asyncio.TaskGroup
@@ -153,7 +153,7 @@ class Agent:
         self._requests = AllocationRequests(bus, options.name, options.nodes, runner, self._registration.again)
 
     async def serve(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
-        """Run the loops until ``stop``. Then take no more orders, leave or end the jobs, and flush the reports."""
+        """Run the loops until ``stop``. Then stop requesting allocations, leave or end the jobs, flush the reports."""
         await self._runner.recover(self._group)
         await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
         supervising = self._group.create_task(self._bus.supervise())
@@ -176,7 +176,7 @@ class Agent:
     async def _drain(self, patience_s: float, hurry: asyncio.Event) -> None:
         """Wait for the jobs, then end them. ``hurry`` ends the wait, and then also the grace time.
 
-        Jobs that a stopped keeper does not end are left to it; it ends them once it goes on.
+        If the keeper is stopped and so does not end its jobs, they are left to it. It ends them once it continues.
         """
         ended, hurried = (self._group.create_task(wait) for wait in (self._runner.all_ended(), hurry.wait()))
         if patience_s:
@@ -189,7 +189,7 @@ class Agent:
             self._runner.end_all(at_once=True)
             await asyncio.wait((ended,), timeout=END_S)
         if not ended.done():
-            message = "the keeper has not ended %d jobs: it is stopped or hangs; it is left alone with them"
+            message = "the keeper has not ended %d jobs: it is stopped or hangs; its jobs are left to it"
             log.error(message, sum(len(self._runner.running(node)) for node in self._options.nodes))
         await end_tasks(ended, hurried)
 
@@ -239,9 +239,9 @@ class Agent:
 
 
 def own_resources() -> dict[str, Amount]:
-    """What this machine lets us use: the cores that we may run on, and the memory, as far as our control groups allow.
+    """What this machine allows this process: its cores and its memory, as far as its control groups permit.
 
-    Less than a core is offered as one, so that a job that asks for one can run; its quota is what there is.
+    Less than a core is offered as one core, so that a job that asks for one can run. The quota still limits it.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     vcore = 1000 * len(os.sched_getaffinity(0))

@@ -1,7 +1,7 @@
-"""Simulated nodes: jobs take their time and nothing else; messages and reports are real ones.
+"""Simulated nodes: jobs take time and no other resource; messages and reports are real ones.
 
-One agent represents many nodes. Everything is in memory, so all jobs are lost with the agent. The next agent learns of
-that when it first requests allocations: the intake expects some that it does not know.
+One agent represents many nodes. Everything is in memory, so all jobs are lost with the agent. The next agent learns
+about them when it first requests allocations: the intake expects some that this agent does not know.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rankd.services.runtime.clock import Clock
 from rankd.wire.message import Report, StartJob
 
 Place = tuple[str, int]
-"""A node's part in an allocation."""
+"""A node's name and an allocation."""
 
 
 class SimulatedNodes:
-    """Jobs as timers: no task, no thread, no file per job."""
+    """Jobs as timers: a job needs no task, no thread and no file."""
 
     def __init__(self, reporter: Reporter, clock: Clock) -> None:
         self.grace_s = 0.0
@@ -37,13 +37,13 @@ class SimulatedNodes:
 
     @property
     def unable(self) -> None:
-        """Nothing keeps simulated nodes from running jobs."""
+        """Always None: simulated nodes can always run jobs."""
 
     async def recover(self, group: asyncio.TaskGroup) -> None:
-        """There is nothing left of an earlier agent."""
+        """Do nothing: an earlier agent leaves no simulated jobs."""
 
     async def take(self, orders: Sequence[Order], group: asyncio.TaskGroup) -> None:  # noqa: ARG002 - no tasks here
-        """Start and cancel; what was started before is not started again."""
+        """Start and cancel jobs. An allocation that was started before is not started again."""
         for order in orders:
             for start in order.message.starts:
                 place = (order.node, start.allocation)
@@ -70,7 +70,7 @@ class SimulatedNodes:
         entry.terminate = terminate
 
     def cancel(self, node: str, allocations: Sequence[int]) -> None:
-        """End these."""
+        """End these allocations."""
         for allocation in allocations:
             entry = self._ledger.entries.get((node, allocation))
             if entry and entry.terminate:
@@ -86,7 +86,7 @@ class SimulatedNodes:
         self._reporter.add(node, msgspec.structs.replace(base, **fields))
 
     async def all_ended(self) -> None:
-        """Return once nothing runs."""
+        """Return once no job runs."""
         await self._ledger.all_ended()
 
     async def leave(self) -> None:
@@ -100,15 +100,15 @@ class SimulatedNodes:
                 entry.terminate("agent_stopped")
 
     def running(self, node: str) -> list[int]:
-        """Allocations of this node that have not ended. Looks through all."""
+        """The allocations of this node that have not ended. Searches the allocations of all nodes."""
         return [allocation for where, allocation in self._ledger.running() if where == node]
 
     def unknown(self, node: str, allocations: Sequence[int]) -> list[int]:
-        """Those of which nothing is known here."""
+        """Those of these allocations that this agent does not know."""
         return [allocation for allocation in allocations if not self._ledger.has_seen((node, allocation))]
 
     def known(self, node: str) -> list[int]:
-        """What runs, or whose end is still to be recorded. Looks through all."""
+        """The allocations that run, or whose end is not recorded yet. Searches the allocations of all nodes."""
         return [allocation for where, allocation in self._ledger.entries if where == node]
 
     def acknowledged(self, node: str, reports: Sequence[Report]) -> None:

@@ -1,1 +1,1 @@
-"""What all services share: start and stop, following configurations and inputs, statistics."""
+"""Shared by all services: start and stop, following configurations and inputs, statistics."""

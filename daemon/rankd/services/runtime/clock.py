@@ -1,4 +1,4 @@
-"""The clock of a service. Its ``run()`` passes it in once, so that a test can pass a clock of its own."""
+"""The clock of a service. Its ``run()`` takes it as an argument, so that a test can use its own clock."""
 
 from __future__ import annotations
 

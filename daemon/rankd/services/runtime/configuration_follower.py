@@ -1,7 +1,7 @@
 """How the prioritizer and the scheduler follow the configurations that the intake records.
 
-They are woken by an event, and read the records once a second. A configuration that a service cannot use is logged
-and counted, and the one before it stays in force.
+An event wakes them, and they read the records once a second anyway. If a service cannot use a configuration, it logs
+and counts that, and the one before stays in force.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 LOOK_EVERY_S = 1.0
 ROUND_S = 300.0
-"""Factors of other packages may have to be loaded."""
+"""A bound this long, because factors of other packages may have to be loaded."""
 
 
 class Prepared(NamedTuple, Generic[T]):
@@ -50,7 +50,7 @@ class ConfigurationFollower(Generic[T]):
         self.in_force: int | None = None
         """The number of the configuration that the service uses; None for the files that it was started with."""
         self.prepared: Prepared[T] | None = None
-        """Waits for the service's next round."""
+        """The configuration that the service adopts in its next round."""
         self._seen: int | None = None
         self._database = database
         self._prepare = prepare
@@ -59,11 +59,11 @@ class ConfigurationFollower(Generic[T]):
         self._message: str | None = None
 
     def start_from(self, number: int | None) -> None:
-        """The service starts with the configuration of this number; later ones are new."""
+        """Set the number of the configuration that the service starts with; later ones are new."""
         self.in_force = self._seen = number
 
     async def listen(self, bus: Bus) -> None:
-        """Be woken by the event."""
+        """Subscribe to the event that wakes this follower."""
         await self.wake.listen(bus, EVENT_CONFIGURATION)
 
     async def run(self, loops: Loops) -> None:
@@ -80,7 +80,7 @@ class ConfigurationFollower(Generic[T]):
                 await self.wake.wait(LOOK_EVERY_S)
 
     async def run_once(self) -> None:
-        """Look once."""
+        """Look once for a new configuration."""
         newest = await self._database.read_at_once(lambda c: newest_configuration(c.exec_driver_sql))
         if newest is None or newest == self._seen:
             return
@@ -109,7 +109,7 @@ class ConfigurationFollower(Generic[T]):
         self._notify()
 
     async def adopt(self, use: Callable[[Prepared[T]], Awaitable[None]]) -> None:
-        """Between two rounds of the service: put the prepared configuration into force, if there is one.
+        """Put the prepared configuration into force, if there is one. The service calls this between two rounds.
 
         It stays prepared if ``use`` fails, so that the next round tries again.
         """
@@ -126,7 +126,7 @@ class ConfigurationFollower(Generic[T]):
         self._failed += 1
         self._message = f"configuration {number}: {message}"
         kept = "the files of the start" if self.in_force is None else f"configuration {self.in_force}"
-        log.error("configuration %d is not taken, %s stays in force: %s", number, kept, message)
+        log.error("configuration %d is not used, %s stays in force: %s", number, kept, message)
 
     def diag(self) -> ConfigurationDiag:
         """Which configuration is in force here, and why a newer one could not be used."""

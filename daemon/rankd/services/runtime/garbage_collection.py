@@ -1,9 +1,9 @@
-"""The interpreter's search for cyclic garbage, so that no service stands still for it.
+"""The interpreter's search for cyclic garbage, tuned so that it does not interrupt a service for long.
 
-A full search looks at every object that refers to others: in a service with its configuration and queues that is
-30 to 200 ms, several times a minute under load, in which nothing else of the process runs. What has survived one is
-set aside, so that the next looks at what came since. Once in a while all of it is searched, since those set aside may
-have become garbage, too.
+A full search visits every object that refers to others. In a service with its configuration and queues this takes 30
+to 200 ms, several times a minute under load, and the rest of the process stops meanwhile. Objects that survive a
+full search are set aside, so that the next search visits only newer ones. Once in a while everything is searched,
+because objects that were set aside may have become garbage, too.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from collections.abc import Callable, Mapping
 FULL = 2
 """The generation whose search is a full one."""
 YOUNG = 10_000
-"""So many new objects make a search among them; the interpreter's 700 come with every batch of jobs."""
+"""This many new objects start a search among them. The interpreter's 700 are reached by every batch of jobs."""
 ALL_EVERY_S = 3_600.0
 
 
 class SetAside:
-    """A callback for ``gc.callbacks``: after each full search, what is left is not looked at again."""
+    """A callback for ``gc.callbacks``: after each full search, the remaining objects are not searched again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._searched_all_at = clock()
 
     def __call__(self, phase: str, info: Mapping[str, int]) -> None:
-        """As the interpreter calls it, before and after each search."""
+        """Handle the start or stop of a search; the interpreter calls this."""
         if info["generation"] != FULL:
             return
         if phase == "stop":
@@ -38,6 +38,6 @@ class SetAside:
 
 
 def search_less() -> None:
-    """For the rest of this process."""
+    """Search less often, for the rest of this process."""
     gc.set_threshold(YOUNG, 10, 10)
     gc.callbacks.append(SetAside())

@@ -1,4 +1,4 @@
-"""How services other than the prioritizer learn what adapters have given: they look at the records once a second."""
+"""How services other than the prioritizer get the inputs of adapters: they read the records once a second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUND_S = 60.0
 
 
 class InputFollower:
-    """Lays the inputs over the configuration as its files state it, and calls ``use`` when they have changed."""
+    """Applies the inputs to the configuration of the files, and calls ``use`` when they have changed."""
 
     def __init__(self, stated: Configuration, database: Database, use: Callable[[InForce], Awaitable[None]]) -> None:
         self._stated = stated
@@ -29,7 +29,7 @@ class InputFollower:
         self._revision: InputsRevision | None = None
 
     async def run(self, loops: Loops) -> None:
-        """For ever; nothing to do while no adapters are configured."""
+        """Look for changes until cancelled. Does nothing while no adapters are configured."""
         loop, patience = loops.add("inputs of adapters", ROUND_S), Patience("inputs of adapters", log)
         while True:
             loop.beat()
@@ -43,12 +43,12 @@ class InputFollower:
                 await asyncio.sleep(LOOK_EVERY_S)
 
     async def restate(self, stated: Configuration) -> None:
-        """From now on, the inputs are laid over this one, and that is used at once."""
+        """Apply the inputs to this configuration from now on, and use the result at once."""
         self._stated, self._revision = stated, None
         await self.run_once()
 
     async def run_once(self) -> None:
-        """Look once."""
+        """Look once for changed inputs."""
         stated = self._stated
         revision = await self._database.read(lambda c: inputs_revision(c.exec_driver_sql))
         if revision != self._revision:

@@ -1,4 +1,4 @@
-"""What every service's life has in common."""
+"""What all services do in the same way: start, stop, wait, wake up, announce commits."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ T_Error = TypeVar("T_Error", bound=BaseException)
 CANCEL_AGAIN_S = 0.5
 RETRY_S = 1.0
 PROBE_S = 2
-"""The broker has so long to answer when health is asked."""
+"""Seconds in which the broker has to answer when health is asked."""
 
 
 async def unless(stop: asyncio.Event, starting: Coroutine[Any, Any, T]) -> T | None:
-    """What ``starting`` gives; None if ``stop`` came first: then it is cancelled where it waits."""
+    """The result of ``starting``; None if ``stop`` came first. Then ``starting`` is cancelled where it waits."""
     try:
         async with asyncio.TaskGroup() as group:
             task, stopping = group.create_task(starting), group.create_task(stop.wait())
@@ -47,7 +47,7 @@ async def unless(stop: asyncio.Event, starting: Coroutine[Any, Any, T]) -> T | N
 async def run_until(
     stop: asyncio.Event, *loops: Coroutine[Any, Any, None], drain: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Run endless loops together until ``stop``; an error in one ends all. ``drain`` still has them running."""
+    """Run endless loops together until ``stop``; an error in one ends all. They still run during ``drain``."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop) for loop in loops]
         try:
@@ -59,7 +59,7 @@ async def run_until(
 
 
 async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel until it works: Python 3.11's ``wait_for``, inside nats-py, loses a cancellation that meets an answer."""
+    """Cancel until it works: Python 3.11's ``wait_for``, in nats-py, loses one that coincides with an answer."""
     left = set(tasks)
     while left:
         for task in left:
@@ -68,7 +68,7 @@ async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
 
 
 async def is_set(event: asyncio.Event, timeout_s: float) -> bool:
-    """Wait until it is set, for so many seconds at most; whether it is."""
+    """Wait until the event is set, for at most ``timeout_s`` seconds; returns whether it is set."""
     try:
         async with asyncio.timeout(timeout_s):
             return await event.wait()
@@ -77,30 +77,30 @@ async def is_set(event: asyncio.Event, timeout_s: float) -> bool:
 
 
 def first_of(errors: BaseExceptionGroup[T_Error]) -> T_Error:
-    """The first of the errors in a group, however deep."""
+    """The first error of a group that is not itself a group."""
     first = errors.exceptions[0]
     return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 class Patience:
-    """Waits out what passes by itself, such as a full disk. ``what`` waits: it is named in the log."""
+    """Waits for temporary failures, such as a full disk, to end. ``what`` names the waiting loop in the log."""
 
     def __init__(self, what: str, logger: logging.Logger) -> None:
         self._what = what
         self._spell = Spell(logger)
 
     async def wait(self, error: Unavailable) -> None:
-        """A round failed; return when it is time for another one."""
+        """Handle a failed round; returns when it is time for another one."""
         self._spell.note(f"{self._what} wait: {error.message}", f"{self._what} still wait: {error.message}")
         await asyncio.sleep(RETRY_S)
 
     def over(self) -> None:
-        """A round succeeded."""
-        self._spell.over(f"{self._what} go on")
+        """Note that a round succeeded."""
+        self._spell.over(f"{self._what} continue")
 
 
 async def stay_alive(database: Database, role: str, loops: Loops) -> None:
-    """Leave signs of life of a role's holder in the records, for ever."""
+    """Record signs of life of a role's holder until cancelled."""
     loop, patience = loops.add("signs of life", 2 * BOUND_S), Patience("signs of life", log)
     while True:
         loop.beat()
@@ -114,13 +114,13 @@ async def stay_alive(database: Database, role: str, loops: Loops) -> None:
 
 
 class Wake:
-    """Set by commits of other services (a hint on the bus); :meth:`wait` also returns after a while without one."""
+    """Set by commits of other services (a hint on the bus). :meth:`wait` also returns after its time without one."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """Something happened."""
+        """Set it."""
         self._event.set()
 
     def take(self) -> bool:
@@ -130,7 +130,7 @@ class Wake:
         return was_set
 
     async def listen(self, bus: Bus, *subjects: str, besides: str | None = None) -> None:
-        """Set it at every message on these subjects, but for commits of ``besides``: a service knows of its own."""
+        """Set it at every message on these subjects, except for commits of the service ``besides`` (usually itself)."""
 
         async def on_message(message: Msg) -> None:
             if besides is None or message.subject != WAKE or _service_of(bus, message) != besides:
@@ -140,13 +140,13 @@ class Wake:
             await bus.listen(subject, on_message)
 
     async def wait(self, timeout_s: float) -> None:
-        """Until it is set, or the time is over; clears it."""
+        """Wait until it is set or the time is over; clears it."""
         if await is_set(self._event, timeout_s):
             self._event.clear()
 
 
 def _service_of(bus: Bus, message: Msg) -> str | None:
-    """Who has committed something; None if that can't be read, which is counted."""
+    """The service that has committed; None if the message can't be read, which is counted."""
     try:
         return msgspec.json.decode(message.data, type=Committed).service
     except UNREADABLE:
@@ -155,7 +155,7 @@ def _service_of(bus: Bus, message: Msg) -> str | None:
 
 
 async def announce(bus: Bus, service: str) -> None:
-    """Tell the others that there is something new in the database; who misses it looks by itself soon."""
+    """Announce that the database has something new. A service that misses this reads the database soon anyway."""
     try:
         await bus.publish(WAKE, Committed(service=service))
     except LOST:
@@ -163,7 +163,7 @@ async def announce(bus: Bus, service: str) -> None:
 
 
 async def probe(database: Database, bus: Bus) -> str:
-    """Ask the database and the bus; the answer says how long each took.
+    """Ask the database and the bus; returns how long each took, as text.
 
     Raises:
         Unavailable: one of them does not answer.
@@ -172,7 +172,7 @@ async def probe(database: Database, bus: Bus) -> str:
     await database.read(ping)
     read = time.perf_counter()
     try:
-        if not bus.client.is_connected:  # nats-py's flush succeeds then
+        if not bus.client.is_connected:  # without a connection, nats-py's flush succeeds
             raise Unavailable("bus_unavailable", f"there is no connection to the broker at {bus.url}")
         await bus.client.flush(PROBE_S)
     except LOST as error:

@@ -1,9 +1,9 @@
 """Keeps the log files of other processes small: those of the children of ``rankd up``, and the keeper's.
 
-A process writes into its log by a descriptor that it inherited, so the log also has what it prints when it crashes.
-Therefore the file cannot be renamed under it. It is copied, then emptied in place; all writers append. A line that is
-written in the microseconds between the copy and the truncation is lost. A pipe would lose none, but then every service
-would stand still while ``rankd up`` does (Ctrl-Z).
+A process writes to its log through an inherited descriptor, so the log also has what the process prints when it
+crashes. Therefore the file cannot be renamed under it. It is copied, then emptied in place; all writers append. A line
+that is written in the microseconds between the copy and the truncation is lost. A pipe would lose none, but then a
+stopped ``rankd up`` (Ctrl-Z) would block every service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("rankd.log")
 
 LARGEST_BYTES = 4 * 2**20
 KEPT = 3
-"""So many older parts are kept: ``intake.log.1`` is the newest of them."""
+"""The number of older parts that are kept: ``intake.log.1`` is the newest of them."""
 
 LOOK_EVERY_S = 1.0
 
@@ -36,7 +36,7 @@ def open_log(path: Path) -> BinaryIO:
 
 
 def last_line(path: Path) -> str:
-    """The last line with something in it, cut to a readable length; empty if there is none, or no file."""
+    """The last line that is not blank, cut to a readable length; empty if there is no such line, or no file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
@@ -47,7 +47,7 @@ def last_line(path: Path) -> str:
 
 
 async def keep_small(paths: Sequence[Path]) -> None:
-    """For ever: look at the logs; one that is too large becomes an older part."""
+    """Check the logs until cancelled; one that is too large becomes an older part."""
     while True:
         for path in paths:
             await asyncio.to_thread(rotate_if_large, path)

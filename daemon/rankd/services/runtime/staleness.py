@@ -1,10 +1,10 @@
-"""Whether generations still come: the prioritizer may be away, and the scheduler goes on without it."""
+"""Whether new generations still arrive. If the prioritizer is away, the scheduler continues without it."""
 
 from __future__ import annotations
 
 
 class Staleness:
-    """By the clock of who asks; a clock that is set back begins the wait anew."""
+    """Uses the caller's clock. If the clock is set back, the wait starts again."""
 
     def __init__(self, after_s: float) -> None:
         self.is_stale = False
@@ -13,12 +13,12 @@ class Staleness:
         self._since = 0.0
 
     def look(self, generation: int, now: float) -> bool:
-        """Say which generation is the newest; whether that makes it stale, or fresh again."""
+        """Note the newest generation; returns whether it has just become stale, or fresh again."""
         if generation != self._generation or now < self._since:
             self._generation, self._since = generation, now
         was, self.is_stale = self.is_stale, now - self._since >= self.after_s
         return was != self.is_stale
 
     def age_s(self, now: float) -> float:
-        """How long the newest generation has been it."""
+        """For how many seconds the newest generation has been the newest."""
         return max(now - self._since, 0.0)

@@ -1,7 +1,7 @@
-"""The configuration that a service goes by: what the intake recorded last.
+"""The configuration that a service uses: the one that the intake recorded last.
 
-The directory that a service is started with counts for the intake alone, and for the others as long as no intake has
-ever recorded anything. So all three go by the same texts, whatever somebody is just writing into the files.
+Only the intake reads the directory that a service is started with. The other services read theirs only as long as no
+intake has recorded a configuration. So all three use the same texts, even while somebody edits the files.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from rankd.store.record.configuration import Recorded, newest_configuration, new
 
 
 class Stated(NamedTuple):
-    """A configuration as its files state it, and its number; None where nobody recorded it."""
+    """A configuration as its files state it, and its number; the number is None if no intake recorded it."""
 
     number: int | None
     configuration: Configuration
 
 
 async def read_stated(database: Database, directory: Path) -> Stated:
-    """What to start with.
+    """The configuration to start with.
 
     Raises:
-        ConfigurationError: the directory's files, or those recorded, can't be used.
+        ConfigurationError: the directory's files, or the recorded ones, can't be used.
         Unavailable: ``storage_failed``: the database has no such table.
     """
     found = await last_recorded(database)
@@ -46,7 +46,7 @@ async def read_stated(database: Database, directory: Path) -> Stated:
 
 
 async def last_recorded(database: Database) -> Recorded | None:
-    """The newest one, when a service starts.
+    """The newest recorded configuration, for a service that starts; None if there is none.
 
     Raises:
         Unavailable: as :func:`read_stated`.
@@ -54,21 +54,21 @@ async def last_recorded(database: Database) -> Recorded | None:
     try:
         return await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
     except OperationalError as error:
-        message = f"the database can't be read; `rankd db upgrade` makes it: {error.orig}"
+        message = f"the database can't be read; `rankd db upgrade` creates its tables: {error.orig}"
         raise Unavailable("storage_failed", message) from error
 
 
 def parsed(found: Recorded) -> Configuration:
-    """The configuration that was recorded.
+    """The configuration that was recorded, parsed.
 
     Raises:
-        ConfigurationError: this version does not take what the one that recorded it took.
+        ConfigurationError: this version cannot use what another version of rankd recorded.
     """
     return read_configuration(found.directory, found.files)
 
 
 async def settled(database: Database, role: str, stated: Stated, directory: Path) -> tuple[Stated, Catalog]:
-    """The names' ids, for what was read at the start, or for what has been recorded since."""
+    """The configuration and the ids of its names; reads a newer configuration if one was recorded since ``stated``."""
     while True:
         read, now = stated, time.time()
         catalog = await database.write(lambda c: _catalog(c, read, now), role=role)  # noqa: B023 - done within the turn
@@ -78,7 +78,7 @@ async def settled(database: Database, role: str, stated: Stated, directory: Path
 
 
 def _catalog(connection: Connection, stated: Stated, now: float) -> Catalog | None:
-    """None where another configuration has been recorded since. Names of a recorded one are there already."""
+    """The ids; None if another configuration has been recorded since. A recorded one already has its names there."""
     if newest_configuration(connection.exec_driver_sql) != stated.number:
         return None
     if stated.number is None:
@@ -90,7 +90,7 @@ def with_weights(configuration: Configuration, weights: Mapping[str, float]) -> 
     """The configuration with some weights replaced.
 
     Raises:
-        ConfigurationError: an unknown factor, or a weight that is none.
+        ConfigurationError: an unknown factor, or an invalid weight.
     """
     if not weights:
         return configuration

@@ -1,4 +1,4 @@
-"""Counts and durations that a service keeps of itself, in memory: a few hundred nanoseconds each."""
+"""Counts and durations that a service keeps about itself, in memory. Each costs a few hundred nanoseconds."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from rankd.store.record.generation import Header
 from rankd.wire.diag import ConfigurationDiag, PrioritizerDiag, SchedulerDiag, Spread
 
 KEPT = 1_000
-"""So many durations of each phase are remembered."""
+"""This many durations of each phase are kept."""
 
 
 class Durations:
-    """The latest ones, by phase."""
+    """The latest durations by phase."""
 
     def __init__(self) -> None:
         self._of: dict[str, deque[float]] = {}
 
     def add(self, phase: str, seconds: float) -> None:
-        """One more."""
+        """Add a duration."""
         self._of.setdefault(phase, deque(maxlen=KEPT)).append(seconds)
 
     def spreads(self) -> dict[str, Spread]:
-        """How long each phase takes."""
+        """The spread of the durations of each phase."""
         return {phase: spread(seconds) for phase, seconds in self._of.items()}
 
 
 def spread(seconds: Iterable[float]) -> Spread:
-    """Percentiles: the smallest of at least one duration that so many per cent do not exceed.
+    """Percentiles of at least one duration. A percentile is the smallest duration that this many per cent don't exceed.
 
     >>> spread([0.2, 0.1, 0.4, 0.3])
     Spread(n=4, median=0.2, p90=0.4, p99=0.4, worst=0.4)
@@ -45,13 +45,13 @@ def spread(seconds: Iterable[float]) -> Spread:
 
 
 class SchedulerStatistic:
-    """What ``rankd diag`` says of the scheduler."""
+    """What ``rankd diag`` shows about the scheduler."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Count anew from now on."""
+        """Reset all counts."""
         self.durations = Durations()
         self.stale = 0
         self._started_at = time.time()
@@ -62,23 +62,23 @@ class SchedulerStatistic:
         self._cycle_at: float | None = None
 
     def cycle(self, triggers: Iterable[str], now: float) -> None:
-        """One begins, for these reasons."""
+        """Note that a cycle begins, for these reasons."""
         self._triggers.update(triggers)
         self._sums["cycles"] += 1
         self._cycle_at = now
 
     def started(self, jobs: int) -> None:
-        """So many were allocated."""
+        """Note that this many jobs were allocated."""
         self._sums["started"] += jobs
 
     def decided(self, *, looked_at: int, backfilled: int, reserved: int) -> None:
-        """What it came to."""
+        """Note the results of a cycle."""
         self._sums["backfilled"] += backfilled
         self._last = {"reserved": reserved, "looked_at": looked_at}
         self._deepest = max(self._deepest, looked_at)
 
     def shown(self, generation: int, staleness: Staleness, now: float) -> SchedulerDiag:
-        """All of it."""
+        """All counts, as a message."""
         return SchedulerDiag(
             pid=os.getpid(),
             started_at=self._started_at,
@@ -99,7 +99,7 @@ class SchedulerStatistic:
 
 
 class PrioritizerStatistic:
-    """What ``rankd diag`` says of the prioritizer."""
+    """What ``rankd diag`` shows about the prioritizer."""
 
     def __init__(self) -> None:
         self._newest: Header | None = None
@@ -107,13 +107,13 @@ class PrioritizerStatistic:
         self.reset()
 
     def reset(self) -> None:
-        """Count anew from now on."""
+        """Reset all counts."""
         self._durations = Durations()
         self._started_at = time.time()
         self._made: Counter[str] = Counter()
 
     def made(self, header: Header) -> None:
-        """A generation is visible."""
+        """Note that a generation is visible."""
         self._made[header.kind] += 1
         self._newest = header
         if header.kind == "full":
@@ -123,7 +123,7 @@ class PrioritizerStatistic:
             self._durations.add(f"{header.kind}.{phase}", seconds)
 
     def shown(self, configuration: ConfigurationDiag) -> PrioritizerDiag:
-        """All of it."""
+        """All counts, as a message."""
         newest = self._newest
         return PrioritizerDiag(
             pid=os.getpid(),

@@ -1,8 +1,8 @@
-"""Ends a service whose event loop hangs: then no task of the service could notice anything.
+"""Ends a service whose event loop hangs, because then no task of the service can detect anything.
 
-A thread looks whether the event loop still ticks. It counts its own looks and not seconds, so that a process that was
-suspended is not taken for one that hangs. If even this thread gets no turn, because something holds the interpreter,
-a timer of the interpreter's own ends the process.
+A thread checks whether the event loop still ticks. It counts its checks instead of seconds, so that a process that was
+suspended does not look like one that hangs. If even this thread gets no turn, because something holds the
+interpreter, a timer of the interpreter itself ends the process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EventLoopWatchdog:
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def __enter__(self) -> Self:
-        """Begin to watch."""
+        """Start watching."""
         self._tick()
         self._thread.start()
         return self
@@ -46,7 +46,7 @@ class EventLoopWatchdog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._over.set()
         self._thread.join()
         faulthandler.cancel_dump_traceback_later()

@@ -1,4 +1,4 @@
-"""The embedded broker: the real nats-server of the wheel, everything synced before it is acknowledged."""
+"""The embedded broker: the nats-server of the wheel. It syncs everything before it acknowledges it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_server() -> str:
 
 
 def free_port(host: str, wanted: int | None, remembered: Path) -> int:
-    """The port to listen on: the one asked for, the one of the last time if it is free, else any.
+    """The port to listen on: ``wanted`` if given, else the last one if it is free, else any.
 
     Raises:
         Refused: ``bad_listen``: this machine can't listen there, or the port asked for is in use.
@@ -53,7 +53,7 @@ def free_port(host: str, wanted: int | None, remembered: Path) -> int:
     for candidate in (wanted,) if wanted else (last, 0):
         try:
             port = _bound(host, candidate)
-        except (OSError, UnicodeError, OverflowError) as error:  # also what is not a host's name, or not a port
+        except (OSError, UnicodeError, OverflowError) as error:  # also an invalid host name or port
             failure = error
             continue
         remembered.write_text(str(port))
@@ -65,7 +65,7 @@ def free_port(host: str, wanted: int | None, remembered: Path) -> int:
 
 
 def _bound(host: str, port: int) -> int:
-    """The number of a port that can be listened on."""
+    """Bind a port to check that this machine can listen on it; returns its number."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,7 +74,7 @@ def _bound(host: str, port: int) -> int:
 
 
 def url_of(host: str, port: int) -> str:
-    """Where processes on this machine reach the broker.
+    """The URL at which processes on this machine reach the broker.
 
     >>> url_of("0.0.0.0", 4222), url_of("fd00::1", 4222)
     ('nats://127.0.0.1:4222', 'nats://[fd00::1]:4222')
@@ -88,7 +88,7 @@ def url_of(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Whether only this machine can reach the host's address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -96,10 +96,10 @@ def is_loopback(host: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    r"""A string in nats-server's configuration language, whatever is in it.
+    r"""Quote any string for nats-server's configuration language.
 
-    Between double quotes only quotes and backslashes mean something. Every byte that is not a plain character is
-    written as ``\xNN``, so that no name ends the string or the line.
+    Between double quotes only quotes and backslashes are special. Every byte that is not a plain character is written
+    as ``\xNN``, so that no name can end the string or the line.
 
     >>> print(quoted('/srv/a "b"'))
     "/srv/a \x22b\x22"
@@ -109,7 +109,7 @@ def quoted(text: str) -> str:
 
 
 def write_configuration(directory: Path, host: str, port: int) -> Path:
-    """The server's configuration file, with its data below ``directory``."""
+    """Write the server's configuration file, with its data below ``directory``; returns its path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "server.conf"
     store = str(directory / "jetstream")

@@ -1,4 +1,4 @@
-"""A child process of ``rankd up``: started in a group of its own, ended when ``up`` dies, restarted by it."""
+"""A child process of ``rankd up``: it has its own process group, ends when ``up`` dies, and is restarted by it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ log = logging.getLogger("rankd.up")
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 STEADY_S = 10.0
-"""A process that ran this long gets the first pause again."""
+"""After a run of this many seconds, a process gets the first pause again."""
 
 HOPELESS = 5
-"""So many ends in a row without ever having been ready: stop trying."""
+"""``up`` gives up after this many ends in a row if the process was never ready."""
 
 STOP_PATIENCE_S = 20.0
 
@@ -35,7 +35,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Manner(NamedTuple):
-    """How a child lives. ``orphaned`` is the signal that it gets when ``up`` dies, whatever killed that.
+    """How a child is run. ``orphaned`` is the signal that it gets when ``up`` dies for any reason.
 
     ``variables`` are added to its environment.
     """
@@ -47,9 +47,9 @@ class Manner(NamedTuple):
 
 
 def _die_with_parent(parent: int, number: signal.Signals) -> None:
-    """In the child, before exec."""
+    """Ask for a signal when the parent dies. Runs in the child, before exec."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:  # it died before that
+    if os.getppid() != parent:  # the parent died before that
         os._exit(1)
 
 
@@ -75,7 +75,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """The process now running."""
+        """The pid of the running process; None if it does not run."""
         running = self._process is not None and self._process.returncode is None
         return self._process.pid if running and self._process else None
 
@@ -85,10 +85,10 @@ class Child:
             self._process.send_signal(number)
 
     async def keep(self) -> None:
-        """Start it, and again whenever it ends, with growing pauses.
+        """Start the process, and again whenever it ends, with growing pauses.
 
         Raises:
-            Unavailable: ``service_failed``: it never became ready.
+            Unavailable: ``service_failed``: the process never became ready.
         """
         pause, failures = FIRST_PAUSE_S, 0
         while not self._ending.is_set():
@@ -114,7 +114,7 @@ class Child:
         return printable(f"{self.name} does not start ({status}); {its_last}")
 
     async def _run(self) -> int:
-        """Start it and wait for its end."""
+        """Start the process and wait for its end; returns its status."""
         with open_log(self._log_file) as output:
             self._process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command; a few at start-up
                 self._command,
@@ -130,14 +130,14 @@ class Child:
         return await asyncio.to_thread(self._process.wait)
 
     async def kill(self) -> None:
-        """KILL; returns when it is gone."""
+        """Send KILL; returns when the process has ended."""
         self._ending.set()
         if self._process is not None:
             self.signal(signal.SIGKILL)
             await asyncio.to_thread(self._process.wait)
 
     async def stop(self) -> None:
-        """TERM, patience, KILL; returns when it is gone."""
+        """Send TERM, wait, send KILL; returns when the process has ended."""
         self._ending.set()
         process = self._process
         if process is None:

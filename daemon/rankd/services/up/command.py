@@ -11,13 +11,13 @@ from rankd.bus.address import user_in
 from rankd.plugin.interpreter import python_command
 
 SIMULATED = "sim"
-"""The name of the agent of the simulated nodes."""
+"""The name of the agent that has the simulated nodes."""
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run. ``nats`` None: the embedded broker, on ``port`` (0: a free one) of ``listen``.
+    """What to run. ``nats`` None means the embedded broker, on ``port`` (0: a free one) of ``listen``.
 
-    ``resources`` None: what this machine lets us use. ``keep_jobs``: running jobs outlive ``rankd up``.
+    ``resources`` None means what this machine allows. ``keep_jobs``: running jobs outlive ``rankd up``.
     """
 
     directory: Path
@@ -39,7 +39,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple[str, list[str]]]:
-    """Services by name, in starting order; agents last."""
+    """The names and commands of the services in starting order; agents are last."""
     rankd = python_command("rankd")
     place = [*broker_flag(url), "--db", str(database), "--config", str(options.config.absolute())]
     commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
@@ -54,7 +54,7 @@ def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple
 
 
 def broker_flag(url: str) -> list[str]:
-    """The broker on the command line, unless its URL has a password in it: everybody can see a command line."""
+    """The broker's option, unless its URL has a password: every user can see a command line."""
     return ["--nats", url] if user_in(url) is None else []
 
 

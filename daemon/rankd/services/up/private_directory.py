@@ -1,4 +1,4 @@
-"""The directory of ``rankd up``: nobody but its owner gets into it, also where an older version made it."""
+"""The directory of ``rankd up``: only its owner can enter it, even if an older version made it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ DIRECTORY = 0o700
 
 
 def make_private(directory: Path, *, without: Path) -> None:
-    """Make the directory for its owner only, or narrow one that is there, with all that is in it.
+    """Make the directory for its owner only, or restrict an existing one and everything in it.
 
-    What is in ``without`` belongs to jobs and keeps its modes. Other users cannot reach it either way.
+    The contents of ``without`` belong to jobs and keep their modes. Other users cannot reach them either way.
     """
     directory.mkdir(mode=DIRECTORY, parents=True, exist_ok=True)
     if not directory.stat().st_mode & OTHERS:
         return
-    directory.chmod(DIRECTORY)  # first: from here on nobody else gets in
+    directory.chmod(DIRECTORY)  # first: from here on no other user can enter
     for folder, folders, files in os.walk(directory):
         if Path(folder) == without:
             folders.clear()

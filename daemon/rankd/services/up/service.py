@@ -1,8 +1,9 @@
-"""``rankd up``: broker, database and all services on one machine, each a process that is kept running.
+"""``rankd up``: broker, database and all services on one machine. Each is a process that is kept running.
 
-It stops the scheduler first, so that nothing new starts, then the agents, so that the ends of jobs are reported, then
-prioritizer, intake and broker. Jobs are ended only if somebody asks ``up`` to stop, and never with ``keep_jobs``. When
-it is killed, or fails, they run on, and the next ``rankd up`` finds them. ``up.json`` exists exactly while all answer.
+It stops the scheduler first, so that no more jobs start. Then it stops the agents, so that the ends of jobs are
+reported, then the prioritizer, the intake and the broker. Jobs are ended only if somebody asks ``up`` to stop, and
+never with ``keep_jobs``. If ``up`` is killed or fails, they continue, and the next ``rankd up`` finds them.
+``up.json`` exists only while all services answer.
 """
 
 from __future__ import annotations
@@ -44,21 +45,21 @@ from rankd.wire.subject import encode_name
 log = logging.getLogger("rankd.up")
 
 PRIVATE = 0o077
-"""The umask: what is written is for whoever runs ``rankd up``."""
+"""The umask: only the user who runs ``rankd up`` may read its files."""
 
 SAY_AFTER_S = 10.0
-"""After this time ``up`` says what it waits for, and then again every :data:`SAY_EVERY_S`."""
+"""After this time ``up`` reports which service it waits for, and again every :data:`SAY_EVERY_S`."""
 SAY_EVERY_S = 60.0
 BROKER_PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05
 WATCH_EVERY_S = 1.0
 STORES_NOTHING_S = 5.0
 UNHEARD = 60
-"""A service that does not answer this often in a row hangs."""
+"""A service hangs if it fails to answer this many times in a row."""
 
 
 class Up(msgspec.Struct, frozen=True, kw_only=True):
-    """``up.json``."""
+    """The content of ``up.json``."""
 
     nats: str
     db: str
@@ -69,7 +70,7 @@ class Up(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody tells ``up``: stop; stop at once; read the configuration again (the intake gets SIGHUP)."""
+    """Events that somebody outside sets: stop; stop at once; read the configuration again (the intake gets SIGHUP)."""
 
     stop: asyncio.Event
     hurry: asyncio.Event
@@ -77,20 +78,20 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tell(Protocol):
-    """What ``up`` tells: that everything answers; how many jobs run, and for how long they may, when it is to stop."""
+    """What ``up`` reports: that all services answer; how many jobs run when it stops, and their grace time."""
 
     def ready(self, state: Up) -> None:
-        """Everything answers."""
+        """Report that all services answer."""
 
     def waiting(self, service: str, verdict: str) -> None:
-        """This service is not ready yet; ``verdict`` is what its health says."""
+        """Report that this service is not ready yet; ``verdict`` is the text of its health."""
 
     def stopping(self, running: int, grace_s: float) -> None:
-        """Jobs run here; they are ended now, or kept."""
+        """Report that this many jobs run on this machine; they are now ended, or kept."""
 
 
 async def run(options: UpOptions, told: Told, tell: Tell) -> None:
-    """Start everything, keep it running until it is told to stop, stop everything.
+    """Start all services, keep them running until ``told.stop`` is set, then stop them.
 
     Raises:
         ConfigurationError, Unavailable: before or instead of running; ``no_space``: the disk is too full to begin.
@@ -115,10 +116,10 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
 
 
 def _check_text(directory: Path) -> None:
-    """The directory's name goes into ``up.json``, the broker's configuration and the records, which are UTF-8.
+    """Check that the directory's name is UTF-8, as ``up.json``, the broker's configuration and the records are.
 
     Raises:
-        Refused: ``bad_path``: it is not.
+        Refused: ``bad_path``: the name is not UTF-8.
     """
     try:
         str(directory).encode()
@@ -149,14 +150,14 @@ class _Machine:
         self._silent: dict[str, tuple[int | None, int]] = {}
         """By service: the process that answered last, and how often it has not answered since."""
         self._secret = options.nats if options.nats and user_in(options.nats) else None
-        """A URL with a password: it goes to the services by their environment."""
+        """A URL with a password: the services get it in their environment."""
         self._grace_s = grace_s
         self._url = options.nats or self._embedded_broker()
         commands = service_commands(options, self._url, self._db)
         self._services = {name: self._child(name, command) for name, command in commands}
         self._ready = False
         self._awaited = ("nats", f"no connection to {without_secret(self._url)}")
-        """The service that has to be ready next, and what its health says."""
+        """The service that has to be ready next, and the text of its health."""
 
     def _embedded_broker(self) -> str:
         host = self._options.listen
@@ -172,7 +173,7 @@ class _Machine:
         return self._logs / f"{name}.log"
 
     def _manner(self, name: str) -> Manner:
-        """Agents leave their jobs running when ``up`` dies: they are killed. Jobs have the umask of who started it."""
+        """How a child is run. Agents are killed when ``up`` dies, so jobs continue. Jobs get its original umask."""
         variables = {} if name == "nats" or self._secret is None else {"RANKD_NATS": self._secret}
         if name != "nats" and self._broker is not None:
             variables["RANKD_STREAM_BYTES"] = os.environ.get("RANKD_STREAM_BYTES") or str(stream_bytes(self._directory))
@@ -182,7 +183,7 @@ class _Machine:
         return Manner(orphaned=signal.SIGKILL, umask=self._umask, stop_patience_s=patience_s, variables=variables)
 
     async def run(self, told: Told) -> None:
-        """Until it is told to stop, or until a service turns out to be hopeless."""
+        """Run until ``told.stop`` is set, or until a service fails too often."""
         self._file.unlink(missing_ok=True)
         async with open_database(self._db) as database:
             await upgrade(database)
@@ -208,14 +209,14 @@ class _Machine:
             await self._abandon()
 
     async def _pass_on(self, hangup: asyncio.Event) -> None:
-        """The intake reads the configuration, and tells the others."""
+        """Pass the signal to the intake, which reads the configuration and informs the others."""
         while True:
             await hangup.wait()
             hangup.clear()
             self._services["intake"].signal(signal.SIGHUP)
 
     async def _stop(self, hurry: asyncio.Event) -> None:
-        """As somebody asks: jobs are ended, and their ends reported, unless they are to be kept."""
+        """Stop on request: jobs are ended, and their ends reported, unless they are to be kept."""
         self._withdraw()
         await self._services["scheduler"].stop()
         if running := await asyncio.to_thread(self._running):
@@ -225,17 +226,17 @@ class _Machine:
             await asyncio.gather(*(child.stop() for child in self._agents()))
             await end_tasks(hurrying)
         if not self._options.keep_jobs:
-            await end_kept(self._directory / "agent", self._grace_s)  # should the agent have been killed just now
+            await end_kept(self._directory / "agent", self._grace_s)  # in case the agent has just been killed
         await self._stop_rest()
 
     async def _hurry(self, hurry: asyncio.Event) -> None:
-        """The agents get the signal a second time."""
+        """Send the agents the signal a second time."""
         await hurry.wait()
         for child in self._agents():
             child.signal(signal.SIGTERM)
 
     async def _abandon(self) -> None:
-        """Whatever made it fail: stop what is still there, and leave the jobs running."""
+        """Stop what still runs after any failure, and leave the jobs running."""
         self._withdraw()
         await self._services["scheduler"].stop()
         await asyncio.gather(*(child.kill() for child in self._agents()))
@@ -255,7 +256,7 @@ class _Machine:
         return [child for name, child in self._services.items() if name.startswith("agent")]
 
     def _running(self) -> int:
-        """How many jobs run on the nodes of this machine, by the records; 0 if they can't be read."""
+        """How many jobs run on the nodes of this machine, according to the records; 0 if they can't be read."""
         try:
             with closing(open_for_reading(self._db)) as connection:
                 return count_running(connection, self._options.agents)
@@ -264,7 +265,7 @@ class _Machine:
             return 0
 
     async def _watch(self) -> None:
-        """Announce readiness, then keep an eye on which services have ever been ready."""
+        """Announce readiness, then note which services have ever been ready."""
         async with Bus(self._url, "up", connect_timeout_s=self._broker_patience_s) as bus:
             for name in self._services:
                 await self._until_ready(bus, name)
@@ -280,7 +281,7 @@ class _Machine:
                 self._look_after_broker()
 
     async def _look_after(self, bus: Bus, name: str, child: Child) -> None:
-        """End a service that has answered before and says nothing any more: it is then started again."""
+        """Kill a service that answered before and no longer answers; it is then started again."""
         pid, health = child.pid, await self._health(bus, name)
         if health is not None:
             child.was_ready = child.was_ready or health.ready
@@ -296,7 +297,7 @@ class _Machine:
             child.signal(signal.SIGKILL)
 
     def _look_after_broker(self) -> None:
-        """A broker whose disk was full stores nothing until it is started again, even if there is room by now."""
+        """Restart a broker that stores nothing after a full disk: it does so only after a restart, even with room."""
         since, self._stores_nothing_since = self._stores_nothing_since, None
         if not self._stores_nothing or self._broker is None:
             return
@@ -310,18 +311,18 @@ class _Machine:
 
     @property
     def _broker_patience_s(self) -> float | None:
-        """A broker of our own is waited for as long as its process lives."""
+        """How long to wait for the broker; None for an embedded one: as long as its process lives."""
         return BROKER_PATIENCE_S if self._broker is None else None
 
     async def _say_what_is_awaited(self) -> None:
-        """Say it until everything is ready."""
+        """Report which service is awaited, until all are ready."""
         await asyncio.sleep(SAY_AFTER_S)
         while not self._ready:
             self._tell.waiting(*self._awaited)
             await asyncio.sleep(SAY_EVERY_S)
 
     async def _until_ready(self, bus: Bus, name: str) -> None:
-        """Wait as long as it takes; a child that keeps ending is noticed by :meth:`Child.keep`."""
+        """Wait without a limit; :meth:`Child.keep` notices a child that keeps ending."""
         while not await self._is_ready(bus, name):  # noqa: ASYNC110 - another process, asked over the bus
             await asyncio.sleep(LOOK_EVERY_S)
         self._services[name].was_ready = True
@@ -333,14 +334,14 @@ class _Machine:
         return health is not None and health.ready
 
     async def _health(self, bus: Bus, name: str) -> Health | None:
-        """What the service says; None if it does not answer."""
+        """The service's health; None if it does not answer."""
         try:
             return await ask_health(bus, self._health_name(name), timeout_s=1.0)
         except Unavailable:
             return None
 
     def _health_name(self, name: str) -> str:
-        """What the service is called on the bus: agents by their own names."""
+        """The service's name on the bus: an agent uses its own name."""
         return f"agent-{encode_name(self._options.agent_name)}" if name == "agent" else name
 
     def _described(self) -> Up:
@@ -357,7 +358,7 @@ class _Machine:
         )
 
     def _write_file(self) -> None:
-        """Replace ``up.json`` whole; pids change when something was started again. On a full disk: a second later."""
+        """Replace ``up.json`` as a whole, since pids change with restarts. On a full disk: try again a second later."""
         self._is_written = False
         if not self._ready:
             return

@@ -1,4 +1,4 @@
-"""How much room there is on the disk that ``rankd up`` uses, and what of it the broker's streams may take."""
+"""How much room the disk of ``rankd up`` has, and how much of it the broker's streams may use."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rankd.bus.stream import LEAST_STREAM_BYTES
 from rankd.core.errors import Unavailable
 
 LEAST_FREE_BYTES = 64 * 2**20
-"""``rankd up`` does not begin with less: database, logs, streams and the jobs' output share it."""
+"""``rankd up`` does not start with less: database, logs, streams and the jobs' output share the disk."""
 
 SHARE = 4
-"""The streams get one part in so many of what is free."""
+"""The streams get one part in this many of the free space."""
 
 
 def free_bytes(directory: Path) -> int:
-    """What is free on the file system of this directory."""
+    """The free bytes on the file system of this directory."""
     return shutil.disk_usage(directory).free
 
 
 def check_space(directory: Path) -> None:
-    """Whether there is enough room to begin.
+    """Check that there is enough room to start.
 
     Raises:
         Unavailable: ``no_space``, with both figures.
@@ -35,7 +35,7 @@ def check_space(directory: Path) -> None:
 
 
 def stream_bytes(directory: Path) -> int:
-    """What the streams may take together: a quarter of what is free, at most `STREAM_BYTES`."""
+    """How many bytes the streams may use together: a quarter of the free space, at most `STREAM_BYTES`."""
     return min(max(free_bytes(directory) // SHARE, LEAST_STREAM_BYTES), STREAM_BYTES)
 
 
