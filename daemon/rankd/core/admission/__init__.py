@@ -1,1 +1,1 @@
-"""May this be accepted, and as what: class resolution, limits, what a submission may ask for."""
+"""Which submissions are accepted, and with which values: priority classes, limits, amounts, access."""

@@ -1,9 +1,9 @@
 """Who may submit to a queue: access lists in YuniKorn's format, ``user1,user2 group1,group2`` or ``*``.
 
-Access adds up down a path: who is named at a queue or at any above it may submit, by ``submitacl`` or by
-``adminacl``. A list that is empty names nobody. Source: YuniKorn, "ACLs"; its core checks the same two lists.
-Where we differ: YuniKorn lets nobody in where no list says so; here that begins with the first list that a
-partition has. A partition without any is open to all.
+A user may submit to a queue if a list of that queue, or of any queue above it, contains the user or one of the user's
+groups. Both ``submitacl`` and ``adminacl`` count. An empty list contains no users. Source: YuniKorn, "ACLs"; its core
+checks the same two lists. Where we differ: YuniKorn refuses everyone if there is no list. Here, a partition without
+any list is open to all users; the first list of a partition closes all queues of it to users who are not listed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ EVERYONE = "*"
 
 
 class Acl(msgspec.Struct, frozen=True):
-    """Users and groups who are let in."""
+    """The users and groups with access."""
 
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     everyone: bool = False
 
     def allows(self, user: str, groups: Collection[str]) -> bool:
-        """Whether this user, who is in these groups, is let in."""
+        """Whether this user, who is in these groups, has access."""
         return self.everyone or user in self.users or not self.groups.isdisjoint(groups)
 
     def with_more(self, other: Acl) -> Acl:
-        """Everyone whom either lets in."""
+        """The union of both lists."""
         if self.everyone or other == NOBODY:
             return self
         return Acl(self.users | other.users, self.groups | other.groups, other.everyone)
@@ -37,7 +37,7 @@ NOBODY = Acl()
 
 
 def parse_acl(text: str) -> Acl:
-    """The list that a checked text states; a text that begins with a blank names groups only.
+    """Parse the text of a list, which was checked before. A text that begins with a blank contains groups only.
 
     >>> sorted(parse_acl("alice,bob dev").users), sorted(parse_acl(" dev").groups), parse_acl("* ").everyone
     (['alice', 'bob'], ['dev'], True)

@@ -1,7 +1,7 @@
-"""Admitting many jobs: jobs with the same names and amounts share what was resolved for the first of them.
+"""Admitting many jobs: jobs with the same names and amounts share the values resolved for the first of them.
 
-Users submit the same job thousands of times, with another name or argument. Its account, queue, class and amounts are
-then the same as long as the tables are, so they are resolved once.
+Users submit the same job thousands of times, with another name or argument. Its account, queue, class and amounts stay
+the same as long as the tables do, so they are resolved once.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from rankd.core.admission.admit import AdmissionTables, Submitter, admit, check_
 from rankd.core.model.job import AcceptedJob, JobRequest
 
 MOST_KINDS = 4096
-"""Kinds of jobs in the cache; when it is full, it is emptied."""
+"""The most kinds of jobs in the cache. When it is full, it is emptied."""
 
 
 class Admission:
-    """Admission against one state of the tables."""
+    """Admission with fixed tables."""
 
     def __init__(self, tables: AdmissionTables) -> None:
         self.tables = tables

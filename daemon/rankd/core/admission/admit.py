@@ -1,7 +1,7 @@
 """Whether a job may be accepted, and with which names and amounts.
 
-Every name is resolved here, once, at submission; after that only the values of the `AcceptedJob` count. The first
-fault found is the error: its code, the field, and what to do.
+Every name is resolved here, once, at submission. After that only the values of the `AcceptedJob` count. The check
+stops at the first fault. The error has its code, the field, and what to do.
 """
 
 from __future__ import annotations
@@ -47,11 +47,10 @@ from rankd.core.placement.request import Shape
 
 
 class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
-    """What submissions are checked against. Keys of ``queues`` are (partition, path in lower case).
+    """The tables that submissions are checked against. Keys of ``queues`` are (partition, path in lower case).
 
-    ``removed`` are the keys of queues that were removed; ``groups`` are those of each user. ``nodes``: the present
-    nodes if jobs that they could never hold are refused, else None. ``resource_types``: the types that jobs may ask
-    for; None: any.
+    ``removed``: the keys of queues that were removed. ``groups``: the groups of each user. ``nodes``: the present nodes
+    if ``admission.refuse_unfit`` is on, else None. ``resource_types``: the types that jobs may ask for; None means any.
     """
 
     settings: Settings
@@ -68,7 +67,7 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitter(NamedTuple):
-    """The user who asks, and whether as an administrator; from the subject of the request."""
+    """The user who asks, and whether as an administrator. Both come from the subject of the request."""
 
     user: str
     privileged: bool
@@ -84,9 +83,10 @@ def admit(
 ) -> AcceptedJob:
     """The job with everything resolved.
 
-    ``resolved``: the class of a job that is admitted again; it never changes. Its access to the queue, its fit on
-    nodes and the limits of its own texts are not checked again. ``keeps_shape``: its amounts and nodes were admitted
-    before, perhaps under other limits, and are not checked again either.
+    ``resolved``: the class of a job that is admitted again, which stays the same; None for a new job. If it is given,
+    access to the queue, the fit on nodes and the limits of the job's own texts are not checked again.
+    ``keeps_shape``: the job's amounts and nodes were admitted before, perhaps under other limits. They are not checked
+    again either.
 
     Raises:
         Refused: with the code, the field and what to do.
@@ -108,7 +108,7 @@ def admit(
 
 
 class _Found(NamedTuple):
-    """What a request's names and amounts are resolved to."""
+    """The resolved names and amounts of a request."""
 
     user: str
     account: str
@@ -118,7 +118,7 @@ class _Found(NamedTuple):
 
 
 def _check_values(request: JobRequest, settings: Settings, *, is_new: bool) -> None:
-    """Check everything that no table but the settings decides."""
+    """Make the checks that need no table except the settings."""
     if is_new:
         check_own(request, settings)
         check_when(request)
@@ -190,9 +190,9 @@ def _with_time_limit(request: JobRequest, settings: Settings) -> JobRequest:
 
 
 def check_own(request: JobRequest, settings: Settings) -> None:
-    """Check the job's own texts; no table decides about them.
+    """Check the job's own texts. This needs no table.
 
-    This runs for every job of a batch. Short and plain texts pass in a few steps; others are checked field by field.
+    This runs for every job of a batch. Short and plain texts pass in a few steps. Others are checked field by field.
 
     Raises:
         Refused: ``empty_command``, ``bad_text``, ``too_long``, ``path_too_long``, ``path_too_deep``.
@@ -211,7 +211,7 @@ def check_own(request: JobRequest, settings: Settings) -> None:
 
 
 def check_numbers(request: JobRequest) -> None:
-    """Check that numbers and times are in the ranges of their kind.
+    """Check that all numbers and times of the job are in their ranges.
 
     Raises:
         Refused: ``bad_nodes``, ``bad_min_nodes``, ``bad_urgency``, ``bad_time_limit``, ``bad_begin_at``.
@@ -282,9 +282,9 @@ def _account(request: JobRequest, user: str, tables: AdmissionTables) -> str:
 
 
 def resolve_queue(request: JobRequest, tables: AdmissionTables) -> QueueEntry:
-    """The leaf queue that the job goes to: its own, or the default one, in the first partition that has it.
+    """The leaf queue of the job: the one that it names, or the default one, in the first partition that has it.
 
-    If no partition has it: a new queue in the first partition that allows it to be made.
+    If no partition has this queue, the first partition that allows it gets a new queue.
 
     Raises:
         Refused: ``unknown_partition``, ``unknown_queue``, ``removed_queue``, ``parent_queue``, ``bad_queue_name``.

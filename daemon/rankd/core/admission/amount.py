@@ -1,4 +1,4 @@
-"""What a job may ask of each node: known types, amounts that a node could have, and cores that are paid for."""
+"""What a job may ask of each node: known types, possible amounts, and a share of a core that it is charged for."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def asked_amounts(
 ) -> Resources:
     """The amounts per node that a submission asks for.
 
-    A job that does not name ``vcore`` asks for one core. A job that asks for 0 cores, or for nothing at all, gets
-    :data:`SMALL_SHARE` if that is allowed. ``known``: the types that may be named; None: any.
+    A job that names other types but not ``vcore`` asks for one core. A job that asks for 0 cores, or has empty
+    ``resources``, gets :data:`SMALL_SHARE` if that is allowed. ``known``: the types that may be named; None means any.
 
     Raises:
         Refused: ``too_many``, ``unknown_resource``, ``bad_quantity``, ``zero_cores``.
@@ -53,7 +53,7 @@ def asked_amounts(
 
 
 def allowed_types(settings: Settings, partitions: Iterable[Partition], of_nodes: Iterable[str]) -> frozenset[str]:
-    """The types that jobs may ask for: as configured, else those that nodes, queues or prices name."""
+    """The types that jobs may ask for: the configured ones, or by default all types of nodes, queues or prices."""
     configured = settings.admission.resource_types
     if configured is not None:
         return frozenset({VCORE, *configured})
@@ -73,7 +73,7 @@ def _check_type(kind: str, known: Collection[str] | None) -> None:
         message = f"a resource type has 1 to {MAX_KIND_NAME} printable characters; '{cut(kind)}' has {len(kind)}"
         raise Refused("bad_resource", message, "resources")
     if known is not None and kind not in known:
-        message = f"{unknown('resource type', kind, sorted(known))}; no node, queue or price names it"
+        message = f"{unknown('resource type', kind, sorted(known))}; no node, queue or price has this type"
         raise Refused("unknown_resource", message, f"resources.{cut(kind)}")
 
 

@@ -1,7 +1,7 @@
-"""Priority classes as JSON documents state them, and the judgement of one operation (``rankd class check``).
+"""Priority classes in JSON documents, and the check of one operation on them (``rankd class check``).
 
-Pure. This module reads what is written, absent and null told apart from empty; the rules themselves are in
-:mod:`rankd.core.admission.priority_class`. The bus verbs ``class.*`` read their payloads with it too.
+Pure. This module reads the documents. A field that is absent or null gets its default; an empty text does not. The
+rules are in :mod:`rankd.core.admission.priority_class`. The bus verbs ``class.*`` use this module too.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _T = TypeVar("_T", str, bool)
 
 
 def read_class(document: object) -> PriorityClass:
-    """A class as a request states it: ``name`` and ``value`` needed, defaults for others absent or null.
+    """The class that a request contains. ``name`` and ``value`` are required; other fields have defaults.
 
-    A struct decoder would not do: null must count as absent here, ``""`` must not, and 1.0 is no int.
+    This can't be done by a struct decoder: here null counts as absent, ``""`` does not, and 1.0 is not an integer.
 
     Raises:
         Refused: ``bad_class``, ``bad_class_name``, ``bad_class_value``, ``bad_preemption_policy``.
     """
     if not isinstance(document, Mapping):
-        raise Refused("bad_class", f"{quoted(document)} is no priority class; give an object with name and value")
+        raise Refused("bad_class", f"{quoted(document)} is not a priority class; give an object with name and value")
     for key in document:
         if key not in CLASS_FIELDS:
             known = ", ".join(CLASS_FIELDS)
@@ -57,7 +57,7 @@ def read_class(document: object) -> PriorityClass:
 
 
 class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``rankd class check`` prints: the verdict, and all classes as they are afterwards."""
+    """What ``rankd class check`` prints: the verdict, and all classes after the operation."""
 
     accepted: bool
     code: str | None = None
@@ -66,16 +66,16 @@ class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MalformedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a document that asks for nothing that can be judged."""
+    """The answer to a document that does not contain a valid operation."""
 
     errors: tuple[Problem, ...]
 
 
 def check(document: object) -> CheckAnswer | MalformedAnswer:
-    """One operation on a table of classes, both stated by a decoded JSON document; never raises.
+    """Check one operation on a table of classes. The decoded JSON document contains both. Never raises.
 
-    ``{"existing": [classes], "operation": "create"|"update"|"delete", "class": {…}, "name": "…"}``; a key
-    ``privileged`` is accepted and changes nothing, as no rule about classes depends on it.
+    ``{"existing": [classes], "operation": "create"|"update"|"delete", "class": {…}, "name": "…"}``. A key
+    ``privileged`` is accepted and changes nothing, because no rule about classes depends on it.
     """
     try:
         table, operation, request = _read_request(document)
@@ -96,7 +96,7 @@ class _Malformed(Exception):
 
 def _read_request(document: object) -> tuple[ClassTable, str, Mapping[object, object]]:
     if not isinstance(document, Mapping):
-        raise _Malformed("$", f"{quoted(document)} is no object; give existing, operation, and class or name")
+        raise _Malformed("$", f"{quoted(document)} is not an object; give existing, operation, and class or name")
     for key in document:
         if key not in _REQUEST_FIELDS:
             raise _Malformed(f"$.{key}", f"unknown key '{key}'; known: {', '.join(_REQUEST_FIELDS)}")
@@ -104,13 +104,13 @@ def _read_request(document: object) -> tuple[ClassTable, str, Mapping[object, ob
     if not isinstance(operation, str) or operation not in _OPERATIONS:
         raise _Malformed("$.operation", f"unknown operation {quoted(operation)}; give one of {', '.join(_OPERATIONS)}")
     if not isinstance(document.get("privileged"), bool | None):
-        raise _Malformed("$.privileged", f"{quoted(document['privileged'])} is neither true nor false")
+        raise _Malformed("$.privileged", f"{quoted(document['privileged'])} is not true or false")
     return _read_existing(document.get("existing")), operation, document
 
 
 def _read_existing(entries: object) -> ClassTable:
     if not isinstance(entries, list | tuple | None):
-        raise _Malformed("$.existing", f"{quoted(entries)} is no list of classes")
+        raise _Malformed("$.existing", f"{quoted(entries)} is not a list of classes")
     read: dict[str, PriorityClass] = {}
     for position, entry in enumerate(entries or ()):
         path = f"$.existing[{position}]"
@@ -127,7 +127,7 @@ def _read_existing(entries: object) -> ClassTable:
 def _operate(table: ClassTable, operation: str, request: Mapping[object, object]) -> ClassTable:
     given, name = request.get("class"), request.get("name") or None
     if isinstance(given, Mapping) and name is not None:
-        # the name beside the class says which one is meant; inside it may be left out, but not differ
+        # the name beside the class selects it; the name inside the class may be left out, but must not differ
         check_unchanged(str(name), "name", name, given.get("name") or name)
         given = {**given, "name": name}
     if operation == "delete":
@@ -139,7 +139,7 @@ def _operate(table: ClassTable, operation: str, request: Mapping[object, object]
 def _target(given: object, name: object) -> str:
     target = given.get("name") if name is None and isinstance(given, Mapping) else name
     if not isinstance(target, str) or not target:
-        raise Refused("bad_class_name", f"{quoted(target)} names no priority class; give its name", "name")
+        raise Refused("bad_class_name", f"{quoted(target)} is not the name of a priority class; give its name", "name")
     return target
 
 

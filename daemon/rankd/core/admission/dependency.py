@@ -30,15 +30,15 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_jobs(dependencies: Iterable[Dependency]) -> Iterator[int]:
-    """The ids of the jobs that are waited for."""
+    """The ids of the jobs in these dependencies."""
     return (one.job for one in dependencies if isinstance(one.job, int))
 
 
 def check_known(dependencies: Iterable[Dependency], known: Collection[int]) -> None:
-    """Check that all jobs that are waited for exist.
+    """Check that all jobs in these dependencies exist.
 
     Raises:
-        Refused: ``unknown_dependency``, with the first ids that no job has.
+        Refused: ``unknown_dependency``, with the first ids that do not exist.
     """
     unknown = [str(job) for job in named_jobs(dependencies) if job not in known]
     if unknown:
@@ -60,7 +60,10 @@ def blocked_by(blocked: Blocked, progress: Mapping[int, Progress], now: float) -
 
 
 def blocked_at_submission(request: JobRequest, now: float) -> str | None:
-    """Why a new job is not eligible yet; None if it is. Dependencies are looked up afterwards, so that they block."""
+    """Why a new job is not eligible yet; None if it is.
+
+    A job with dependencies is always blocked here. They are looked up afterwards.
+    """
     if request.depends_on:
         return DEPENDENCY
     return BEGIN_TIME if request.begin_at is not None and request.begin_at > now else None

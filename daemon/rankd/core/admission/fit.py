@@ -34,8 +34,8 @@ def check_fit(shape: Shape, nodes: Sequence[Node]) -> None:
     n_able = sum(_could_hold(node, shape) and satisfied(terms, node.labels) for node in own)
     if n_able < shape.min_nodes:
         message = (
-            f"the job asks for {shape.min_nodes} node(s) with {described(shape)}, which {n_able} of the {len(own)}"
-            f" in partition '{shape.partition}' could ever hold; ask for less, or for another partition"
+            f"the job asks for {shape.min_nodes} node(s) with {described(shape)}, but {n_able} of the {len(own)}"
+            f" nodes in partition '{shape.partition}' could ever hold that; ask for less, or for another partition"
         )
         raise Refused("no_node_fits", message, "resources")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from rankd.core.errors import Refused
 
 MAX_JOB_BYTES = 256 * 2**10
-"""A quarter of the 1 MiB that NATS servers take as a message unless they are configured otherwise."""
+"""A quarter of 1 MiB, which is the largest message that a NATS server accepts by default."""
 
 
 def check_size(n_bytes: int) -> None:
-    """Check that a job of this size can be sent to its nodes, together with its ids, nodes and amounts.
+    """Check that a job of this size fits into a message to its nodes, together with its ids, nodes and amounts.
 
     Raises:
         Refused: ``too_large``.
     """
     if n_bytes > MAX_JOB_BYTES:
-        message = f"the job has {n_bytes} bytes, {MAX_JOB_BYTES} are allowed; put what is large into a file"
+        message = f"the job has {n_bytes} bytes, {MAX_JOB_BYTES} are allowed; put large parts into a file"
         raise Refused("too_large", message, status=413)

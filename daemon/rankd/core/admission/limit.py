@@ -1,4 +1,4 @@
-"""How long a field of a submission may be, and how many parts it may have. Every field has a limit here.
+"""The limits of a submission's fields: how long each may be, and how many parts it may have.
 
 Without these limits, one request could keep the intake or the scheduler busy for seconds.
 """
@@ -20,7 +20,7 @@ MAX_KINDS = 32
 MAX_KIND_NAME = 253
 MAX_TIME_LIMIT_S = 100 * 366 * 86_400
 LATEST_AT = 253_402_300_799.0
-"""The last second of the year 9999, which is as far as calendars of programs go."""
+"""The last second of the year 9999, the last year of many calendar libraries."""
 MAX_NAME = 256
 
 _CHARACTERS = "characters"
@@ -28,7 +28,7 @@ _BYTES = "bytes"
 
 
 class TextLimit(NamedTuple):
-    """The most of one text field, and what to do about a longer one."""
+    """The largest size of a text field, in ``unit``, and the advice for a longer text."""
 
     most: int
     unit: str = _CHARACTERS
@@ -36,7 +36,7 @@ class TextLimit(NamedTuple):
 
     @property
     def surely(self) -> int:
-        """This number of characters is within the limit, whichever they are: a character has up to four bytes."""
+        """A text of this number of characters is always within the limit. A character has up to four bytes."""
         return self.most if self.unit == _CHARACTERS else self.most // 4
 
 
@@ -46,12 +46,12 @@ OWN_TEXTS: Mapping[str, TextLimit] = {
     "name": _NAME,
     "key": _NAME,
     "application": _NAME,
-    "comment": TextLimit(4096, _BYTES, "put what is long into a file"),
+    "comment": TextLimit(4096, _BYTES, "put long texts into a file"),
 }
-"""Texts that no table decides about; each job is checked by itself."""
+"""Texts that are not looked up in a table. They are checked for each job."""
 
 SURELY_SHORT = min(limit.surely for limit in OWN_TEXTS.values())
-"""Texts with no more characters than this are within all these limits."""
+"""Any text of at most this number of characters is within all limits of :data:`OWN_TEXTS`."""
 
 LOOKED_UP_TEXTS: Mapping[str, TextLimit] = {
     "user": _NAME,
@@ -64,7 +64,7 @@ LOOKED_UP_TEXTS: Mapping[str, TextLimit] = {
     "constraints": TextLimit(16 * 2**10, _BYTES, "ask for fewer labels"),
     "array": TextLimit(16 * 2**10, _BYTES, "write ranges"),
 }
-"""Texts that are resolved once for all jobs that are alike."""
+"""Texts that are looked up in tables. They are resolved once for all jobs with the same values."""
 
 
 def check_texts(request: JobRequest, limits: Mapping[str, TextLimit]) -> None:
@@ -80,7 +80,7 @@ def check_texts(request: JobRequest, limits: Mapping[str, TextLimit]) -> None:
 
 
 def check_own_texts(request: JobRequest) -> None:
-    """Check the length of the texts that no table decides about, and that they hold no NUL character.
+    """Check the length of the texts in :data:`OWN_TEXTS`, and that they contain no NUL character.
 
     Raises:
         Refused: ``bad_text``, ``too_long``.
@@ -103,13 +103,13 @@ def check_length(field: str, text: str, limit: TextLimit) -> None:
 
 
 def check_no_nul(field: str, text: str) -> None:
-    """Check that programs can be given the text.
+    """Check that the text contains no NUL character, so that it can be passed to a program.
 
     Raises:
         Refused: ``bad_text``.
     """
     if "\0" in text:
-        raise Refused("bad_text", f"{field} holds a NUL character, which no program can be given", field)
+        raise Refused("bad_text", f"{field} contains a NUL character, which programs can't receive", field)
 
 
 def n_bytes(text: str) -> int:
@@ -118,7 +118,7 @@ def n_bytes(text: str) -> int:
 
 
 def is_plain(command: list[str], most_words: int) -> bool:
-    """Whether a command is surely within the limits: a short one."""
+    """Whether a command is so short and plain that it is certainly within the limits."""
     text = "".join(command[:most_words])
     return (
         bool(command and command[0])
@@ -142,7 +142,7 @@ def check_command(command: list[str]) -> None:
     joined = "".join(command)
     check_no_nul("command", joined)
     if len(joined) * 4 > MAX_COMMAND_BYTES and n_bytes(joined) > MAX_COMMAND_BYTES:
-        message = f"command has {n_bytes(joined)} bytes, {MAX_COMMAND_BYTES} are allowed; put what is long into a file"
+        message = f"command has {n_bytes(joined)} bytes, {MAX_COMMAND_BYTES} are allowed; put long words into a file"
         raise Refused("too_long", message, "command")
 
 
@@ -164,13 +164,13 @@ def check_environment(env: Mapping[str, str], most: int) -> None:
         if size > most:
             message = (
                 f"env has {size} bytes, {most} are allowed (admission.max_env_bytes); export fewer variables, "
-                "or put what is long into a file"
+                "or put long values into a file"
             )
             raise Refused("too_long", message, "env")
 
 
 def check_count(field: str, number: int, most: int, what: str, advice: str) -> None:
-    """Check how many parts a field has.
+    """Check that the field has at most ``most`` parts.
 
     Raises:
         Refused: ``too_many``.

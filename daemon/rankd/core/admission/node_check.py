@@ -15,7 +15,7 @@ MAX_LABEL_VALUE = 63
 MAX_RUNNING = 100_000
 MAX_NAME = 253
 SEPARATORS = ",[]"
-"""The characters that node lists are written with."""
+"""The characters with a meaning in a list of nodes."""
 
 
 def check_name(name: str, field: str) -> None:
@@ -30,14 +30,14 @@ def check_name(name: str, field: str) -> None:
 
 
 def check_node_name(name: str) -> None:
-    """Check the name of a node, which must also fit into a list of nodes (``n[01-08],login``).
+    """Check the name of a node. It must not contain a character with a meaning in a list of nodes (``n[01-08],login``).
 
     Raises:
         Refused: ``bad_name``.
     """
     check_name(name, "node")
     if set(name) & set(SEPARATORS):
-        message = f"node is '{name}': a node's name has none of the characters {' '.join(SEPARATORS)} of a node list"
+        message = f"node is '{name}'; a node's name can't contain {' '.join(SEPARATORS)}, because node lists use them"
         raise Refused("bad_name", message, "node")
 
 
@@ -60,7 +60,7 @@ def node_capacity(resources: Mapping[str, Amount]) -> Resources:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Check how many labels there are, and their lengths (those of Kubernetes' labels).
+    """Check the number of labels, and their lengths. The longest lengths are those of Kubernetes.
 
     Raises:
         Refused: ``too_many``, ``bad_label``.

@@ -1,4 +1,4 @@
-"""Limits on the paths that a job names: nodes open them, and must never be asked for more than a kernel takes."""
+"""Limits on the paths that a job names. Nodes open them, so they must be within the limits of the kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_paths(request: JobRequest) -> None:
     for field in PATH_FIELDS:
         if path := getattr(request, field):
             check_no_nul(field, path)
-            # a character has at most four bytes, and there is at most one part more than slashes
+            # a character has at most four bytes, and a path has at most one part more than it has slashes
             if len(path) * 4 > MAX_PATH_BYTES or path.count("/") >= MAX_PATH_DEPTH:
                 _check(field, path)
 

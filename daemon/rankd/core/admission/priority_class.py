@@ -1,11 +1,11 @@
 """The table of priority classes and every rule about it: creation, update, deletion, resolution.
 
-Pure. Tables are values: an operation returns a new table and leaves the old one as it was, so whoever holds
-one (intake, ``rankd class check``, evaluate) can never see half of a change. Storing a table and asking who
-may change it are not done here; :mod:`rankd.core.admission.class_check` reads documents that state classes.
+Pure. Tables are values: an operation returns a new table and leaves the old one unchanged. So the users of a table
+(intake, ``rankd class check``, evaluate) never see half of a change. Tables are stored elsewhere, and elsewhere is
+checked who may change them. :mod:`rankd.core.admission.class_check` reads classes from documents.
 
-Source: Kubernetes, "Priority in Kubernetes API" (2017), with the values and the policy of the running system
-(``scheduling.k8s.io/v1``) where the text differs from it.
+Source: Kubernetes, "Priority in Kubernetes API" (2017). Where that text differs from the running system
+(``scheduling.k8s.io/v1``), rankd uses the values and the policy of the running system.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job carries from now on. ``name`` is None where no class applies."""
+    """The values that a job keeps from its class. ``name`` is None if no class applies."""
 
     class_value: int
     name: str | None
@@ -55,7 +55,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """A table after a configuration file: what that created, and a sentence per field that differs."""
+    """A table after a configuration file was read: the created classes, and one sentence per field that differs."""
 
     table: ClassTable
     created: tuple[PriorityClass, ...] = ()
@@ -63,15 +63,15 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClassTable(msgspec.Struct, frozen=True):
-    """All classes by name, the built-ins always among them. Make one with :meth:`of`."""
+    """All classes by name, always with the built-in ones. Make a table with :meth:`of`."""
 
     classes: dict[str, PriorityClass]
 
     @classmethod
     def of(cls, classes: Iterable[PriorityClass] = ()) -> ClassTable:
-        """A table of stored or imported classes, taken as they are; rules apply to changes only.
+        """A table of stored or imported classes. They are not checked: rules apply to changes only.
 
-        A built-in that is missing is added; one with another value or policy gets its own back.
+        A missing built-in class is added. A built-in class with another value or policy gets its own back.
         """
         table = dict(_BUILT_IN_BY_NAME)
         for given in classes:
@@ -80,11 +80,14 @@ class ClassTable(msgspec.Struct, frozen=True):
         return cls(table)
 
     def listed(self) -> tuple[PriorityClass, ...]:
-        """All classes, the built-ins too, by name."""
+        """All classes, with the built-in ones, sorted by name."""
         return tuple(self.classes[name] for name in sorted(self.classes))
 
     def global_default(self) -> PriorityClass | None:
-        """The default in force: of several, as imported data may hold, the smallest value, then the name."""
+        """The default class in use, or None.
+
+        Imported data may have several defaults. Then the smallest value counts, and among equal values the first name.
+        """
         defaults = (given for given in self.classes.values() if given.global_default)
         return min(defaults, key=lambda given: (given.value, given.name), default=None)
 
@@ -110,7 +113,7 @@ class ClassTable(msgspec.Struct, frozen=True):
         return ClassTable({**self.classes, given.name: given})
 
     def update(self, given: PriorityClass) -> ClassTable:
-        """The table with the class of this name replaced, whole; only description and default may differ.
+        """The table with the whole class of this name replaced. Only its description and default may differ.
 
         Raises:
             Refused: ``unknown_priority_class``, ``bad_class_value``, ``bad_preemption_policy``,
@@ -125,7 +128,7 @@ class ClassTable(msgspec.Struct, frozen=True):
         return ClassTable({**self.classes, given.name: given})
 
     def delete(self, name: str) -> ClassTable:
-        """The table without this class. Jobs that name it keep their number, so they are no obstacle.
+        """The table without this class. Jobs that name it keep their number, so they do not prevent the deletion.
 
         Raises:
             Refused: ``unknown_priority_class``, ``built_in_class``.
@@ -136,7 +139,7 @@ class ClassTable(msgspec.Struct, frozen=True):
         return ClassTable({key: kept for key, kept in self.classes.items() if key != name})
 
     def reconcile(self, configured: Iterable[PriorityClass]) -> Reconciled:
-        """Creates what a configuration file has and this table lacks; changes and deletes nothing."""
+        """Create the classes of a configuration file that this table lacks. Other classes stay as they are."""
         table = self
         created: list[PriorityClass] = []
         differences: list[str] = []
@@ -154,7 +157,7 @@ class ClassTable(msgspec.Struct, frozen=True):
         return Reconciled(table=table, created=tuple(created), differences=tuple(differences))
 
     def named(self, name: str, field: str) -> PriorityClass:
-        """The class of this name; ``field`` is the one to blame in the request.
+        """The class of this name. An error names ``field`` as the field of the request that is wrong.
 
         Raises:
             Refused: ``unknown_priority_class``.
@@ -170,7 +173,7 @@ class ClassTable(msgspec.Struct, frozen=True):
         if in_force is not None and in_force.name != given.name:
             raise Refused(
                 "second_global_default",
-                f"'{given.name}' can't be the global default, '{in_force.name}' is; set global_default of "
+                f"'{given.name}' can't be the global default, because '{in_force.name}' is; set global_default of "
                 f"'{in_force.name}' to false first",
                 "global_default",
                 409,
@@ -184,10 +187,10 @@ def resolve(
     preemption_policy: str | None,
     privileged: bool,
 ) -> Resolved:
-    """The class value of a job, found once, at its submission; afterwards only the number counts.
+    """The class of a job. It is resolved once, at submission; afterwards only its number counts.
 
-    Without a name (None or empty) the global default in force applies; without one, 0 and no name. A number
-    or policy that comes with the job does not choose anything: it must equal what is found.
+    A job without a name (None or empty) gets the global default. Without a global default it gets 0 and no name. A
+    ``priority`` or ``preemption_policy`` given with the job selects nothing: it must equal that of the class.
 
     Raises:
         Refused: ``unknown_priority_class``, ``system_priority_class``, ``priority_mismatch``,
@@ -208,8 +211,8 @@ def _check_name(name: str) -> None:
     if len(name) > LONGEST_NAME or not _DNS_SUBDOMAIN.fullmatch(name):
         raise Refused(
             "bad_class_name",
-            f"'{name}' is no name for a priority class; use at most {LONGEST_NAME} of a-z, 0-9, '-' and '.', "
-            "every part between dots beginning and ending with a letter or digit",
+            f"'{name}' is not a valid name for a priority class; use at most {LONGEST_NAME} of a-z, 0-9, '-' and '.'; "
+            "each part between dots must begin and end with a letter or digit",
             "name",
         )
     if name.startswith(SYSTEM_PREFIX) and name not in _BUILT_IN_BY_NAME:
@@ -225,13 +228,14 @@ def _check_value(given: PriorityClass) -> None:
     if value > HIGHEST_USER_VALUE and given.name not in _BUILT_IN_BY_NAME:
         raise Refused(
             "class_value_too_high",
-            f"value {value} of '{given.name}' is over {HIGHEST_USER_VALUE}, kept for built-ins; lower it",
+            f"value {value} of '{given.name}' is more than {HIGHEST_USER_VALUE}, and larger values are for built-in "
+            "classes; give a smaller one",
             "value",
         )
 
 
 def check_int32(value: object) -> int:
-    """The value itself where it is an int32; bools, floats and text are none.
+    """Returns the value if it is a valid int32. Booleans, floats and texts are not valid.
 
     Raises:
         Refused: ``bad_class_value``.
@@ -241,14 +245,14 @@ def check_int32(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not LOWEST <= value <= HIGHEST:
         raise Refused(
             "bad_class_value",
-            f"value {quoted(value)} is no whole number from {LOWEST} to {HIGHEST}",
+            f"value {quoted(value)} is not a whole number from {LOWEST} to {HIGHEST}",
             "value",
         )
     return value
 
 
 def check_policy(policy: str) -> None:
-    """Check that the policy is one of the two.
+    """Check that the policy is ``PreemptLowerPriority`` or ``Never``.
 
     Raises:
         Refused: ``bad_preemption_policy``.
@@ -256,13 +260,13 @@ def check_policy(policy: str) -> None:
     if policy not in (PREEMPT_LOWER_PRIORITY, NEVER):
         raise Refused(
             "bad_preemption_policy",
-            f"unknown preemption policy '{policy}'; give {PREEMPT_LOWER_PRIORITY} or {NEVER}, or nothing",
+            f"unknown preemption policy '{policy}'; give {PREEMPT_LOWER_PRIORITY} or {NEVER}, or leave it out",
             "preemption_policy",
         )
 
 
 def check_unchanged(name: str, field: str, present: object, given: object) -> None:
-    """Check that a field that is fixed at creation is given unchanged.
+    """Check that a field that can't change after creation has its present value.
 
     Raises:
         Refused: ``immutable_class_field``.
@@ -270,8 +274,8 @@ def check_unchanged(name: str, field: str, present: object, given: object) -> No
     if given != present:
         raise Refused(
             "immutable_class_field",
-            f"{field} of priority class '{name}' is {present} and can't become {given}; leave it, or "
-            "delete the class and create it anew",
+            f"{field} of priority class '{name}' is {present} and can't become {given}; leave it unchanged, or "
+            "delete the class and create it again",
             field,
         )
 
@@ -305,7 +309,7 @@ def _differences(present: PriorityClass, given: PriorityClass) -> Iterator[str]:
 
 
 def quoted(value: object) -> str:
-    """A value as JSON shows it, cut where it would fill the message."""
+    """A value as JSON, cut to 80 characters."""
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, msgspec.MsgspecError):

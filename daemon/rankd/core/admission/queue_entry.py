@@ -1,6 +1,6 @@
-"""Queues as submissions look them up: by (partition, path in lower case), with all that a decision needs.
+"""Queues for the checks of submissions, by (partition, path in lower case).
 
-The entries are made once per configuration, and again when first use has made a queue.
+The entries are made once per configuration, and again after the first job of a new queue has made that queue.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ Key = tuple[str, str]
 
 
 class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as admission sees it; ``maximum`` is the least configured maximum down its path.
+    """A queue for admission.
 
-    ``access`` None: open to all. ``below``: the queue itself if first use makes queues below it, else None. ``made``:
-    the queues that the job makes on first use, parents first; empty for a queue that exists. ``limits``: the limits of
-    users and groups by the path of the queue that has them, the top queue's first.
+    ``maximum``: the smallest configured maximum on its path, by resource type. ``access``: None means open to all.
+    ``below``: the queue itself if first use makes queues below it, else None. ``made``: the queues that the job makes
+    on first use, parents first; empty for a queue that exists. ``limits``: (path of a queue, its limits of users and
+    groups) for each queue on the path that has some, the top queue first.
     """
 
     partition: str
@@ -52,7 +53,7 @@ def queue_entries(partition: Partition) -> dict[Key, QueueEntry]:
 
 
 def _is_restricted(queue: Queue) -> bool:
-    """Whether any queue of the tree has a list of users who may submit."""
+    """Whether any queue of the tree has an access list."""
     return bool(queue.submitacl or queue.adminacl) or any(_is_restricted(child) for child in queue.queues)
 
 
@@ -97,7 +98,9 @@ def find_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, Que
 
 
 def made_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, QueueEntry]) -> QueueEntry | None:
-    """The queue that a job makes on first use, in the first partition where a parent allows it; else None.
+    """The queue that a job makes on first use, in the first partition where a parent allows it.
+
+    Returns None if no partition allows it.
 
     Raises:
         Refused: ``bad_queue_name``.
@@ -115,7 +118,7 @@ def made_queue(wanted: str, partitions: Sequence[str], entries: Mapping[Key, Que
 def _nearest(
     names: Sequence[str], partition: str, entries: Mapping[Key, QueueEntry]
 ) -> tuple[QueueEntry | None, Sequence[str]]:
-    """The deepest queue on the path that exists, and the names below it. A queue's parents exist as well."""
+    """The deepest existing queue on the path above its last name, and the names below that queue."""
     found, path = None, ""
     for depth, name in enumerate(names[:-1]):
         path = f"{path}.{name.lower()}" if path else name.lower()
@@ -139,9 +142,9 @@ def _made(above: QueueEntry, parent: Queue, names: Sequence[str]) -> QueueEntry:
 
 
 def entries_with(made: Sequence[Queue], partition: str, entries: Mapping[Key, QueueEntry]) -> Mapping[Key, QueueEntry]:
-    """The entries with the queues that a job makes on first use, parents first: for later jobs of the same message.
+    """The entries, and the queues ``made`` by a job on first use, parents first. For later jobs of the same message.
 
-    Each of these jobs makes the queues as well, since any of them may be stored first.
+    The ``made`` of these later jobs has the same queues, because any of the jobs may be stored first.
     """
     added: dict[Key, QueueEntry] = {}
     above = entries[partition, made[0].path.rpartition(".")[0].lower()]

@@ -1,8 +1,7 @@
 """Admitting a pending job again with some other fields, by the rules of a submission.
 
-A field that is not given stays, also where the rules would not allow it any more: an urgency that an administrator
-gave, the class that was resolved at submission, a queue that has been closed to the user. A field that is given is
-checked again.
+A field that is given is checked again. A field that is not given keeps its value, even if the rules would not allow it
+any more. Examples: an urgency set by an administrator, the class from submission, a queue now closed to the user.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _BARE = JobRequest(command=["true"])
 
 
 class AdmittedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A pending job as it was admitted, or last changed. ``request`` has the resolved names and the changed values."""
+    """A pending job after its admission or its last change. ``request`` has the resolved names and changed values."""
 
     user: str
     resolved: Resolved
@@ -36,10 +35,10 @@ class AdmittedJob(msgspec.Struct, frozen=True, kw_only=True):
 def readmit(
     admitted: AdmittedJob, given: Mapping[str, object], asker: Submitter, tables: AdmissionTables
 ) -> tuple[AcceptedJob, Resolved]:
-    """The job with the fields of a request that are ``given``, and its class.
+    """The job with the ``given`` fields of its request, and its class.
 
-    Another class is resolved as at a submission by ``asker``. Everything else must be allowed to the job's user; only
-    administrators move jobs into any queue and give any urgency.
+    A new class is resolved as in a submission by ``asker``. All other fields must be allowed for the job's user. But an
+    administrator may move a job into any queue, and set any urgency.
 
     Raises:
         Refused: as :func:`rankd.core.admission.admit.admit`.
@@ -60,14 +59,17 @@ def readmit(
 
 
 def _check_given(request: JobRequest, given: Mapping[str, object], tables: AdmissionTables) -> None:
-    """Check the job's own texts and times that are given; others were admitted before, perhaps under other limits."""
+    """Check the given texts and times of the job. The others were admitted before, perhaps under other limits."""
     own = msgspec.structs.replace(_BARE, **{name: getattr(request, name) for name in _OWN & given.keys()})
     check_own(own, tables.settings)
     check_when(own)
 
 
 def changed(request: JobRequest, given: Mapping[str, object]) -> JobRequest:
-    """The request with these fields. Resources that are not named stay; another class keeps nothing of the old one."""
+    """The request with these fields. Resource types that are not given keep their amounts.
+
+    A new class without a ``priority`` or ``preemption_policy`` removes the old ones.
+    """
     fields = dict(given)
     amounts = fields.get("resources")
     if isinstance(amounts, Mapping):

@@ -34,7 +34,7 @@ def test_a_job_is_refused_that_too_few_of_its_partitions_nodes_could_hold(asked,
     with pytest.raises(Refused) as refused:
         admitted(**asked)
     assert refused.value.code == "no_node_fits"
-    assert f"which {able} of the 2 in partition 'default' could ever hold" in refused.value.message
+    assert f"but {able} of the 2 nodes in partition 'default' could ever hold that" in refused.value.message
     assert admitted(there=None, **asked).nodes == asked.get("nodes", 1)  # where such jobs wait
 
 
