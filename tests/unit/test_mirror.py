@@ -66,7 +66,7 @@ ELSEWHERE = {
     "config/adapter.py": "tests/integration/test_adapter_process.py",
     "config/checked.py": "tests/integration/test_reload.py",
     "config/evaluation.py": "tests/properties/test_evaluate.py",
-    "config/file_place.py": "tests/unit/config/test_queues.py",
+    "config/yaml_reader.py": "tests/unit/config/test_queues.py",
     "config/queue_draft.py": "tests/unit/config/test_queues.py",
     "config/queue_property.py": "tests/unit/config/test_queues.py",
     "config/queue_rule.py": "tests/unit/config/test_queues.py",

@@ -48,9 +48,9 @@ COMMANDS: dict[str, Command] = {
     "up": Command("Run", "run.up", "broker, database and all services on this machine"),
     "demo": Command("Run", "run.demo", "two minutes of a busy queue, explained"),
     "submit": Command("Jobs", "jobs.submit", "submit a job, or many (sbatch)"),
-    "cancel": Command("Jobs", "jobs.control", "cancel jobs (scancel)"),
-    "hold": Command("Jobs", "jobs.control", "keep pending jobs from starting (scontrol hold)"),
-    "release": Command("Jobs", "jobs.control", "let held jobs start"),
+    "cancel": Command("Jobs", "jobs.cancel_hold_release", "cancel jobs (scancel)"),
+    "hold": Command("Jobs", "jobs.cancel_hold_release", "keep pending jobs from starting (scontrol hold)"),
+    "release": Command("Jobs", "jobs.cancel_hold_release", "let held jobs start"),
     "update": Command("Jobs", "jobs.update", "change jobs that wait (scontrol update)"),
     "deadletter": Command("Jobs", "jobs.deadletter", "enqueued submissions that became no job"),
     "queue": Command("Look", "look.queue", "jobs that wait or run (squeue)"),
@@ -64,14 +64,16 @@ COMMANDS: dict[str, Command] = {
     "nodes": Command("Look", "look.nodes", "nodes and how full they are (sinfo)"),
     "share": Command("Look", "look.share", "shares, usage and fair share by account and user (sshare)"),
     "queues": Command("Look", "look.queues", "the tree of queues, with their priorities"),
-    "class": Command("Look", "look.class_command", "priority classes: list, show, create, update, delete, check"),
     "evaluate": Command("What if", "what_if.evaluate", "what rankd would decide for a given state, offline"),
     "whatif": Command(
         "What if", "what_if.whatif", "what other weights, another configuration or more jobs would change"
     ),
     "dump": Command("What if", "what_if.dump", "the live state, in the format of evaluate"),
-    "config": Command("What if", "what_if.config_command", "check a configuration; list those that were in force"),
-    "import": Command("What if", "what_if.import_command", "make a configuration from the output of Slurm's commands"),
+    "class": Command(
+        "Configure", "configure.class_command", "priority classes: list, show, create, update, delete, check"
+    ),
+    "config": Command("Configure", "configure.config_check", "check a configuration; list those that were in force"),
+    "import": Command("Configure", "configure.import_command", "make a configuration from Slurm's"),
     "node": Command("Administer", "administer.node_command", "drain nodes, and let them accept jobs again"),
     "reload": Command("Administer", "administer.reload", "read the configuration's files again, without a restart"),
     "diag": Command("Administer", "administer.diag", "statistics of the services: cycles, passes, durations (sdiag)"),

@@ -15,8 +15,8 @@ from rankd.config.queue_rule import excess, least
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rankd.config.file_place import FilePlace
     from rankd.config.queue_draft import LimitDraft, PartitionDraft, QueueDraft
+    from rankd.config.yaml_reader import FilePlace
     from rankd.core.model.quantity import Resources
 
 Kind = Literal["users", "groups"]

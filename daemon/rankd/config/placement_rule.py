@@ -16,8 +16,8 @@ from rankd.config.limit_rule import GROUP_NAME, USER_NAME
 from rankd.core.model.queue import ROOT_QUEUE
 
 if TYPE_CHECKING:
-    from rankd.config.file_place import Fields, FilePlace
     from rankd.config.queue_draft import PartitionDraft, QueueDraft
+    from rankd.config.yaml_reader import Fields, FilePlace
 
 _KEYS = ("name", "create", "filter", "parent", "value")
 _FILTER_KEYS = ("type", "users", "groups")

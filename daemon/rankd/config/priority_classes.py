@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.config.file_place import FilePlace, Findings, parse_all
+from rankd.config.yaml_reader import FilePlace, Findings, parse_all
 from rankd.core.admission.priority_class import BUILT_IN, ClassTable, check_policy
 from rankd.core.errors import Refused
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY, PriorityClass

@@ -18,7 +18,7 @@ from rankd.core.model.queue import DEFAULT_PARTITION, QUEUE_NAME, ROOT_QUEUE, Ch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rankd.config.file_place import Fields, FilePlace
+    from rankd.config.yaml_reader import Fields, FilePlace
 
 FILE_KEYS = ("partitions", "checksum")
 PARTITION_KEYS = (

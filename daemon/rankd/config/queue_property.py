@@ -19,7 +19,7 @@ from rankd.core.model.queue import QueueProperties
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rankd.config.file_place import FilePlace
+    from rankd.config.yaml_reader import FilePlace
 
 Kind = Literal["root", "parent", "leaf"]
 

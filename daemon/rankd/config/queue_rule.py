@@ -15,8 +15,8 @@ from rankd.core.model.quantity import Resources, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rankd.config.file_place import FilePlace
     from rankd.config.queue_draft import QueueDraft
+    from rankd.config.yaml_reader import FilePlace
     from rankd.core.model.queue import QueueProperties
 
 HIGHEST_USER_PRIORITY = 1_000_000_000

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rankd.config.file_place import Caution, FilePlace, Findings, parse, place_of
 from rankd.config.limit_rule import check_limit_rules
 from rankd.config.placement_rule import check_placement_rules
 from rankd.config.queue_draft import PartitionDraft, QueueDraft, read_drafts
 from rankd.config.queue_rule import check_queue_rules
+from rankd.config.yaml_reader import Caution, FilePlace, Findings, parse, place_of
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.queue import ChildTemplate, Limit, Partition, Queue
 

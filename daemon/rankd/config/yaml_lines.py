@@ -2,7 +2,7 @@
 
 Scalars stay the text that was written: YuniKorn's format takes ``max: {vcore: 010}`` as a string, and so do
 we. Nothing is ever constructed from a tag. Documents whose aliases would blow them up, or that contain
-themselves, are refused before anyone walks them. Typed questions are :mod:`rankd.config.file_place`'s.
+themselves, are refused before anyone walks them. Typed questions are :mod:`rankd.config.yaml_reader`'s.
 """
 
 from __future__ import annotations

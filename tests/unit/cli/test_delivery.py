@@ -6,7 +6,7 @@ import pytest
 
 from rankd.cli.common.option import job_ids, key_value, names
 from rankd.cli.common.session import Asker, login_name, repeat
-from rankd.cli.jobs.control import selection
+from rankd.cli.jobs.cancel_hold_release import selection
 from rankd.cli.jobs.delivery import Delivered, messages, report, shown_ids, status_of
 from rankd.cli.main import _parser
 from rankd.core.errors import Refused, Unavailable

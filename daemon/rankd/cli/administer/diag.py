@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask the intake, print its answer."""
-    from rankd.cli.common.target import find
+    from rankd.cli.common.place import find
     from rankd.wire.codec import encode
     from rankd.wire.diag import Diag, DiagRequest
 

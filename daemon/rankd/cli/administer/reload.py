@@ -102,7 +102,7 @@ def _in_force(arguments: argparse.Namespace) -> tuple[Path, dict[str, str] | Non
     """The directory that the intake reads, and what it said when it was read last."""
     from pathlib import Path
 
-    from rankd.cli.common.target import find
+    from rankd.cli.common.place import find
     from rankd.cli.what_if.dump import configured_directory
     from rankd.store.engine.reading import open_for_reading, tuples
     from rankd.store.record.configuration import newest_recorded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.target import Place, find
+from rankd.cli.common.place import Place, find
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:

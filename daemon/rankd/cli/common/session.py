@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rankd.cli.common.target import Place, find
+from rankd.cli.common.place import Place, find
 from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:

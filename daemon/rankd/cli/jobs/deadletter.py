@@ -61,8 +61,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Row]:
+    from rankd.cli.common.place import find
     from rankd.cli.common.session import ask_pages, asker
-    from rankd.cli.common.target import find
 
     subject, request = asker(arguments).subject("deadletter.list"), msgspec.to_builtins(wanted)
     rows, first = ask_pages(find(arguments), subject, "letters", request, MOST + 1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rankd.bus.connection import Bus
-    from rankd.cli.common.target import Place
+    from rankd.cli.common.place import Place
     from rankd.cli.jobs.request import Job
 
 POLL_S = 0.2

@@ -97,8 +97,8 @@ def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
 
 
 def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:
+    from rankd.cli.common.place import find
     from rankd.cli.common.session import asker, with_bus
-    from rankd.cli.common.target import find
     from rankd.wire.codec import encode
 
     subject = asker(arguments).subject(verb)

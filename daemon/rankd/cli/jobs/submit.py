@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place, key_value
-from rankd.cli.common.target import find
+from rankd.cli.common.place import find
 from rankd.cli.jobs.request import Job, job_of
 from rankd.core.errors import Refused
 

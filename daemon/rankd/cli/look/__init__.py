@@ -1,1 +1,1 @@
-"""Commands under "Look": queue, priorities, reasons, nodes, shares, classes."""
+"""Commands under "Look": queue, priorities, reasons, nodes, shares."""

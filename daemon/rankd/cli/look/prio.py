@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
+from rankd.cli.common.limit import EVERYTHING
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
-from rankd.cli.common.record_source import EVERYTHING, open_source
+from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
 from rankd.wire.message import JobFilter
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.source import Source
+    from rankd.cli.common.record_source import Source
     from rankd.store.engine.reading import Row
 
 LETTERS = {

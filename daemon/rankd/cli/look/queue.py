@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
+from rankd.cli.common.limit import EVERYTHING
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
-from rankd.cli.common.record_source import EVERYTHING, open_source
-from rankd.cli.common.source import Source
+from rankd.cli.common.record_source import Source, open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold

@@ -11,8 +11,8 @@ import msgspec
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.instant import parse_time
 from rankd.cli.common.option import add_asker, add_command, add_place, job_ids, names
+from rankd.cli.common.place import find
 from rankd.cli.common.screen import print_line
-from rankd.cli.common.target import find
 from rankd.wire.message import JobEvents
 
 if TYPE_CHECKING:

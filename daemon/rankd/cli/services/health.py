@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
 from rankd.cli.common.option import add_command, add_place
+from rankd.cli.common.place import Place, find
 from rankd.cli.common.screen import print_line
-from rankd.cli.common.target import Place, find
 from rankd.core.errors import Unavailable
 from rankd.wire.subject import decode_name, encode_name
 

@@ -1,1 +1,1 @@
-"""Commands under "What if": evaluation, other configurations, imports."""
+"""Commands under "What if": evaluation, other configurations, the live state."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.target import Place
+    from rankd.cli.common.place import Place
     from rankd.config.configuration import Configuration
     from rankd.core.evaluate.document import Document, JobEntry
     from rankd.core.evaluate.result import Result

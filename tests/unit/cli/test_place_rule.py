@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.cli.common.target_choice import Found, Named, choose, distrust
+from rankd.cli.common.place_rule import Found, Named, choose, distrust
 from rankd.core.errors import Refused
 
 ME, ROOT, OTHER = 1000, 0, 1001

@@ -1,6 +1,6 @@
 """``rankd config check``: everything that is wrong in a configuration directory, or in texts of queues.yaml.
 
-``rankd config history`` is :mod:`rankd.cli.what_if.config_history`.
+``rankd config history`` is :mod:`rankd.cli.configure.config_history`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.document import BAD_DOCUMENT, add_lines, answer_lines, decode, print_answer
 from rankd.cli.common.option import add_command
-from rankd.cli.what_if.config_history import add_history
+from rankd.cli.configure.config_history import add_history
 from rankd.core.errors import ConfigurationError, Problem, Refused
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""Typed questions to the nodes of a document, and the findings that a reader makes on the way.
+"""Reads typed values from a YAML file, and collects every problem with its path and line.
 
-A :class:`FilePlace` is a node with its path. It answers (:meth:`FilePlace.text`, :meth:`FilePlace.count`, …) and notes
-what is wrong instead of raising, so that one reading finds every problem, each with its path and line. It
-knows no rule of any format.
+A :class:`FilePlace` is one value of the file with its path. Its methods (:meth:`FilePlace.text`,
+:meth:`FilePlace.count`, …) return the value in the asked type. If the value is wrong, they note an error instead of
+raising, so that one reading finds every problem. Rules of a single file's format belong to the modules beside this one.
 """
 
 from __future__ import annotations

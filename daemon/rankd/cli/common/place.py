@@ -1,6 +1,6 @@
 """The rankd that a command uses: the broker to ask or the database to read, and why this one.
 
-This module reads options, environment, directories and the user's file; :mod:`rankd.cli.common.target_choice` decides
+This module reads options, environment, directories and the user's file; :mod:`rankd.cli.common.place_rule` decides
 between them. ``rankd up`` writes ``DIR/up.json``. The database of a directory is found without a running ``up`` too,
 so that commands can read it while nothing runs.
 """
@@ -14,7 +14,7 @@ from stat import S_ISDIR, S_ISLNK
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.cli.common.option import refuse_empty
-from rankd.cli.common.target_choice import Chosen, Found, Named, PassedOver, choose, distrust
+from rankd.cli.common.place_rule import Chosen, Found, Named, PassedOver, choose, distrust
 from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import LARGEST_LIMIT, add_asker, add_command, add_place, limit
-from rankd.cli.common.target import find
+from rankd.cli.common.place import find
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""``rankd class``: priority classes; looking at them here, changing them in :mod:`rankd.cli.look.class_change`.
+"""``rankd class``: priority classes; looking at them here, changing them in :mod:`rankd.cli.configure.class_change`.
 
 ``check`` judges an operation on a table of classes that is written down, and asks nobody.
 """
@@ -11,7 +11,7 @@ from rankd.cli.common.document import add_lines, answer_lines, answer_one, decod
 from rankd.cli.common.layout import Field, column_of, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place
 from rankd.cli.common.screen import print_line
-from rankd.cli.look import class_change
+from rankd.cli.configure import class_change
 from rankd.core.errors import ConfigurationError, Refused
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankd.cli.common.target import find, sqlite_file
+from rankd.cli.common.place import find, sqlite_file
 from rankd.core.errors import RankdError, Refused, Unavailable
 
 

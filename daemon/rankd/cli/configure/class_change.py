@@ -104,8 +104,8 @@ def _read(file: str) -> list[Row]:
 
 def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:
     """One request after the other on one connection; what is refused does not stop the rest."""
+    from rankd.cli.common.place import find
     from rankd.cli.common.session import with_bus
-    from rankd.cli.common.target import find
 
     async def action(bus: Bus) -> list[Row | RankdError]:
         return [await _ask(bus, arguments, request) for request in requests]

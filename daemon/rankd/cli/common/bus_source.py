@@ -1,0 +1,107 @@
+"""The records that looking commands show, asked from the intake over the bus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rankd.cli.common.freshness import Known
+from rankd.cli.common.limit import EVERYTHING, say_cut
+from rankd.cli.common.session import LARGEST_PAGE
+from rankd.wire.message import AccountingFilter, JobFilter
+
+if TYPE_CHECKING:
+    from rankd.cli.common.place import Place
+    from rankd.cli.common.session import Asker
+    from rankd.store.engine.reading import Row
+
+MOST_BY_BUS = 10_000
+"""Jobs that are fetched, in pages, if no limit is given."""
+
+
+class BusSource:
+    """Asks the intake. Most calls send one request; lists come in pages."""
+
+    def __init__(self, place: Place, who: Asker, now: float) -> None:
+        self._place = place
+        self._who = who
+        self.known = Known({}, {}, now)
+
+    def _ask(self, verb: str, message: object) -> object:
+        from rankd.cli.common.session import with_bus
+        from rankd.wire.codec import encode
+
+        subject, payload = self._who.subject(verb), encode(message)
+        return with_bus(self._place, lambda bus: bus.request(subject, payload, object))
+
+    def _rows(self, verb: str, name: str, message: object, most: int = EVERYTHING) -> list[Row]:
+        """The list under its name (``{"jobs": […]}``), from all pages, with at most ``most`` rows."""
+        return self._pages(verb, name, msgspec.to_builtins(message), most)[0]
+
+    def _pages(self, verb: str, name: str, request: Row, most: int) -> tuple[list[Row], Row]:
+        """The rows of all pages, and the first page's answer."""
+        from rankd.cli.common.session import ask_pages
+
+        return ask_pages(self._place, self._who.subject(verb), name, request, most)
+
+    def _listed(self, verb: str, wanted: JobFilter, which: str) -> tuple[list[Row], Row]:
+        """Jobs in the order of the pages, up to the limit. If there are more, a message says so."""
+        most = MOST_BY_BUS if wanted.limit == EVERYTHING else wanted.limit
+        request = msgspec.to_builtins(wanted) | {"count": True, "limit": min(most, LARGEST_PAGE)}
+        rows, first = self._pages(verb, "jobs", request, most)
+        if len(rows) == most:
+            say_cut(most, int(first.get("total") or 0), which)
+        return rows, first
+
+    def jobs(self, wanted: JobFilter) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._listed("job.list", wanted, "newest")[0][::-1]
+
+    def accounting(self, wanted: AccountingFilter) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._listed("job.acct", wanted, "newest")[0][::-1]
+
+    def job(self, job_id: int) -> Row:
+        """See :class:`.record_source.Source`."""
+        record = self._ask("job.show", {"id": job_id})
+        return record if isinstance(record, dict) else {}
+
+    def history(self, job_id: int) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._rows("job.history", "events", {"id": job_id})
+
+    def priorities(self, wanted: JobFilter) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._listed("priority.list", wanted, "next")[0]
+
+    def weights(self) -> dict[str, float]:
+        """See :class:`.record_source.Source`."""
+        answer = self._ask("priority.list", JobFilter(limit=1))
+        return answer.get("weights", {}) if isinstance(answer, dict) else {}
+
+    def why(self, job_id: int) -> Row:
+        """See :class:`.record_source.Source`."""
+        answer = self._ask("job.why", {"id": job_id})
+        return answer if isinstance(answer, dict) else {}
+
+    def nodes(self) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._rows("node.list", "nodes", {})
+
+    def services(self) -> Row:
+        """See :class:`.record_source.Source`."""
+        answer = self._ask("service.list", {})
+        return answer if isinstance(answer, dict) else {}
+
+    def queues(self) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._rows("queue.list", "queues", {})
+
+    def shares(self) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._rows("share.list", "shares", {})
+
+    def classes(self) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._rows("class.list", "classes", {})

@@ -1,0 +1,15 @@
+"""How many records a command shows, and the message if there are more."""
+
+from __future__ import annotations
+
+import sys
+
+EVERYTHING = 2**31 - 1
+"""The limit of a command without ``--limit``."""
+
+
+def say_cut(shown: int, total: int, which: str) -> None:
+    """Print that ``shown`` of ``total`` jobs are shown, if there are more. ``which``: ``newest`` or ``next``."""
+    if total > shown:
+        what = f"only the {which} {shown:,} of {total:,} jobs are shown"
+        print(f"rankd: {what}; give --limit N, or a filter", file=sys.stderr)

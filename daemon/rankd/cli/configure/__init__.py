@@ -1,0 +1,1 @@
+"""Commands under "Configure": priority classes, checks and history of the configuration, imports."""
