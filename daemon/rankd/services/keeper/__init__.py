@@ -1,1 +1,1 @@
-"""The keeper: holds a node's jobs while its agent comes and goes, and what it takes to run one."""
+"""The keeper: holds a node's jobs while its agent stops and starts, and the modules that run one job."""

@@ -1,8 +1,8 @@
-"""Control groups for jobs, of version 1 or 2, as far as the host lets us make them.
+"""Control groups for jobs, of version 1 or 2, as far as the host permits.
 
-Every job has one: it limits memory, cores and processes, counts what is used, and holds what has left the job's
-session. With version 2, groups are siblings of the keeper's own: a delegated unit needs a subgroup for the agent
-(systemd: ``Delegate=yes`` and ``DelegateSubgroup=agent``).
+Every job has one. It limits memory, cores and processes, counts their use, and also holds processes that left the job's
+session. With version 2, groups are siblings of the keeper's own group, so a delegated unit needs a subgroup for the
+agent (systemd: ``Delegate=yes`` and ``DelegateSubgroup=agent``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LIMITED = (MEMORY, CPU, PIDS)
 
 
 class ControlGroups:
-    """The host's groups, as far as we may use them; :attr:`statement` says in words what is limited, or why not."""
+    """The host's usable groups. :attr:`statement` tells in words what is limited, or why something is not."""
 
     def __init__(self, tag: str, proc: Path = PROC) -> None:
         self._prefix = f"rankd-{tag}-"
@@ -33,13 +33,13 @@ class ControlGroups:
         self._remove_stale()
 
     def _find(self, controller: str, proc: Path) -> None:
-        """The first place where a group with this controller can be made; version 1 before version 2."""
+        """Use the first place where a group with this controller can be made; version 1 comes before version 2."""
         for place in sorted(own_places(controller, proc), key=lambda place: place.version):
             if controller not in self._places and (wanted := _with_controller(controller, place)):
                 self._try(controller, wanted)
 
     def _try(self, controller: str, place: Place) -> None:
-        """Take a place if a group can be made in it."""
+        """Use a place if a group can be made in it."""
         probe = place.base / f"{self._prefix}probe-{os.getpid()}"
         try:
             if place.version != 1 and controller != CPUACCT:
@@ -58,7 +58,7 @@ class ControlGroups:
 
     @property
     def statement(self) -> str:
-        """What is limited."""
+        """What is limited, and why the rest is not, for the log."""
         limited = [f"{name} (cgroup v{self._places[name].version})" for name in LIMITED if name in self._places]
         missing = [name for name in LIMITED if name not in self._places]
         why = f" ({'; '.join(self._problems) or 'no such control group is mounted here'})" if missing else ""
@@ -67,22 +67,22 @@ class ControlGroups:
         return "; ".join(said)
 
     def group(self, name: str, limits: Limits | None) -> JobGroup:
-        """A job's group. It has no directory where no group can be made."""
+        """A job's group. It has no directories if this host lets us make no group."""
         return JobGroup(f"{self._prefix}{name}", limits or Limits(), self._places)
 
     def remove_later(self, directories: Iterable[str]) -> None:
-        """Directories of groups that could not be removed: they are tried again each time, and by :meth:`is_clean`."""
+        """Keep directories of groups that could not be removed. Each later call and :meth:`is_clean` try again."""
         self._left += directories
         self.is_clean()
 
     def is_clean(self) -> bool:
-        """Try again to remove the directories that are left; whether all of them are removed."""
+        """Try again to remove the remaining directories; returns whether all of them are removed."""
         if self._left:
             self._left = removed(self._left)
         return not self._left
 
     def _remove_stale(self) -> None:
-        """End what a keeper that was killed has left in its groups."""
+        """End the processes that a killed keeper left in its groups."""
         for base in {place.base for place in self._places.values()}:
             for path in base.glob(f"{self._prefix}*"):
                 if any(members(path)):
@@ -91,7 +91,7 @@ class ControlGroups:
 
 
 def _with_controller(controller: str, place: Place) -> Place | None:
-    """Where a sibling of our own group, or a child of the root group, would have this controller.
+    """The place where a sibling of our own group, or a child of the root group, has this controller; None without one.
 
     Version 2 counts processor time in every group, whatever controllers it has.
     """
@@ -105,7 +105,7 @@ def _with_controller(controller: str, place: Place) -> Place | None:
 
 
 def _and(names: list[str]) -> str:
-    """As in a sentence.
+    """Join names as in a sentence.
 
     >>> _and(["a", "b", "c"])
     'a, b and c'

@@ -13,11 +13,11 @@ from contextlib import suppress
 
 LONGEST_READ = 65_536
 OWN_LINKS = 2
-"""The links of a directory without subdirectories: its name and its ``.``"""
+"""The link count of a directory without subdirectories: its name and its ``.``"""
 
 
 def write(path: str | os.PathLike[str], text: str) -> None:
-    """Write the value of a control file. The kernel takes a value only as a single write."""
+    """Write the value of a control file. The kernel accepts a value only as a single write."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, text.encode())
@@ -42,7 +42,7 @@ def read(path: str) -> bytes:
 
 
 def number_in(path: str) -> int | None:
-    """The number that a file holds; None if there is no such file, or it holds something else."""
+    """The number in a file; None if there is no such file, or if it does not contain a number."""
     with suppress(OSError, ValueError):
         return int(read(path))
     return None
@@ -59,15 +59,15 @@ def field_in(path: str, name: str) -> int | None:
 
 
 def members(directory: str | os.PathLike[str]) -> Iterator[int]:
-    """The processes of a group and of the groups below it."""
+    """The processes of a group and of its subgroups."""
     for path in _tree(os.fspath(directory)):
         with suppress(OSError):
             yield from map(int, read(f"{path}/cgroup.procs").split())
 
 
 def kill_all(directory: str | os.PathLike[str]) -> None:
-    """KILL every process of a group and of the groups below it."""
-    with suppress(OSError):  # version 2, Linux 5.14 or newer: no process can fork away from it
+    """KILL every process of a group and of its subgroups."""
+    with suppress(OSError):  # version 2, Linux 5.14 or newer: also ends processes that are forked meanwhile
         write(f"{os.fspath(directory)}/cgroup.kill", "1")
         return
     for pid in members(directory):
@@ -76,7 +76,7 @@ def kill_all(directory: str | os.PathLike[str]) -> None:
 
 
 def removed(directories: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Remove these groups. Returns those that can't be removed yet, because a process is left in them."""
+    """Remove these groups. Returns those that can't be removed yet because they still have a process."""
     return [path for path in (os.fspath(directory) for directory in directories) if not _is_removed(path)]
 
 
@@ -92,7 +92,7 @@ def _is_removed(directory: str) -> bool:
 
 
 def _tree(directory: str) -> Iterator[str]:
-    """A group and those below it; each group comes before those below it.
+    """A group and its subgroups; each group comes before its subgroups.
 
     Nearly every job has a single group. The kernel counts subgroups as links, so its directory need not be listed.
     """

@@ -1,8 +1,9 @@
-"""One job's control group: limits, members, what it has used, and its end.
+"""One job's control group: its limits, its members, the resources it has used, and its end.
 
-Every process of a job is in its group from before its command runs until it has ended. The child steps in itself,
-before it drops its rights, by writing 0. With version 1 that takes 20 to 120 us. To move another process, or any
-process with version 2, the kernel locks out all forks of the machine. That takes 2.5 to 15 ms, but not in the keeper.
+Every process of a job is in its group from before its command runs until it has ended. The child enters the group
+itself, before it drops its rights, by writing 0. With version 1 that takes 20 to 120 us. To move another process, or
+any process with version 2, the kernel blocks all forks of the machine. That takes 2.5 to 15 ms, but does not block
+the keeper.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from rankd.services.keeper.cgroup_layout import CPU, CPUACCT, MEMORY, PIDS, Limi
 
 
 class GroupError(Exception):
-    """A job's group can't be made, or can't get its limits. The message names the file and the value."""
+    """A job's group can't be made, or its limits can't be set. The message names the file and the value."""
 
 
 class Used(NamedTuple):
-    """What a job has used, as its group counted it; None where nothing counts it."""
+    """What a job has used, as its group counted it; None if nothing counts it."""
 
     cpu_s: float | None
     peak_bytes: int | None
@@ -45,15 +46,15 @@ class JobGroup:
         return tuple(self._versions)
 
     def joins(self) -> list[str]:
-        """The files by which a process steps in, by writing 0."""
+        """The files to which a process writes 0 to enter the group."""
         files = {1: "tasks", 2: "cgroup.procs"}
         return [f"{directory}/{files[version]}" for directory, version in self._versions.items()]
 
     def make(self) -> None:
-        """Make it, with its limits.
+        """Make the group and set its limits.
 
         Raises:
-            GroupError: it can't be made, or a limit can't be set.
+            GroupError: the group can't be made, or a limit can't be set.
         """
         for directory in self._versions:
             try:
@@ -73,11 +74,11 @@ class JobGroup:
             try:
                 write(path, text)
             except OSError as error:
-                if number == 0 and not self._is_lowered(controller, name):  # the first file is the one that is needed
+                if number == 0 and not self._is_lowered(controller, name):  # only the first file is required
                     raise GroupError(f"can't write '{text}' to {path}: {error.strerror}") from error
 
     def _is_lowered(self, controller: str, name: str) -> bool:
-        """Version 1 refuses a quota above that of the group around the job's. Then that one is the job's quota."""
+        """Whether a lower quota was set: version 1 refuses one above the parent group's, which then limits the job."""
         place = self._places[controller]
         allowance = cpu_allowance(place) if name == "cpu.cfs_quota_us" else None
         if allowance is None or allowance >= (self._limits.vcore or 0):
@@ -89,7 +90,7 @@ class JobGroup:
         return False
 
     def members(self) -> list[int]:
-        """Its living processes, with those of the groups below it."""
+        """Its living processes, with those of its subgroups."""
         return [pid for directory in self.directories[:1] for pid in members(directory)]
 
     def signal_others(self, number: int, session: int) -> None:
@@ -110,7 +111,7 @@ class JobGroup:
                 os.close(descriptor)
 
     def kill(self) -> None:
-        """KILL all of its processes. Where processes can be limited, no new one can be made meanwhile."""
+        """KILL all of its processes. Where the number of processes can be limited, no new one can be made meanwhile."""
         if PIDS in self._by_controller:
             with suppress(OSError):
                 write(f"{self._by_controller[PIDS]}/pids.max", "0")
@@ -118,11 +119,11 @@ class JobGroup:
             kill_all(directory)
 
     def remove(self) -> list[str]:
-        """Remove its directories. Returns those that can't be removed yet, because a process is left in them."""
+        """Remove its directories. Returns those that can't be removed yet because they still have a process."""
         return removed(self._versions)
 
     def used(self) -> Used:
-        """What its processes have used, with those that have ended."""
+        """What its processes have used, including those that have ended."""
         return Used(self._cpu_s(), self._peak_bytes())
 
     def _cpu_s(self) -> float | None:
@@ -143,7 +144,7 @@ class JobGroup:
         return number_in(f"{directory}/{name}")
 
     def oom_kills(self) -> int:
-        """How often the kernel has killed a process of the group for want of memory."""
+        """How often the kernel has killed a process of the group because of its memory limit."""
         directory = self._by_controller.get(MEMORY)
         if directory is None:
             return 0

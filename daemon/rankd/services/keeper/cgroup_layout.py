@@ -1,4 +1,4 @@
-"""Where control groups are, of version 1 or 2, what limits look like in their files, and how much the host allows us.
+"""Where control groups of version 1 or 2 are, how limits are written to their files, and what the host permits us.
 
 Sources: the kernel's cgroup-v1/memory.rst, sched-bwc.rst, pids.rst and cgroup-v2.rst, and proc(5) for mountinfo.
 """
@@ -19,7 +19,7 @@ PROC = Path("/proc/self")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job may use on this node; None is without limit. ``vcore`` in thousandths of a core."""
+    """The limits of a job on this node; None means no limit. ``vcore`` is in thousandths of a core."""
 
     memory_bytes: int | None = None
     vcore: int | None = None
@@ -27,7 +27,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mount(NamedTuple):
-    """A hierarchy that is mounted: where, from which group on, of which version, with which controllers."""
+    """A mounted hierarchy: mount point, root group, version, controllers."""
 
     point: str
     root: str
@@ -36,7 +36,7 @@ class Mount(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where groups with a controller are made: the group above them, its version, and the hierarchy's mount point."""
+    """Where groups with a controller are made: their parent group, its version, and the hierarchy's mount point."""
 
     base: Path
     version: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """The hierarchies in a ``/proc/self/mountinfo``; version 2 names no controllers there."""
+    """The hierarchies in a ``/proc/self/mountinfo``. Version 2 lists no controllers there."""
     mounts = []
     for line in text.splitlines():
         left, _, right = line.partition(" - ")
@@ -57,7 +57,7 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def parse_own(text: str) -> dict[str, str]:
-    """A process's groups by controller, from a ``/proc/self/cgroup``; version 2 is the empty controller."""
+    """A process's groups by controller, from a ``/proc/self/cgroup``. Version 2 is listed as the empty controller."""
     own = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -66,16 +66,16 @@ def parse_own(text: str) -> dict[str, str]:
 
 
 def own_directory(mount: Mount, path: str) -> Path:
-    """Where a group is seen; a container sees its hierarchy from its own root on."""
+    """The directory of a group. A container sees its hierarchy only from its own root on."""
     inside = path.removeprefix(mount.root) if mount.root != "/" else path
     return Path(mount.point + "/" + inside.strip("/")) if inside.strip("/") else Path(mount.point)
 
 
 def own_places(controller: str, proc: Path = PROC) -> Iterator[Place]:
-    """This process's own groups that have a controller; of version 2 each, since a file says what it has.
+    """This process's own groups that have a controller. Yields every version 2 group: a file lists its controllers.
 
     Raises:
-        OSError: there is no such proc.
+        OSError: ``proc`` does not exist.
     """
     own = parse_own((proc / "cgroup").read_text())
     for mount in parse_mounts((proc / "mountinfo").read_text()):
@@ -86,7 +86,7 @@ def own_places(controller: str, proc: Path = PROC) -> Iterator[Place]:
 
 
 def limit_files(version: int, limits: Limits) -> dict[str, list[tuple[str, str]]]:
-    """What is written for limits: by controller, (file, text). Optional files come last."""
+    """The files and texts that set limits, by controller. Optional files come last."""
     files: dict[str, list[tuple[str, str]]] = {}
     if limits.memory_bytes:
         amount = str(limits.memory_bytes)
@@ -102,18 +102,18 @@ def limit_files(version: int, limits: Limits) -> dict[str, list[tuple[str, str]]
 
 
 def cpu_allowance(place: Place) -> int | None:
-    """Thousandths of a core that a group may use, by its own quota and those above it; None: no quota."""
+    """Thousandths of a core that a group may use, by its own quota and those of its parents; None without a quota."""
     return min((quota for path in _upwards(place) if (quota := _quota(path, place.version))), default=None)
 
 
 def memory_allowance(place: Place) -> int | None:
-    """Bytes that a group may use, by its own limit and those above it; None: no limit."""
+    """Bytes that a group may use, by its own limit and those of its parents; None without a limit."""
     name = "memory.limit_in_bytes" if place.version == 1 else "memory.max"
     return min((limit for path in _upwards(place) if (limit := _number(path / name)) is not None), default=None)
 
 
 def own_allowances(proc: Path = PROC) -> tuple[int | None, int | None]:
-    """What the control groups that this process is in let it use: thousandths of a core, bytes of memory."""
+    """What this process's control groups permit: thousandths of a core, bytes of memory; None without a limit."""
     with suppress(OSError):
         cores = [quota for place in own_places(CPU, proc) if (quota := cpu_allowance(place))]
         memory = [limit for place in own_places(MEMORY, proc) if (limit := memory_allowance(place)) is not None]
@@ -122,7 +122,7 @@ def own_allowances(proc: Path = PROC) -> tuple[int | None, int | None]:
 
 
 def _upwards(place: Place) -> Iterator[Path]:
-    """The group and those above it that can be seen."""
+    """The group and its visible parents."""
     path = place.base
     while path.is_relative_to(place.top):
         yield path
@@ -134,7 +134,7 @@ def _quota(directory: Path, version: int) -> int | None:
         if version == 1:
             quota, period = (int((directory / f"cpu.cfs_{name}_us").read_text()) for name in ("quota", "period"))
         else:
-            quota, period = map(int, (directory / "cpu.max").read_text().split())  # "max" is no number
+            quota, period = map(int, (directory / "cpu.max").read_text().split())  # "max" raises ValueError
         return max(1, quota * 1000 // period) if quota > 0 else None
     return None
 

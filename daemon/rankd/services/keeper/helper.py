@@ -1,14 +1,15 @@
-"""The keeper's helper: forks the process of each job, and waits for it when the keeper asks.
+"""The keeper's helper: forks the process of each job, and waits for its end when the keeper asks.
 
-A script, started isolated (``python -I -S keeper_helper.py DESCRIPTOR``) with an empty environment. It imports
-little, so a fork of it costs a fifth of a fork of the keeper. The helper itself never changes its identity, opens no
-user's file and reads no user's text: each child does so for its own job, after it has dropped its rights.
+This is a script that is started isolated (``python -I -S keeper_helper.py DESCRIPTOR``) with an empty environment. It
+imports little, so forking it costs a fifth of forking the keeper. The helper itself never changes its identity, opens
+no user's file and reads no user's text. Each child does so for its own job, after it has dropped its rights.
 
-On DESCRIPTOR (SOCK_SEQPACKET): ``fork`` with one end of a stream socket, the job's channel; or a decimal pid, to which
-the helper answers with what :func:`os.wait4` gave, marshalled. On the channel: the helper writes the child's pid as
-an int64, or minus an errno. The child reads its :class:`~rankd.services.keeper.spawn.Plan` (an int64 of its length,
-then marshalled), and answers with nothing but the end of the stream once the command has replaced it, or with
-marshalled (stage, errno, path, text). Should the keeper go away first, the child ends without having done anything.
+DESCRIPTOR is a SOCK_SEQPACKET socket. On it the helper receives ``fork`` with one end of a stream socket, the job's
+channel. Or it receives a decimal pid, and answers with the marshalled result of :func:`os.wait4`. On the channel, the
+helper writes the child's pid as an int64, or minus an errno. The child then reads its
+:class:`~rankd.services.keeper.spawn.Plan` (its length as an int64, then marshalled). If the command has replaced the
+child, the stream just ends; otherwise the child answers with marshalled (stage, errno, path, text). If the keeper
+ends first, the child ends without having done anything.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
 FORK = b"fork"
 NUMBER = struct.Struct("<q")
 GROUP, RIGHTS, DIRECTORY, FILE, COMMAND = "group", "rights", "directory", "file", "command"
-"""Stages, in the order in which a child goes through them."""
+"""Stages in the order in which a child passes them."""
 
 LATER = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 IGNORED = {signal.SIGPIPE, signal.SIGXFSZ}
-"""The helper itself ignores these, as Python does: a write that fails raises an error. A job gets the default back."""
+"""The helper itself ignores these, as Python does: a failed write raises an error. A job gets the default action."""
 UNCHANGEABLE = {signal.SIGKILL, signal.SIGSTOP}
 NEW_DIRECTORY, NEW_FILE, USERS_UMASK = 0o700, 0o666, 0o022
 MYSELF = b"0"
 
 
 def serve(keeper: socket.socket) -> None:
-    """Do what the keeper asks, until it has gone."""
+    """Carry out the keeper's requests until it has ended."""
     null = os.open(os.devnull, os.O_RDWR)
     while True:
         message, descriptors, _, _ = socket.recv_fds(keeper, 64, 1)
@@ -64,20 +65,20 @@ def _fork(channel: int, null: int) -> None:
             os._exit(127)
     try:
         os.write(channel, NUMBER.pack(pid))
-    except OSError:  # the keeper does not want it any more, and will not ask for its end
+    except OSError:  # the keeper no longer wants this child, and will not ask for its end
         if pid > 0:
             _wait(pid)
     os.close(channel)
 
 
 def _wait(pid: int) -> tuple[int, int, float]:
-    """The status, the largest memory in bytes, and the processor time of a child, which has ended or is about to."""
+    """The status, the peak memory in bytes, and the processor seconds of a child that has ended or is about to."""
     _, status, usage = os.wait4(pid, 0)
     return status, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime
 
 
 def _become_job(channel: int, null: int) -> None:
-    """In the child: become the job, or say at which stage that failed."""
+    """In the child: become the job, or report the stage at which that failed."""
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for descriptor in (0, 1, 2):
@@ -85,7 +86,7 @@ def _become_job(channel: int, null: int) -> None:
     at = [GROUP]
     try:
         _carry_out(_read_plan(channel), at)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the keeper is to hear it
+    except BaseException as error:  # noqa: BLE001 - the keeper gets every error
         number, path = (error.errno or 0, error.filename) if isinstance(error, OSError) else (0, None)
         text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         os.write(channel, marshal.dumps((at[0], number, str(path or ""), text[:1000])))
@@ -93,7 +94,7 @@ def _become_job(channel: int, null: int) -> None:
 
 def _read_plan(channel: int) -> dict[str, Any]:
     length = NUMBER.unpack(_read(channel, NUMBER.size))[0]
-    plan: dict[str, Any] = marshal.loads(_read(channel, length))  # noqa: S302 - the keeper's own words
+    plan: dict[str, Any] = marshal.loads(_read(channel, length))  # noqa: S302 - the keeper wrote it
     return plan
 
 
@@ -131,7 +132,7 @@ def _carry_out(plan: dict[str, Any], at: list[str]) -> None:
 
 
 def _join(file: str) -> None:
-    """Step into a control group."""
+    """Enter a control group."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
         os.write(descriptor, MYSELF)
@@ -151,7 +152,7 @@ def _drop_rights(identity: tuple[int, int, list[int]] | None) -> None:
 
 
 def _redirect(plan: dict[str, Any]) -> None:
-    """Open the job's files, by its own rights, as its descriptors 0 to 2."""
+    """Open the job's files, with its own rights, as its descriptors 0 to 2."""
     write = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if plan["append"] else os.O_TRUNC)
     stdin = _open(plan["stdin"] or os.devnull, os.O_RDONLY)
     stdout = _open_output(plan["stdout"], write)
@@ -169,14 +170,14 @@ def _open_output(path: str, flags: int) -> int:
 
 
 def _open(path: str, flags: int) -> int:
-    """Never waits for the other end of a pipe, and takes no terminal as the session's own."""
+    """Open a file. Never waits for the other end of a pipe, and makes no terminal the session's own."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, NEW_FILE)
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def _make_directories(path: str) -> None:
-    """The directory and those above it that are missing, however many; only their owner may enter them."""
+    """Make the directory and all missing ones above it; only their owner may enter them."""
     missing = []
     while path:
         try:
@@ -190,12 +191,12 @@ def _make_directories(path: str) -> None:
     for directory in reversed(missing):
         try:
             os.mkdir(directory, NEW_DIRECTORY)  # noqa: PTH102
-        except FileExistsError:  # another job of the same user was faster
+        except FileExistsError:  # another job of the same user has just made it
             continue
 
 
 def _default_signals() -> None:
-    """Give every signal its default action, whatever the process that started the agent ignored.
+    """Give every signal its default action, even those that the process which started the agent ignored.
 
     A forked child inherits these, and a command inherits what its process ignores. A shell starts a command with ``&``
     so that it ignores SIGINT and SIGQUIT. An ignored SIGCHLD would also keep :func:`os.wait4` from finding a child.
@@ -203,12 +204,12 @@ def _default_signals() -> None:
     for number in signal.valid_signals() - UNCHANGEABLE - IGNORED:
         try:
             signal.signal(number, signal.SIG_DFL)
-        except OSError:  # the C library lets nobody change its own signals
+        except OSError:  # the C library permits no changes of its own signals
             continue
 
 
 def main(descriptor: int) -> None:
-    """Signals reach the keeper's children, not the helper: it ends when the keeper does."""
+    """Serve until the keeper ends. Signals reach the keeper's children, not the helper."""
     _default_signals()
     signal.pthread_sigmask(signal.SIG_SETMASK, LATER)
     keeper = socket.socket(fileno=descriptor)

@@ -29,11 +29,11 @@ T = TypeVar("T")
 COMPANY_CHECK_S = 0.05
 EMPTY_CHECK_S = 0.005
 UNKILLABLE_S = 60.0
-"""How long a process that the kernel does not let end (its file server is dead) delays the end of its job."""
+"""How long an unkillable process (for example, its file server is dead) delays the end of its job."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all jobs of a node share. ``tell`` reports to the agent."""
+    """What all jobs of a node share. ``tell`` sends a report to the agent."""
 
     state: AgentState
     groups: ControlGroups
@@ -44,7 +44,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settled(NamedTuple):
-    """What remains of a job once its processes have ended. ``left``: directories that can't be removed yet."""
+    """The result of a job whose processes have ended. ``left``: directories that can't be removed yet."""
 
     used: Used
     oom_kills: int
@@ -72,13 +72,13 @@ class JobRun:
         return self._order.allocation
 
     def started(self) -> Report | None:
-        """The report of its start; None if it does not run yet."""
+        """The report of its start; None if it has not started yet."""
         return None if self._started_at is None else self._report(kind="started", at=self._started_at)
 
     def end(self, cause: str, grace_s: float) -> None:
-        """Send TERM to all of its processes, and KILL after ``grace_s``. A second call changes the cause no more.
+        """Send TERM to all of its processes, and KILL after ``grace_s``. A second call does not change the cause.
 
-        With a ``grace_s`` of 0, also of a second call, its processes are killed at once.
+        If ``grace_s`` is 0, also in a second call, the processes are killed at once.
         """
         if self._cause is not None:
             if self._process and grace_s <= 0:
@@ -96,12 +96,12 @@ class JobRun:
         self._group.signal_others(signal.SIGTERM, process.pid)
 
     async def run(self) -> Report:
-        """Start it, report the start, and wait for its end; returns the report of the end.
+        """Start the job, report the start, and wait for its end; returns the report of the end.
 
-        Whatever goes wrong here ends this job, and no other one.
+        Any failure here ends only this job.
 
         Raises:
-            FileExistsError, FileNotFoundError: it was started before, or never claimed.
+            FileExistsError, FileNotFoundError: the allocation was started before, or never claimed.
             HelperLost: the helper has ended. No job can be started or waited for any more.
         """
         started = await self._in_thread(self._fork)
@@ -114,14 +114,14 @@ class JobRun:
             raise
 
     async def give_up(self, error: Exception) -> Report:
-        """Kill what is left of a job on which :meth:`run` failed; returns the report of its end."""
+        """Kill what is left of a job whose :meth:`run` failed; returns the report of its end."""
         message = f"rankd could not run this job on this node: {type(error).__name__}: {error}"[:1000]
         await self._empty_group()
         cause = "start_failed" if self._started_at is None else "keeper_failed"
         return self._finished(cause=cause, exit_status=NOT_EXECUTABLE, message=message)
 
     def _fork(self) -> Process | StartFailure:
-        """In a thread: make a process that waits, record it, and only then let it begin."""
+        """Make a process that waits, record it, and only then let it begin. Runs in a thread."""
         with self._around.state.marker(self._order.allocation) as mark:
             try:
                 self._group.make()
@@ -141,7 +141,7 @@ class JobRun:
         return self._finished(cause="start_failed", exit_status=failure.exit_status, message=failure.message)
 
     async def _attend(self, process: Process) -> Report:
-        """Wait until the leader has ended. If the job is to end: until its whole group has, or the grace is over."""
+        """Wait until the leader has ended. If the job is being ended, wait up to the grace time for its whole group."""
         self._process, limit_s = process, self._order.time_limit_s
         loop = asyncio.get_running_loop()
         if self._cause is not None:
@@ -161,12 +161,12 @@ class JobRun:
             for timer in (limit, self._kill):
                 if timer:
                     timer.cancel()
-            # no signal from here on: its pid will be free
+            # from here on, no signal may be sent: its pid will be free
             self._process = None
         return await self._settle(process)
 
     async def _until_alone(self, process: Process, deadline: float) -> None:
-        """Let the other processes of the job end by themselves after TERM. Nothing reports that a group is empty."""
+        """Wait until the job's other processes end after TERM. It polls, because no event reports an empty group."""
         loop = asyncio.get_running_loop()
 
         def has_company() -> bool:
@@ -176,7 +176,7 @@ class JobRun:
             await asyncio.sleep(COMPANY_CHECK_S)
 
     async def _settle(self, process: Process) -> Report:
-        """The leader has ended: read how, kill what it left, remove the group; the report of the end."""
+        """Handle the leader's end: read its status, kill the rest, remove the group; returns the report of the end."""
         ended, settled = await self._in_thread(lambda: self._reap(process))
         unkillable = 0
         if settled is None:
@@ -186,7 +186,10 @@ class JobRun:
         return self._ended(ended, settled, unkillable)
 
     def _reap(self, process: Process) -> tuple[Ended, Settled | None]:
-        """In a thread, all at once where no other process of the job is left; None if one is."""
+        """Reap the leader. If no other process of the job is left, also measure and remove the group; else None.
+
+        Runs in a thread, so that the usual case takes one call.
+        """
         ended = process.reap()
         return ended, None if self._group.members() else self._measure_and_remove(ended)
 
@@ -195,7 +198,7 @@ class JobRun:
         return Settled(self._group.used(), oom_kills, self._group.remove())
 
     async def _empty_group(self) -> int:
-        """KILL the processes in the job's group until it is empty; returns how many could not be ended."""
+        """KILL the processes in the job's group until it is empty; returns how many could not be killed."""
         deadline = time.monotonic() + UNKILLABLE_S
         while left := await self._in_thread(self._group.members):
             if time.monotonic() > deadline:
@@ -229,7 +232,7 @@ class JobRun:
         return self._report(at=self._end_at(), **fields)
 
     def _end_at(self) -> float:
-        """The start plus the time since then, so that a change of the system's clock changes no duration."""
+        """The start plus the elapsed time, so that a change of the system's clock does not change the duration."""
         if self._started_at is None:
             return self._around.clock()
         return self._started_at + time.monotonic() - self._forked_s

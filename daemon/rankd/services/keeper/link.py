@@ -1,4 +1,4 @@
-"""The agent's side of its keeper: finds the one that is there or starts one, asks, and hears what happens."""
+"""The agent's connection to its keeper: finds or starts it, sends requests, and receives its reports."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ LOG = "keeper.log"
 END_S = 5.0
 AGAIN_S = 1.0
 ATTEMPTS = 3
-"""A keeper that is just about to end may still take a connection."""
+"""More than one, because a keeper that is about to end may still accept a connection."""
 
 
 class KeeperLink:
-    """One connection at a time. ``up`` is set while it can be asked; ``on_lost`` ends what a lost keeper held."""
+    """One connection at a time. ``up`` is set while requests can be sent. ``on_lost`` ends a lost keeper's jobs."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class KeeperLink:
 
     @property
     def unable(self) -> str | None:
-        """Why no jobs can be started: the keeper does not answer. None if it does."""
+        """Why no jobs can be started (the keeper does not answer); None if they can."""
         return unable(self._pulse, SILENT_S) if self._pulse else None
 
     async def connect(self) -> Hello:
-        """Reach the keeper, or start one; its first words.
+        """Connect to the keeper, or start one; returns its first message.
 
         Raises:
-            Unavailable: ``keeper_silent``: it does not answer. ``no_keeper``: none can be started.
+            Unavailable: ``keeper_silent``: the keeper does not answer. ``no_keeper``: none can be started.
         """
         pid = None
         for _ in range(ATTEMPTS):
@@ -101,7 +101,7 @@ class KeeperLink:
         return self._lack
 
     async def run(self, loop: Loop) -> None:
-        """Pass on what happens until :meth:`close`; a keeper that was killed is replaced."""
+        """Pass on reports until :meth:`close`; replace a keeper that was killed."""
         while True:
             await self._listen(loop)
             self.up.clear()
@@ -114,7 +114,7 @@ class KeeperLink:
             await self._replace(loop)
 
     async def _replace(self, loop: Loop) -> None:
-        """Start another keeper, however long it takes until that is possible: the disk may be full."""
+        """Start another keeper; retry until it works, because for example the disk may be full."""
         while not self._closing:
             loop.beat()
             try:
@@ -145,7 +145,7 @@ class KeeperLink:
             self._pulse = heard(self._pulse)
 
     async def feel_pulse(self, loop: Loop) -> None:
-        """Ping the keeper for ever, and say when it falls silent."""
+        """Ping the keeper until cancelled, and log when it stops answering."""
         while True:
             loop.beat()
             if self._pulse:
@@ -161,12 +161,12 @@ class KeeperLink:
             log.error("%s: this node takes no jobs until it answers", self.unable)
 
     def ask(self, message: Ask) -> None:
-        """Ask for something; lost if the keeper is, which :meth:`run` then notices."""
+        """Send a request. It is lost if the keeper is lost, which :meth:`run` notices."""
         if self._writer is not None:
             self._writer.write(line(message))
 
     async def close(self, *, keeps_jobs: bool) -> None:
-        """Write what is still to be asked, and let go. Waits for the end of a keeper that keeps nothing any more."""
+        """Send the remaining requests, and disconnect. Waits for the end of a keeper that holds no more jobs."""
         self._closing = True
         if self._writer is not None:
             await self._close(self._writer)
@@ -180,20 +180,20 @@ class KeeperLink:
             async with asyncio.timeout(END_S):
                 await writer.wait_closed()
         except TimeoutError:
-            log.error("%s; it was not told everything", silent(self._state).message)  # noqa: TRY400
+            log.error("%s; it did not receive every request", silent(self._state).message)  # noqa: TRY400
             writer.transport.abort()
-        except OSError:  # it has ended
+        except OSError:  # the keeper has ended
             return
 
     def drop(self) -> None:
-        """Let go of it, whatever it keeps."""
+        """Disconnect from the keeper, even if it holds jobs."""
         if self._writer is not None:
             self._writer.close()
         if self._keeper is not None and self._keeper.poll() is None:
-            self._keeper.returncode = 0  # it outlives us, and that is no leak
+            self._keeper.returncode = 0  # it outlives this process; this prevents a warning
 
     def _spawn(self) -> socket.socket:
-        """Start a keeper on a socket that listens already; a connection to it."""
+        """Start a keeper on a socket that already listens; returns a connection to it."""
         with socket_path(self._state) as path, open_log(self._state / LOG) as output:
             Path(path).unlink(missing_ok=True)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
@@ -221,7 +221,7 @@ def _command(state: Path, descriptor: int) -> list[str]:
 
 
 async def _next_line(reader: asyncio.StreamReader, loop: Loop) -> bytes:
-    """The next line; empty at the end."""
+    """The next line; empty at the end of the stream."""
     while True:
         loop.beat()
         with suppress(TimeoutError):

@@ -1,6 +1,6 @@
-"""What the agent and its keeper say to each other: one JSON document per line on a socket in the state directory.
+"""The messages between the agent and its keeper: one JSON document per line on a socket in the state directory.
 
-Tagged structs; fields of newer versions are tolerated, since a keeper may be older than its agent.
+They are tagged structs. Unknown fields of newer versions are ignored, since a keeper may be older than its agent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SOCKET = "keeper.socket"
 
 
 class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):
-    """Start this and keep it until it ends; nothing where the allocation was started before."""
+    """Start this job and keep it until it ends. Ignored if the allocation was started before."""
 
     allocation: int
     job: int
@@ -25,7 +25,7 @@ class KeepJob(msgspec.Struct, frozen=True, kw_only=True, tag="keep"):
 
 
 class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
-    """TERM to all of its processes, and KILL after the grace."""
+    """Send TERM to all of the job's processes, and KILL after the grace time."""
 
     allocation: int
     cause: str
@@ -33,11 +33,11 @@ class EndJob(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
-    """Say whether you are well. Only for a keeper whose :class:`Hello` has ``pongs``."""
+    """Asks for a :class:`Pong`. Only for a keeper whose :class:`Hello` has ``pongs``."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
-    """The keeper's first words: what it keeps, ends that it could not write down, what it can limit."""
+    """The keeper's first message: the jobs that it holds, ends that it could not write down, and what it can limit."""
 
     pid: int
     running: list[int]
@@ -45,11 +45,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     unwritten: list[Report]
     limits: str
     pongs: bool = False
-    """Whether it answers a :class:`Ping`. Keepers of older versions do not know it."""
+    """Whether it answers a :class:`Ping`. Keepers of older versions do not."""
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True, tag="happened"):
-    """A start or an end; an end is in the state directory by now."""
+    """A start or an end. An end is already in the state directory."""
 
     report: Report
 
@@ -67,5 +67,5 @@ read_tell = msgspec.json.Decoder(Tell).decode
 
 
 def line(message: msgspec.Struct) -> bytes:
-    """As it goes over the socket: JSON has no line break of its own."""
+    """A message as a line for the socket: encoded JSON contains no line break."""
     return _encoder.encode(message) + b"\n"

@@ -1,4 +1,4 @@
-"""Ending what a keeper holds whose agent has gone."""
+"""Ending the jobs of a keeper whose agent has ended."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, line, 
 log = logging.getLogger("rankd.agent")
 
 END_S = 75.0
-"""A keeper reports the end of a process that it can't kill after 60 s. One that takes longer is stopped, or hangs."""
+"""A keeper reports an unkillable process as ended after 60 s. One that takes longer is stopped, or hangs."""
 
 
 async def end_kept(state: Path, grace_s: float, patience_s: float = PATIENCE_S, end_s: float = END_S) -> None:
-    """End what a keeper holds whose agent has gone; the next agent reports it as stopped. Returns without a keeper.
+    """End the jobs of a keeper without an agent; the next agent reports them as stopped. No keeper, no effect.
 
-    A keeper that does not answer within ``patience_s``, or does not end the jobs within the grace time and ``end_s``,
-    is left alone. It ends the jobs once it goes on.
+    A keeper is left alone if it does not answer within ``patience_s``, or does not end the jobs within the grace time
+    plus ``end_s``. It ends the jobs once it continues.
     """
     try:
         connection = reach(state)
@@ -38,17 +38,17 @@ async def end_kept(state: Path, grace_s: float, patience_s: float = PATIENCE_S, 
     for allocation in left:
         writer.write(line(EndJob(allocation=allocation, cause="agent_stopped", grace_s=grace_s)))
     if said is None:
-        log.error("%s; it is left alone, and ends its jobs when it goes on", silent(state, pid).message)
+        log.error("%s; it is left alone, and ends its jobs when it continues", silent(state, pid).message)
     else:
         await _until_ended(reader, left, grace_s + end_s)
     if said is not None and left:
-        message = "keeper %s has not ended the jobs of allocations %s within %.0f s; it is left alone with them"
+        message = "keeper %s has not ended the jobs of allocations %s within %.0f s; they are left to it"
         log.error(message, pid, ", ".join(map(str, sorted(left)[:10])), grace_s + end_s)
     writer.close()
 
 
 async def _until_ended(reader: asyncio.StreamReader, left: set[int], timeout_s: float) -> None:
-    """Take out of ``left`` what ends, until that is everything, the keeper has ended, or the time is over."""
+    """Remove ended allocations from ``left`` until it is empty, the keeper has ended, or the time is over."""
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(timeout_s):
             while left and (said := await reader.readline()):
@@ -59,6 +59,6 @@ async def _until_ended(reader: asyncio.StreamReader, left: set[int], timeout_s: 
 
 
 def _allocations(state: Path) -> set[int]:
-    """What may run: a keeper passes over what it does not hold."""
+    """The allocations that may run. A keeper ignores those that it does not hold."""
     names: Iterable[Path] = (state / "allocations").iterdir()
     return {int(path.name) for path in names if path.name.isdigit()}

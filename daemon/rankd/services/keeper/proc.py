@@ -1,4 +1,4 @@
-"""What it takes to start a job's process, and what /proc says of processes."""
+"""The records that start a job's process, and what /proc contains about processes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 
 from rankd.services.keeper.cgroup_layout import Limits
 
-_START_TIME_FIELD = 19  # field 22 of proc(5)'s stat, counted after the name, which may hold anything
+_START_TIME_FIELD = 19  # field 22 of proc(5)'s stat, counted after the name, which may contain anything
 _GROUP_FIELD = 2
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """A user to run as, with all groups that he is in."""
+    """A user to run as, with all of his groups."""
 
     name: str
     uid: int
@@ -23,10 +23,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is needed to start a command. Paths are absolute; ``stdin`` None is /dev/null.
+    """Everything that is needed to start a command. Paths are absolute; ``stdin`` None means /dev/null.
 
-    ``identity`` None: as the agent's own user. ``may_lack_cwd``: in ``/`` where the working directory is not there,
-    as at a login without a home.
+    ``identity`` None means the agent's own user. ``may_lack_cwd``: if the working directory does not exist, the command
+    runs in ``/``, as at a login without a home.
     """
 
     command: list[str]
@@ -47,13 +47,13 @@ def all_pids() -> list[int]:
 
 
 def start_time_of(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot; None if it does not live (a zombie does not)."""
+    """The start time of a process, in clock ticks since boot; None if it is not alive (a zombie is not)."""
     fields = _stat(pid)
     return int(fields[_START_TIME_FIELD]) if fields and fields[0] not in "ZX" else None
 
 
 def is_of_group(pid: int, group: int) -> bool:
-    """Whether a process lives, and is in this process group."""
+    """Whether a process is alive and belongs to this process group."""
     fields = _stat(pid)
     return bool(fields) and int(fields[_GROUP_FIELD]) == group and fields[0] not in "ZX"
 

@@ -1,7 +1,7 @@
-"""One job's process, as its keeper holds it: forked, started, signalled, waited for.
+"""One job's process, as its keeper holds it: fork, start, signal, wait.
 
-The job is a session of its own, so one signal reaches all of its processes that have not left it. Until
-:meth:`Process.reap` the leader stays a zombie, and neither its pid nor its group's id can be anybody else's.
+The job is its own session, so one signal reaches all of its processes that have not left it. Until
+:meth:`Process.reap` the leader stays a zombie, so no other process can get its pid or its group's id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ABANDON_S = 10.0
 
 
 class Ended(NamedTuple):
-    """How a process ended. Memory and time are of it and of those children that it waited for."""
+    """How a process ended. Memory and time include the children that it waited for."""
 
     returncode: int
     max_rss_bytes: int
@@ -31,34 +31,34 @@ class Ended(NamedTuple):
 
 
 class Process:
-    """A child of the helper, leader of a session and process group. It becomes the job by :meth:`begin`."""
+    """A child of the helper, leader of a session and process group. :meth:`begin` turns it into the job."""
 
     def __init__(self, helper: Helper, clock: Clock) -> None:
-        """Fork it.
+        """Fork the child.
 
         Raises:
-            OSError: it can't be forked, or not watched.
-            HelperLost: there is no helper any more.
+            OSError: it can't be forked, or can't be watched.
+            HelperLost: the helper has ended.
         """
         self._helper = helper
         self._reaped = False
         self.pid, self._channel = helper.fork()
         try:
             self.descriptor = os.pidfd_open(self.pid)
-        except OSError as error:  # no descriptor is left: raise the agent's ulimit -n
-            self._channel.close()  # which ends the child
+        except OSError as error:  # out of file descriptors: the agent's ulimit -n has to be raised
+            self._channel.close()  # this ends the child
             helper.reap(self.pid)
             raise OSError(error.errno, f"{error.strerror}; raise the agent's ulimit -n") from error
         self.record = ProcessRecord(pid=self.pid, start_time=start_time_of(self.pid) or 0, started_at=clock())
 
     def begin(self, launch: Launch, joins: Sequence[str]) -> None:
-        """Let it step into its control groups, drop its rights, open its files, and run the command."""
-        with suppress(OSError):  # it was ended meanwhile, which its parent will hear
+        """Let the child enter its control groups, drop its rights, open its files, and run the command."""
+        with suppress(OSError):  # the child has ended meanwhile, and its parent will see that
             self._channel.sendall(plan_of(launch, joins))
         self._channel.setblocking(False)
 
     async def executed(self, launch: Launch) -> StartFailure | None:
-        """Wait until the command runs, or the child has ended without; the reason where it can't be run."""
+        """Wait until the command runs or the child has ended; returns why it can't be run, None if it runs."""
         loop = asyncio.get_running_loop()
         answer = b""
         with suppress(OSError):
@@ -78,24 +78,24 @@ class Process:
             loop.remove_reader(self.descriptor)
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to all processes of its group; nothing once it was reaped."""
+        """Send a signal to all processes of the group. Does nothing after :meth:`reap`."""
         if self._reaped:
             return
         try:
             os.killpg(self.pid, number)
-        except ProcessLookupError:  # it has not made its session yet
+        except ProcessLookupError:  # the child has not made its session yet
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.descriptor, number)
 
     def has_company(self) -> bool:
-        """Whether processes of its group other than the leader live. Looks through /proc."""
+        """Whether the group has living processes besides the leader. Searches /proc."""
         return any(pid != self.pid and is_of_group(pid, self.pid) for pid in all_pids())
 
     def reap(self) -> Ended:
-        """Kill what is left of the group, and read how the leader, which has ended, did so.
+        """Kill the rest of the group, and read how its leader, which has ended, ended.
 
         Raises:
-            HelperLost: there is no helper any more.
+            HelperLost: the helper has ended.
         """
         self.signal_group(signal.SIGKILL)
         self._reaped = True
@@ -104,7 +104,7 @@ class Process:
         return Ended(os.waitstatus_to_exitcode(waited.status), waited.max_rss_bytes, waited.cpu_s)
 
     def abandon(self) -> None:
-        """End it and forget it. Blocks until it has ended; one that the kernel does not let end is left as it is."""
+        """Kill the process and forget it. Blocks until it has ended; an unkillable one is left after ABANDON_S."""
         if self._reaped:
             return
         self._channel.close()
@@ -116,7 +116,7 @@ class Process:
 
 
 def not_forked(error: OSError) -> StartFailure:
-    """Why no process could be made for a job."""
+    """The failure for a job for which no process could be made."""
     return StartFailure(NOT_EXECUTABLE, f"can't start a process on this node: {error.strerror}")
 
 

@@ -6,11 +6,11 @@ import msgspec
 
 LOOK_EVERY_S = 2.0
 SILENT_S = 30.0
-"""A keeper that leaves a ping unanswered for this long is stopped, or hangs."""
+"""A keeper that does not answer a ping for this long is stopped, or hangs."""
 
 
 class Pulse(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a keeper. ``asked``: a ping is not answered yet, for ``silent_s`` seconds. Times: monotonic."""
+    """What is known about a keeper. ``asked``: a ping has not been answered for ``silent_s`` s. Times are monotonic."""
 
     pid: int
     looked_at: float
@@ -19,7 +19,7 @@ class Pulse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look(pulse: Pulse, now: float, every_s: float) -> tuple[Pulse, bool]:
-    """Look at it once more, as is done every ``every_s`` seconds; whether to send a ping now.
+    """Look at the keeper again, as is done every ``every_s`` seconds; the bool says whether to send a ping now.
 
     Time in which the agent itself did not run counts for at most two looks.
 
@@ -36,7 +36,7 @@ def look(pulse: Pulse, now: float, every_s: float) -> tuple[Pulse, bool]:
 
 
 def heard(pulse: Pulse) -> Pulse:
-    """It has said something.
+    """Note that the keeper has sent something.
 
     >>> heard(Pulse(pid=7, looked_at=0.0, asked=True, silent_s=40.0))
     Pulse(pid=7, looked_at=0.0, asked=False, silent_s=0.0)
@@ -45,7 +45,7 @@ def heard(pulse: Pulse) -> Pulse:
 
 
 def unable(pulse: Pulse, silent_s: float) -> str | None:
-    """Why the node can run no jobs; None if its keeper was heard within ``silent_s``.
+    """Why the node can't run jobs; None if its keeper answered within ``silent_s``.
 
     >>> unable(Pulse(pid=7, looked_at=0.0, asked=True, silent_s=40.0), 30.0)
     'keeper 7 does not answer: it is stopped or hangs'

@@ -1,9 +1,9 @@
-"""The keeper: holds a node's jobs while its agent comes and goes.
+"""The keeper: holds a node's jobs while its agent stops and starts.
 
-A process of its own, started by the first agent of a state directory. It spawns what the agent asks for, enforces
-time limits, and writes every end into the state directory before it tells it; so an agent that was killed finds its
-jobs running, or their ends. It ends with its last job once no agent is connected. Should it be killed, its jobs are
-lost: the agent ends them and reports that.
+It is a separate process, started by the first agent of a state directory. It spawns the jobs that the agent asks for,
+enforces time limits, and writes every end into the state directory before it reports it. So an agent that restarts
+finds its jobs running, or their ends. The keeper ends with its last job once no agent is connected. If the keeper is
+killed, its jobs are lost: the agent ends them and reports that.
 
 Run as ``python -m rankd.services.keeper.service STATE LISTENING_DESCRIPTOR``.
 """
@@ -40,11 +40,11 @@ THREADS = 4
 CLEAN_S = 1.0
 WRITE_AGAIN_S = 1.0
 FIRST_AGENT_S = 60.0
-"""So long it waits for the agent that has started it."""
+"""For this many seconds it waits for the agent that has started it."""
 
 
 class Keeper:
-    """The jobs, and the one connection at a time to an agent."""
+    """The jobs, and one connection at a time to an agent."""
 
     def __init__(
         self, state: AgentState, groups: ControlGroups, helper: Helper, threads: Executor, clock: Clock = time.time
@@ -60,7 +60,7 @@ class Keeper:
         self._agent: asyncio.StreamWriter | None = None
 
     async def serve(self, listening: socket.socket) -> None:
-        """Until no agent is connected and nothing runs."""
+        """Serve until no agent is connected and no job runs."""
         async with asyncio.TaskGroup() as group:
 
             async def on_agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,7 +73,7 @@ class Keeper:
             server.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLEAN_S):
-                while not self._groups.is_clean():  # noqa: ASYNC110 - nothing tells when a killed process has gone
+                while not self._groups.is_clean():  # noqa: ASYNC110 - there is no event for the end of a killed process
                     await asyncio.sleep(CLEAN_S / 20)
 
     def _rest(self) -> None:
@@ -83,7 +83,7 @@ class Keeper:
     async def _attend_agent(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup
     ) -> None:
-        """Say what there is, then do as it says until it goes. A newer agent takes the place of an older one."""
+        """Send the greeting, then carry out requests until the agent disconnects. A newer agent replaces an older."""
         if _has_gone(writer):
             await self._end_as_asked(reader)
             writer.close()
@@ -101,17 +101,17 @@ class Keeper:
         )
         writer.write(line(hello))
         with suppress(OSError):
-            # what an agent before the present one asked, and was not read in time, the present one reports as lost
+            # requests of an earlier agent that were not read in time are reported as lost by the present agent
             while (asked := await reader.readline()) and self._agent is writer:
                 self._do(asked, group)
-                await asyncio.sleep(0)  # what has ended meanwhile has its turn
+                await asyncio.sleep(0)  # lets tasks of ended jobs run
         if self._agent is writer:
             self._agent = None
         writer.close()
         self._rest()
 
     async def _end_as_asked(self, reader: asyncio.StreamReader) -> None:
-        """Somebody asked while this process stood still, and has gone: jobs are ended, but none is started."""
+        """Read requests of an agent that disconnected while this process was stopped: end jobs, but start none."""
         with suppress(OSError):
             while asked := await reader.readline():
                 with suppress(msgspec.MsgspecError):
@@ -121,7 +121,7 @@ class Keeper:
     def _do(self, asked: bytes, group: asyncio.TaskGroup) -> None:
         try:
             ask = read_ask(asked)
-        except msgspec.MsgspecError as error:  # torn: its agent was killed as it wrote
+        except msgspec.MsgspecError as error:  # a partial line: its agent was killed while it wrote
             log.warning("can't read what the agent asks: %s", error)
             return
         if isinstance(ask, EndJob):
@@ -134,7 +134,7 @@ class Keeper:
             group.create_task(self._keep(self._runs[ask.allocation]))
 
     async def _keep(self, run: JobRun) -> None:
-        """Whatever goes wrong with one job ends that job alone."""
+        """Run a job to its end. A failure ends only this job."""
         try:
             self._write_end(await run.run())
         except (FileExistsError, FileNotFoundError) as error:
@@ -148,10 +148,10 @@ class Keeper:
         self._rest()
 
     def _write_end(self, report: Report) -> None:
-        """On disk first. On a full disk it is told all the same, kept in memory, and written once there is room."""
+        """Write the end to disk, then report it. On a full disk it is reported, and written once there is room."""
         try:
             self._around.state.write_end(report)
-        except FileNotFoundError:  # the agent has removed its directory: nobody waits for this end
+        except FileNotFoundError:  # the agent has removed the directory: no agent waits for this end
             log.warning("the end of allocation %d cannot be written: its directory is gone", report.allocation)
         except OSError as error:
             log.warning("the end of allocation %d cannot be written yet: %s", report.allocation, error)
@@ -167,7 +167,7 @@ class Keeper:
         """Write the ends that could not be written before."""
         self._retry = None
         for allocation, report in list(self._unwritten.items()):
-            # without its directory, the end is recorded already: the agent was told of it, and so was the intake
+            # without a directory the end is already recorded: the agent and the intake know it
             with suppress(OSError):
                 with suppress(FileNotFoundError):
                     self._around.state.write_end(report)
@@ -185,28 +185,28 @@ class Keeper:
 
 
 def _has_gone(writer: asyncio.StreamWriter) -> bool:
-    """Whether the other end is closed. What it wrote before can be read as long as nothing is written to it."""
+    """Whether the other end is closed. Its earlier messages can be read as long as nothing is written to it."""
     poll = select.poll()
     poll.register(writer.get_extra_info("socket"), 0)
     return bool(poll.poll(0))
 
 
 def _end_with_helper(error: HelperLost) -> None:
-    """Nothing can be started or waited for any more; the agent ends what is left, and reports it as lost."""
+    """End this process: it can't start or wait for jobs. The agent ends the remaining ones, and reports them lost."""
     log.error("the helper that starts jobs has ended: %s; this keeper ends, its jobs are lost", error)
     os._exit(1)
 
 
 def tag_of(state: Path) -> str:
-    """What tells this state directory's control groups from others'."""
+    """The name part that makes this state directory's control groups differ from others."""
     return blake2b(os.fsencode(state), digest_size=4).hexdigest()
 
 
 def main(arguments: list[str]) -> int:
-    """Keep jobs until there are none and nobody asks for more."""
+    """Hold jobs until there are none and no agent asks for more."""
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # the agent is told to stop, and tells us what that means for jobs; SIG_IGN would be handed down to them
+        # the agent gets the same signal, and sends us what it means for jobs; jobs would inherit SIG_IGN
         signal.signal(number, lambda *_: None)
     state = AgentState(Path(arguments[0]))
     keeper_socket = socket.socket(fileno=int(arguments[1]))

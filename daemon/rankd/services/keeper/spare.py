@@ -1,11 +1,11 @@
-"""Directories of allocations that are forgotten, kept to be used again: nothing is made or removed per job.
+"""Reuses the directories of forgotten allocations, so that no file is made or removed per job.
 
-A file system looks at what was deleted a moment ago whenever it makes something new (ext4 does, for five seconds): an
-agent that removes two files per job slows down every file that is made, its jobs' output first.
+A file system checks recently deleted files whenever it makes a new one (ext4 does so for five seconds). So an agent
+that removes two files per job would slow down every new file, above all its jobs' output.
 
 ::
 
-    <state>/spare/<n>/blank    the inode of the next ``started``, if it had one; nothing else
+    <state>/spare/<n>/blank    the inode of the next ``started``, if the directory had one; nothing else
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class SpareDirectories:
         self._numbers = count()
 
     def begin(self) -> None:
-        """What an earlier agent has left may be half emptied."""
+        """Remove the spare directories of an earlier agent, which may be half emptied."""
         shutil.rmtree(self._root, ignore_errors=True)
         self._root.mkdir(mode=0o700, exist_ok=True)
 
     def make(self, directory: Path) -> None:
-        """A directory that there is not yet.
+        """Make a directory that does not exist yet.
 
         Raises:
-            FileExistsError: there is.
+            FileExistsError: it exists.
         """
-        if directory.exists():  # a rename would take the place of an empty one
+        if directory.exists():  # a rename would replace an empty one
             raise FileExistsError(directory)
         try:
             self._free.popleft().rename(directory)
@@ -48,9 +48,9 @@ class SpareDirectories:
             directory.mkdir(mode=0o700)
 
     def keep(self, directory: Path) -> bool:
-        """Take a directory away, whatever is in it; False where it must be removed.
+        """Move a directory away, with any content; returns False if the caller must remove it.
 
-        It leaves its place at once and whole: nobody finds it half emptied there.
+        It is moved as a whole and at once, so no reader finds it half emptied.
         """
         if len(self._free) >= MOST:
             return False
@@ -66,10 +66,10 @@ class SpareDirectories:
 
 
 def _empty(spare: Path) -> None:
-    """But for the blank."""
+    """Remove the content, except for the blank."""
     blank = spare / BLANK
-    with suppress(FileNotFoundError):  # nothing was spawned there
-        (spare / "started").rename(blank)  # does nothing where both are names of the same
+    with suppress(FileNotFoundError):  # no process was spawned there
+        (spare / "started").rename(blank)  # does nothing if both are names of the same file
         os.truncate(blank, 0)
     for name in os.listdir(spare):  # noqa: PTH208 - names are wanted
         if name != BLANK:

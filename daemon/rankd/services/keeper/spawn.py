@@ -1,7 +1,7 @@
 """The keeper's side of its helper, which forks jobs and waits for them (:mod:`rankd.services.keeper.helper`).
 
-The helper and the keeper live and die together: without its helper a keeper can neither start a job nor learn how one
-ended, so it ends (:class:`HelperLost`), and the agent reports what it held as lost.
+The helper and the keeper end together. Without its helper a keeper can neither start a job nor learn how one ended. So
+it ends (:class:`HelperLost`), and the agent reports its jobs as lost.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class HelperLost(Exception):
 
 
 class StartFailure(NamedTuple):
-    """A command that could not be started; the status is the one that a shell would give."""
+    """A command that could not be started; the status is the one that a shell would return."""
 
     exit_status: int
     message: str
 
 
 class Waited(NamedTuple):
-    """How a child ended, as its parent heard: status as :func:`os.wait4` gives it, memory in bytes, processor time."""
+    """How a child ended: the status as :func:`os.wait4` returns it, memory in bytes, processor seconds."""
 
     status: int
     max_rss_bytes: int
@@ -66,11 +66,11 @@ class Helper:
         self.ended = os.pidfd_open(self.process.pid)
 
     def fork(self) -> tuple[int, socket.socket]:
-        """A child that waits for its plan on a channel: its pid, and our end of the channel.
+        """Fork a child that waits for its plan on a channel; returns its pid, and our end of the channel.
 
         Raises:
             OSError: no more processes can be made.
-            HelperLost: the helper has gone.
+            HelperLost: the helper has ended.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -93,7 +93,7 @@ class Helper:
         """Wait for a child that has ended.
 
         Raises:
-            HelperLost: the helper has gone.
+            HelperLost: the helper has ended.
         """
         with self._asking:
             self._send(b"%d" % pid)
@@ -103,7 +103,7 @@ class Helper:
                 raise HelperLost(str(error)) from error
 
     def close(self) -> None:
-        """Let it go, once nothing is kept any more."""
+        """Disconnect from the helper, after the last job; it then ends."""
         self._socket.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(END_S)
@@ -123,7 +123,7 @@ def _pid(channel: socket.socket) -> int:
 
 
 def plan_of(launch: Launch, joins: Sequence[str]) -> bytes:
-    """What a child is to do, as it reads it. ``joins``: the control files by which it steps into its groups."""
+    """A child's plan, encoded as the child reads it. ``joins``: the control files that it uses to enter its groups."""
     user = launch.identity
     plan = {
         "command": list(launch.command),
@@ -142,7 +142,7 @@ def plan_of(launch: Launch, joins: Sequence[str]) -> bytes:
 
 
 def failure_of(answer: bytes, launch: Launch) -> StartFailure:
-    """A child's words on why it could not become the job, as users read them: what, which path, which errno."""
+    """Turn a child's failure into a message for users. It names the path and the errno."""
     stage, number, path, text = marshal.loads(answer)  # noqa: S302 - our own helper
     reason = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})" if number else text
     if stage == COMMAND:
@@ -155,7 +155,7 @@ def failure_of(answer: bytes, launch: Launch) -> StartFailure:
     elif stage == GROUP:
         message = f"can't enter the job's control group: {path}: {reason}"
     else:
-        message = f"can't take on the rights of user '{launch.identity.name if launch.identity else ''}': {reason}"
+        message = f"can't change to user '{launch.identity.name if launch.identity else ''}': {reason}"
     return StartFailure(NOT_EXECUTABLE, message)
 
 

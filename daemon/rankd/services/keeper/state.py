@@ -1,20 +1,20 @@
-"""The agent's memory on disk: one directory per allocation, made before anything is spawned under it.
+"""The agent's memory on disk: one directory per allocation, made before any process is spawned for it.
 
 ::
 
-    <state>/lock                              held by the one agent that works with this state
-    <state>/instance                          a random id, made once: it tells two agents of one name apart
+    <state>/lock                              held by the one agent that uses this state
+    <state>/instance                          a random id, made once: it distinguishes two agents of one name
     <state>/keeper.socket, keeper.log         of the process that holds the jobs
-    <state>/allocations/<allocation>/record   which job
-                                    /started  made by whoever is about to spawn, and by nobody a second time;
+    <state>/allocations/<allocation>/record   the job's number
+                                    /started  made just before the spawn, and never a second time;
                                               then the pid and start time
                                     /ended    the end report, until the intake has recorded it: the last line.
-                                              Where something was spawned, another name of ``started``
+                                              If a process was spawned, another name of ``started``
     <state>/spare                             directories to be used again
 
-A directory without a record was never started: spawning waits for :meth:`AgentState.claim` to return, which has
-synced it. So one fsync serves many starts, and ``started`` needs none: a crash of the machine ends the process too.
-Everything here blocks, so the agent calls it in threads.
+A directory without a record was never started: spawning waits for :meth:`AgentState.claim` to return, which has synced
+the record. So one fsync serves many starts. ``started`` needs none, because a crash of the machine ends the process
+too. Everything here blocks, so the agent calls it in threads.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A process, beyond doubt: pids are used again, a pid with its start time (in clock ticks) is not.
+    """Identifies one process: a pid may be used again, but not with the same start time (in clock ticks).
 
-    ``started_at`` is the same in UTC seconds, for reports.
+    ``started_at`` is the start in UTC seconds, for reports.
     """
 
     pid: int
@@ -69,7 +69,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
-    """What an earlier agent left of an allocation."""
+    """An allocation that an earlier agent left. ``process`` and ``ended`` are None if they are not recorded."""
 
     claim: Claim
     process: ProcessRecord | None
@@ -77,7 +77,7 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentState(AbstractContextManager["AgentState"]):
-    """The directory; as a context manager it holds the lock."""
+    """The state directory. As a context manager it holds the lock."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -91,7 +91,7 @@ class AgentState(AbstractContextManager["AgentState"]):
         """Make and lock the directory.
 
         Raises:
-            Refused: ``state_in_use``: another agent works with it; ``bad_path``: it can't be used.
+            Refused: ``state_in_use``: another agent uses it; ``bad_path``: it can't be used.
         """
         with usable(self.root, "state"):
             self.root.mkdir(parents=True, exist_ok=True)
@@ -111,16 +111,16 @@ class AgentState(AbstractContextManager["AgentState"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         os.close(self._lock)
 
     def claim(self, claims: Sequence[Claim]) -> set[int]:
-        """Make the directories, durably; returns the allocations that had none, which only the caller may start.
+        """Make the directories, durably; returns the allocations that had none. Only this caller may start them.
 
-        One file holds the record of many and is linked into each directory: two fsyncs, however many starts.
+        One file holds the record of many and is linked into each directory: two fsyncs for any number of starts.
 
         Raises:
-            OSError: nothing is claimed; all may be claimed again.
+            OSError: no allocation is claimed; all may be claimed again.
         """
         made: list[int] = []
         try:
@@ -133,7 +133,7 @@ class AgentState(AbstractContextManager["AgentState"]):
 
     def _claim(self, claims: Sequence[Claim], made: list[int]) -> None:
         record = self._allocations / ".record"
-        # one that a killed agent has left is linked into directories: never write into it
+        # a file that a killed agent left is linked into directories: never write to it
         record.unlink(missing_ok=True)
         _write_synced(record, encode(list(claims)))
         for claim in claims:
@@ -143,19 +143,19 @@ class AgentState(AbstractContextManager["AgentState"]):
                 made.append(claim.allocation)
                 (directory / "record").hardlink_to(record)
         record.unlink()
-        # later in the file system's journal than the links above, so these are on disk as well
+        # this entry follows the links above in the file system's journal, so they are on disk as well
         _sync_directory(self._allocations)
 
     @contextmanager
     def marker(self, allocation: int) -> Iterator[Callable[[ProcessRecord], None]]:
-        """The right to spawn, given once; what is yielded writes down what was spawned.
+        """The right to spawn, granted once. Yields a function that writes down the spawned process.
 
-        A full disk takes nothing away: the claim alone keeps a second start off, and the process is found by its
+        A full disk does not prevent this: the claim alone prevents a second start, and the process is found by its
         environment.
 
         Raises:
-            FileExistsError: it was given before.
-            FileNotFoundError: nobody has claimed the allocation.
+            FileExistsError: the right was granted before.
+            FileNotFoundError: the allocation was never claimed.
         """
         try:
             descriptor = _create_marker(f"{self._allocations}/{allocation}")
@@ -170,21 +170,21 @@ class AgentState(AbstractContextManager["AgentState"]):
             os.close(descriptor)
 
     def write_end(self, report: Report) -> None:
-        """Remember the end until it is reported. After a crash of the machine it may read as unknown.
+        """Store the end until it is reported. After a crash of the machine it may read as unknown.
 
-        It is there whole, or not at all: it gets its name once it is written.
+        It exists completely or not at all, because it gets its name once it is written.
         """
         directory = self._allocations / str(report.allocation)
-        with suppress(FileNotFoundError, FileExistsError):  # nothing was spawned, or this is not the first end
+        with suppress(FileNotFoundError, FileExistsError):  # no process was spawned, or this is not the first end
             _append(f"{directory}/started", b"\n" + encode(report))
-            os.link(f"{directory}/started", f"{directory}/ended")  # a tenth of what a new file costs
+            os.link(f"{directory}/started", f"{directory}/ended")  # costs a tenth of a new file
             return
         partial = directory / ".ended"
         partial.write_bytes(encode(report))
         partial.replace(directory / "ended")
 
     def remove(self, allocations: Sequence[int]) -> None:
-        """Forget these. The record goes first: what is half removed must not look interrupted."""
+        """Forget these allocations. The record is removed first: a half-removed one must not look interrupted."""
         for allocation in allocations:
             directory = self._allocations / str(allocation)
             if not self._spare.keep(directory):
@@ -192,7 +192,7 @@ class AgentState(AbstractContextManager["AgentState"]):
                 shutil.rmtree(directory, ignore_errors=True)
 
     def scan(self) -> list[Leftover]:
-        """What an earlier agent left, in ascending order; what was never started is removed here."""
+        """The allocations that an earlier agent left, in ascending order; removes those that were never started."""
         names = sorted(int(path.name) for path in self._allocations.iterdir() if path.name.isdigit())
         found = [(name, self._read(name)) for name in names]
         self.remove([name for name, leftover in found if leftover is None])
@@ -212,7 +212,7 @@ class AgentState(AbstractContextManager["AgentState"]):
 
 
 def _own_instance(path: Path) -> str:
-    """The id in the file, or a new one, synced; a torn one is replaced."""
+    """The id in the file, or a new one, synced. A partly written id is replaced."""
     with suppress(FileNotFoundError, UnicodeDecodeError):
         if _INSTANCE.fullmatch(found := path.read_text("ascii").strip()):
             return found
@@ -230,7 +230,7 @@ def _own_instance(path: Path) -> str:
 
 
 def _create_marker(directory: str) -> int:
-    """A descriptor of ``started``, which there is not yet: of the blank that is there, or a new file."""
+    """A descriptor of a new ``started``: made from the blank if there is one, else a new file."""
     path = f"{directory}/started"
     try:
         os.link(f"{directory}/{BLANK}", path)
@@ -248,7 +248,7 @@ def _write_if_room(descriptor: int, content: bytes) -> None:
 
 
 def _read_json(path: Path, kind: type[T], line: int = FIRST) -> T | None:
-    """A line of a record; one that is missing or torn (a crash of the machine) is none."""
+    """A line of a record; None if it is missing or only partly written (after a crash of the machine)."""
     with suppress(FileNotFoundError, msgspec.MsgspecError):
         return msgspec.json.decode(path.read_bytes().split(b"\n")[line], type=kind)
     return None
@@ -272,7 +272,7 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
-    """A disk that fills up takes a part, and refuses the rest."""
+    """Write all of it: a disk that fills up accepts a part and refuses the rest."""
     while content:
         content = content[os.write(descriptor, content) :]
 

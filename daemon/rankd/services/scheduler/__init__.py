@@ -1,1 +1,1 @@
-"""The scheduler: a cycle per trigger, on the newest generation."""
+"""The scheduler: runs a cycle per trigger, on the newest generation."""

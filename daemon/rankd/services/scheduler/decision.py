@@ -1,4 +1,4 @@
-"""A cycle of all partitions, from the memory to what the records are given."""
+"""A cycle of all partitions, from the scheduler's memory to the rows of the records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decider:
-    """Runs cycles on a memory. ``policies`` sort nodes, by name."""
+    """Runs cycles on a memory. ``policies`` sort nodes; they are keyed by name."""
 
     def __init__(
         self, source: SchedulingSource, policies: Mapping[str, NodeSortPolicy], statistic: SchedulerStatistic
@@ -38,12 +38,12 @@ class Decider:
         self._statistic = statistic
 
     def prepare(self, now: float) -> None:
-        """Bring the cycles' memories up to date, so that the next cycle need not."""
+        """Update the cycles' memories in advance, which makes the next cycle faster."""
         for problem in self._source.problems(now):
             self._source.memory(problem).update(problem)
 
     def decide(self, now: float) -> Decision:
-        """The cycle, partition by partition."""
+        """Run the cycle of each partition."""
         source = self._source
         problems = source.problems(now)
         memories = [source.memory(problem) for problem in problems]

@@ -1,4 +1,4 @@
-"""Commits what cycles decide, and remembers what of it is stored, so that only changes are written."""
+"""Commits the decisions of cycles, and remembers what is stored, so that only changes are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DecisionLog:
         self._last: Decision | None = None
 
     async def commit(self, decision: Decision, now: float) -> int | None:
-        """Write what is new; returns how many jobs were allocated, None if there was nothing to write.
+        """Write the changes; returns how many jobs were allocated, None if there was nothing to write.
 
         Raises:
             RoleLost: another instance has taken the role.

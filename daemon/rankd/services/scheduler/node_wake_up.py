@@ -1,4 +1,4 @@
-"""Wakes nodes for which allocations wait: at once for new ones, then again until the node has taken them."""
+"""Wakes nodes for which allocations wait: at once for new ones, then again until the node has requested them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOK_EVERY_S = 1.0
 
 
 class NodeWakeUp:
-    """:attr:`due` is set when something was committed; :meth:`run` then reads which nodes have something waiting."""
+    """Set :attr:`due` after a commit; :meth:`run` then reads for which nodes allocations wait."""
 
     def __init__(self, database: Database, outbox: Outbox) -> None:
         self.due = Wake()

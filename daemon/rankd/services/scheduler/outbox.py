@@ -1,8 +1,8 @@
-"""What the scheduler tells others. The records hold everything: a lost message costs time and nothing else.
+"""The messages of the scheduler to others. The records hold everything, so a lost message only costs time.
 
-The scheduler sends three things. A wake-up for the other services after each commit of allocations. A wake-up for each
-node for which an allocation waits, again and again until the node has taken it. An event when generations are overdue,
-and when they come again.
+The scheduler sends three kinds. After each commit of allocations, it wakes the other services. It wakes each node for
+which an allocation waits, repeatedly until the node has requested it. It sends an event when generations are overdue,
+and another when they arrive again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Outbox(Protocol):
     """Sends; no method raises if the broker is away."""
 
     async def wake_services(self) -> None:
-        """Allocations were committed."""
+        """Announce that allocations were committed."""
 
     async def wake_nodes(self, nodes: Sequence[str]) -> None:
-        """Allocations wait for these nodes."""
+        """Announce that allocations wait for these nodes."""
 
     async def report(self, event: SchedulerEvent) -> None:
-        """Generations are overdue, or come again."""
+        """Report that generations are overdue, or arrive again."""
 
 
 class BusOutbox:
@@ -40,11 +40,11 @@ class BusOutbox:
         self._role = role
 
     async def wake_services(self) -> None:
-        """Allocations were committed."""
+        """Announce that allocations were committed."""
         await announce(self._bus, self._role)
 
     async def wake_nodes(self, nodes: Sequence[str]) -> None:
-        """Allocations wait for these nodes."""
+        """Announce that allocations wait for these nodes."""
         try:
             for node in nodes:
                 await self._bus.publish(node_subject(node, "allocation"), Waits())
@@ -52,7 +52,7 @@ class BusOutbox:
             log.log(self._bus.wait_level, "nodes can't be woken for their allocations yet: %s", error)
 
     async def report(self, event: SchedulerEvent) -> None:
-        """Generations are overdue, or come again; `rankd diag` shows it too."""
+        """Report that generations are overdue, or arrive again; `rankd diag` shows it too."""
         try:
             await self._bus.publish(EVENT_SCHEDULER, event)
         except LOST as error:

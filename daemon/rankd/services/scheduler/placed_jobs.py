@@ -1,4 +1,4 @@
-"""What the records are given of the jobs that a cycle placed: ranks, amounts, and what each costs."""
+"""What is recorded about the jobs that a cycle placed: ranks, resources, and the charge of each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rankd.store.record.allocation import NewAllocation
 
 
 class JobCost(NamedTuple):
-    """``billing``: cost by resource type; ``usage_factors`` by QoS id; ``nodes`` by partition."""
+    """``billing``: charge by resource type; ``usage_factors`` by QoS id; ``nodes`` by partition."""
 
     billing: Mapping[str, float]
     usage_factors: Mapping[int, float]
     nodes: Mapping[str, NodeSet]
 
     def rate(self, shape: Shape, qos: int, nodes: Sequence[str]) -> float:
-        """Billing units per second of a job on these nodes; an exclusive job pays for whole nodes."""
+        """Billing units per second of a job on these nodes; an exclusive job is charged for whole nodes."""
         usage_factor = self.usage_factors.get(qos, 1.0)
         if not shape.exclusive:
             return billing_rate(shape.resources, len(nodes), self.billing, usage_factor)
@@ -34,7 +34,7 @@ class JobCost(NamedTuple):
 
 
 class PlacedJobs:
-    """The memory as the cycle saw it: pending jobs, the order, and the jobs after an overdue one."""
+    """The memory as the cycle saw it: pending jobs, the order, and the jobs after an overdue generation."""
 
     def __init__(self, pending: PendingTable, order: LeafOrders, unranked: Unranked, cost: JobCost) -> None:
         self._pending = pending
@@ -65,7 +65,7 @@ class PlacedJobs:
         return int(self._pending.lookup(np.array([job]))[0])
 
     def _ranks(self, rows: Mapping[int, int]) -> Mapping[int, int]:
-        """The ranks of jobs, given with their rows; jobs that are not ranked come after all ranked ones."""
+        """The ranks of jobs, given with their rows. Unranked jobs come after all ranked ones."""
         unranked, order = self._unranked.rows, self._order
         behind = dict(zip(unranked.tolist(), range(1, len(unranked) + 1), strict=True))
         queues = self._pending.columns.queues

@@ -1,4 +1,4 @@
-"""The queues of all partitions as the scheduler uses them, and what follows from their limits and policies."""
+"""The queues of all partitions as the scheduler uses them, and what it derives from their limits and policies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankd.store.record.made_queue import LiveQueues
 
 
 class ScheduledQueues:
-    """The configuration's queues with those made on first use; :meth:`refresh` finds new ones."""
+    """The configuration's queues and those that were made on first use; :meth:`refresh` finds new ones."""
 
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
         self._live = LiveQueues(configuration, catalog)
@@ -26,7 +26,7 @@ class ScheduledQueues:
         self._known: dict[str, PartitionQueues] = {}
 
     def refresh(self, connection: Connection) -> bool:
-        """Read queues that were made since; returns whether there are any."""
+        """Read queues that were made since the last call; returns whether there are any."""
         return self._live.refresh(connection)
 
     @property
@@ -35,7 +35,7 @@ class ScheduledQueues:
         return self._live.partitions
 
     def of(self, partition: Partition, nodes: Mapping[str, NodeSet]) -> PartitionQueues:
-        """A partition's queues; the same object as long as the queues and the sum of the nodes are the same."""
+        """A partition's queues. Returns the same object as long as its queues and the sum of its nodes are the same."""
         total, known = nodes[partition.name].totals, self._known.get(partition.name)
         if known is None or not known.is_of(partition, total):
             views = queue_views(partition, self._live.ids, total, self._sorts)
@@ -43,11 +43,11 @@ class ScheduledQueues:
         return known
 
     def by_usage(self, nodes: Mapping[str, NodeSet]) -> frozenset[int]:
-        """Leaves that sort applications by what they use."""
+        """Leaves that sort applications by their resource usage."""
         return frozenset[int]().union(*(self.of(partition, nodes).by_usage for partition in self.partitions))
 
     def rules(self, default_time_limit_s: float | None) -> Rules:
-        """What tells kinds apart: leaves below queues with limits, and below queues with ``maxapplications``."""
+        """What distinguishes kinds: leaves below queues with limits, and below queues with ``maxapplications``."""
         by_user: set[int] = set()
         by_application: set[int] = set()
         for view in self._views():
@@ -58,15 +58,15 @@ class ScheduledQueues:
         return Rules(default_time_limit_s, frozenset(by_user), frozenset(by_application))
 
     def limited_types(self) -> set[str]:
-        """Resource types that any queue limits."""
+        """Resource types that at least one queue limits."""
         return {kind for view in self._views() for kind in view.maximum}
 
     def filtering(self) -> list[int]:
-        """Leaves that may hold applications back."""
+        """Leaves that may hold back applications."""
         return [view.id for view in self._views() if filter_policy(view) is not None]
 
     def _views(self) -> Iterator[QueueView]:
-        """Of all partitions, parents before children."""
+        """The queues of all partitions, parents before children."""
         for partition in self.partitions:
             yield from queue_views(partition, self._live.ids, {}, self._sorts)
 

@@ -1,4 +1,4 @@
-"""The loop of the scheduler: read what changed, run a cycle if there is a trigger, commit, tell others."""
+"""The loop of the scheduler: read what changed, run a cycle if there is a trigger, commit, notify others."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ ROLE = "scheduler"
 RETRY = "retry"
 CYCLE_BOUND_S = 120.0
 LOOK_EVERY_S = 1.0
-"""Wake-ups may be lost; then the records are read after this time."""
+"""Seconds after which the records are read without a wake-up, because wake-ups may be lost."""
 
 
 class ConfiguredPolicies(NamedTuple):
-    """A configuration, and the policies of sorting nodes that it names."""
+    """A configuration, and the node sorting policies that it names."""
 
     configuration: Configuration
     policies: dict[str, NodeSortPolicy]
 
 
 def with_policies(configuration: Configuration) -> ConfiguredPolicies:
-    """What cycles need from a configuration.
+    """The parts of a configuration that cycles need.
 
     Raises:
         ConfigurationError: a policy cannot be loaded.
@@ -59,7 +59,7 @@ def with_policies(configuration: Configuration) -> ConfiguredPolicies:
 
 
 class Scheduler:
-    """One instance. :meth:`run_once` reads what changed, and runs a cycle if there is a trigger."""
+    """One scheduler. :meth:`run_once` reads what changed, and runs a cycle if there is a trigger."""
 
     def __init__(
         self,
@@ -81,17 +81,17 @@ class Scheduler:
         self._decider = Decider(source, load_node_sorts(configuration.partitions), self.statistic)
         self._log = DecisionLog(database, ROLE)
         self._prepared = 0
-        """The last generation that cycles' memories are prepared for."""
+        """The last generation for which the cycles' memories are prepared."""
         self._next_start_at = math.inf
         self._reported_stale = False
 
     def diag(self, now: float) -> SchedulerDiag:
-        """What ``rankd diag`` shows of it."""
+        """What ``rankd diag`` shows about this scheduler."""
         shown = self.statistic.shown(self._source.order.generation, self._source.staleness, now)
         return msgspec.structs.replace(shown, configuration=self.follower.diag())
 
     async def _use_configuration(self, new: Prepared[ConfiguredPolicies]) -> None:
-        """Between two cycles. If queues, limits or the settings of cycles have changed, everything is read again."""
+        """Use a configuration between two cycles. Read everything again if queues, limits or cycle settings changed."""
         configuration, policies = new.parts
         catalog = await self.database.read(read_catalog)
         if self._source.configure(configuration):
@@ -104,12 +104,12 @@ class Scheduler:
         await self.inputs.restate(configuration)
 
     async def _use_inputs(self, found: InForce) -> None:
-        """Adapters have given something new, which may be what usage costs."""
+        """Use new inputs of adapters. They may change what usage costs."""
         ids = (await self.database.read(read_catalog)).qos
         self._source.use_qos(found.configuration.settings.qos, ids)
 
     async def run(self, loops: Loops) -> None:
-        """Until cancelled: :meth:`run_once` whenever woken, and when a reservation's time has come."""
+        """Call :meth:`run_once` whenever woken, and when a reserved job may start, until cancelled."""
         loop, patience = loops.add("cycles", CYCLE_BOUND_S), Patience("cycles", log)
         while True:
             loop.beat()
@@ -132,7 +132,7 @@ class Scheduler:
             await self.wake.wait(min(LOOK_EVERY_S, max(0.0, self._next_start_at - now)))
 
     async def _prepare_staged(self, loop: Loop) -> None:
-        """Load a generation that is not visible yet, one step at least, until there is something else to do."""
+        """Load a generation that is not visible yet. Does at least one step, and stops when other work is due."""
         while self._source.has_staged_work:
             loop.beat()
             await self.database.read_at_once(lambda c: self._source.prepare_staged(c, self._clock()))
@@ -140,7 +140,7 @@ class Scheduler:
                 return
 
     async def run_once(self, now: float) -> bool:
-        """Read what changed, and run a cycle if that is a trigger; returns whether any job was allocated."""
+        """Read what changed, and run a cycle if there is a trigger; returns whether any job was allocated."""
         await self.follower.adopt(self._use_configuration)
         if now >= self._next_start_at:
             self._source.triggers.add(RESERVED)
@@ -172,7 +172,7 @@ class Scheduler:
         return has_started
 
     async def _prepare(self, now: float) -> None:
-        """Prepare for a generation that is not a trigger, so that the next cycle need not."""
+        """Prepare for a generation that is not a trigger, which makes the next cycle faster."""
         if self._prepared != self._source.order.generation:
             self._prepared = self._source.order.generation
             begun = time.perf_counter()
@@ -180,7 +180,7 @@ class Scheduler:
             self.statistic.durations.add("prepare", time.perf_counter() - begun)
 
     async def _report_if_stale(self, now: float) -> None:
-        """Once when generations are overdue, once when they come again."""
+        """Report once when generations are overdue, and once when they arrive again."""
         is_stale, generation = self._source.staleness.is_stale, self._source.order.generation
         if is_stale == self._reported_stale:
             return
@@ -198,14 +198,14 @@ class Scheduler:
         await self._outbox.report(SchedulerEvent(event="stale" if is_stale else "fresh", at=now, generation=generation))
 
     async def _commit(self, decision: Decision, now: float) -> bool:
-        """Commit what is new, then tell others; returns whether any job was allocated."""
+        """Commit the changes, then notify others; returns whether any job was allocated."""
         self._next_start_at = decision.next_start_after(now)
         started, placed = await self._log.commit(decision, now), len(decision.allocations)
         if started is None:
             return False
         self.statistic.started(started)
         if started < placed:
-            self._source.triggers.add(RETRY)  # another job may use the room that a held job left
+            self._source.triggers.add(RETRY)  # another job may use the room of a placed job that was held meanwhile
         if placed:
             log.info("cycle %d: %d of %d placed jobs allocated", self._log.cycle, started, placed)
             self.nodes.due.set()

@@ -1,6 +1,6 @@
-"""The scheduler's memory: it follows the records, and gives cycles their problems.
+"""The scheduler's memory: it follows the records, and provides the problems that cycles decide on.
 
-Everything is kept from one reading to the next and extended by what changed. All of it can be read again.
+Each reading keeps what is known and adds what changed. Everything can also be read from the start.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STALE = "stale"
 
 
 class SchedulingSource:
-    """:meth:`load` once, then :meth:`refresh`; :attr:`triggers` says why the next cycle is due, if it is.
+    """Call :meth:`load` once, then :meth:`refresh`. :attr:`triggers` has the reasons for the next cycle, if it is due.
 
     ``order`` and ``pending`` are the newest generation and the pending jobs, as last read.
     """
@@ -71,10 +71,10 @@ class SchedulingSource:
         self._memories: dict[int, CycleMemory] = {}
         self._staged = StagedOrder()
         self._replaced: list[object] = []
-        """What a staged generation has replaced. Freeing it takes milliseconds, for which no cycle waits."""
+        """Objects that a staged generation has replaced. They are freed between cycles, as that takes milliseconds."""
 
     def configure(self, configuration: Configuration) -> bool:
-        """Use another configuration, between two cycles; returns False if this memory cannot go on with it."""
+        """Use another configuration, between two cycles; returns False if this memory cannot be used with it."""
         before, self._configuration = self._configuration, configuration
         self.staleness.after_s = configuration.settings.scheduling.stale_after_s
         self.triggers.add(CONFIGURED)
@@ -83,7 +83,7 @@ class SchedulingSource:
         )
 
     def use_qos(self, all_qos: Iterable[Qos], ids: Mapping[str, int]) -> None:
-        """What usage under each QoS costs, from the next allocation on."""
+        """Set the charge of usage under each QoS, from the next allocation on."""
         self._usage_factors = {ids[qos.name]: qos.usage_factor for qos in all_qos}
 
     @property
@@ -106,7 +106,7 @@ class SchedulingSource:
         self._revision = last_id(connection, "job_events")
 
     def refresh(self, connection: Connection, now: float) -> None:
-        """Read what changed. Triggers are added where that calls for a cycle."""
+        """Read what changed. Adds triggers if that requires a cycle."""
         self._refresh_queues(connection)
         self._read_events(connection)
         self._read_order(connection)
@@ -125,7 +125,7 @@ class SchedulingSource:
 
     @property
     def _with_users(self) -> bool:
-        """Whether names of users count anywhere."""
+        """Whether any queue's limits depend on user names."""
         return bool(self.pending.known_kinds.rules.by_user)
 
     def _read_events(self, connection: Connection) -> None:
@@ -153,7 +153,7 @@ class SchedulingSource:
         return is_any_eligible
 
     def _read_nodes(self, connection: Connection) -> None:
-        """Read all nodes. A type that no node offers and no queue limits only matters as a reason for waiting."""
+        """Read all nodes. A type that no node offers and no queue limits matters only as a reason for waiting."""
         nodes = all_nodes(connection.connection)
         self._nodes = {
             partition.name: NodeSet([node for node in nodes if node.partition == partition.name])
@@ -163,7 +163,7 @@ class SchedulingSource:
         self.pending.know(offered | self._queues.limited_types())
 
     def _read_order(self, connection: Connection) -> None:
-        """Read the newest generation; it is a trigger if there are new jobs since the last one."""
+        """Read the newest generation. It is a trigger if there are new jobs since the last one."""
         newest = newest_generation(connection)
         if newest is not None and newest.number != self.order.generation:
             if new_jobs_since(connection, self.order.generation):
@@ -178,7 +178,7 @@ class SchedulingSource:
     # --- loading a staged generation in advance -----------------------------------------------------------------
 
     def _use_staged(self, connection: Connection) -> None:
-        """Use the staged generation that was loaded, which has just become visible."""
+        """Use the loaded staged generation, which has just become visible."""
         while self._staged.has_more:
             self._load_staged(connection)
         if self._staged.waiting is not None:
@@ -196,7 +196,7 @@ class SchedulingSource:
         return self._staged.has_more or bool(self._replaced)
 
     def prepare_staged(self, connection: Connection, now: float) -> None:
-        """One step towards the staged generation; it takes some milliseconds."""
+        """Do one step of preparing the staged generation; it takes a few milliseconds."""
         if self._replaced:
             self._replaced.pop()
             return
@@ -218,21 +218,21 @@ class SchedulingSource:
     # --- what cycles decide on ----------------------------------------------------------------------------------
 
     def memory(self, problem: PartitionProblem) -> CycleMemory:
-        """What the partition's last cycle left."""
+        """The memory that the partition's last cycle left."""
         return self._memories.setdefault(problem.queues[0].id, CycleMemory())
 
     def problems(self, now: float) -> list[PartitionProblem]:
-        """What a cycle decides on, per partition.
+        """The problems of the next cycle, one per partition.
 
-        Jobs that changed after the generation wait for the next one. While that is overdue, they come after the
-        ranked jobs.
+        Jobs that changed after the generation wait for the next one. While that is overdue, they come after the ranked
+        jobs.
         """
         by_usage = self._queues.by_usage(self._nodes)
         waiting = self._waiting.look(by_usage, is_stale=self.staleness.is_stale, unranked=self._unranked)
         return self._problems(waiting, now)
 
     def _unranked(self) -> Unranked:
-        """The jobs that come after an overdue generation."""
+        """The jobs that come after the ranked ones while a generation is overdue."""
         running = [application for application, used in self._occupancy.by_application.items() if any(used.values())]
         return self._waiting.not_ranked(self._queues.filtering(), running)
 
@@ -260,11 +260,11 @@ class SchedulingSource:
         return problems
 
     def placed_jobs(self) -> PlacedJobs:
-        """What the records are given of jobs that a cycle placed."""
+        """Computes what is recorded about the jobs that a cycle placed."""
         cost = JobCost(self._configuration.settings.priority.fairshare.billing, self._usage_factors, self._nodes)
         return PlacedJobs(self.pending, self.order, self._waiting.unranked, cost)
 
 
 def _is_same(one: SchedulingSettings, other: SchedulingSettings) -> bool:
-    """Whether they differ at most in when a generation is overdue."""
+    """Whether the two differ at most in the time after which a generation is overdue."""
     return msgspec.structs.replace(one, stale_after_s=other.stale_after_s) == other

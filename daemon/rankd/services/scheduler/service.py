@@ -1,8 +1,9 @@
 """The scheduler: one cycle per trigger, on the newest committed generation; it never waits for a new one.
 
 Triggers are new jobs in a generation, ended jobs and changed nodes. A generation without new jobs is not a trigger.
-What arrives during a cycle triggers one more cycle. ``core.placement`` decides; allocations are committed before
-anybody is told. The records then show for which nodes something waits, and these are woken until they have taken it.
+Whatever arrives during a cycle triggers one more cycle. ``core.placement`` decides. Allocations are committed before
+anything is announced. The records then show which nodes have allocations waiting. These nodes are woken until they
+have requested them.
 """
 
 from __future__ import annotations
