@@ -1,1 +1,1 @@
-"""The policies that come with rankd. Each is found by entry points, as any third party's is."""
+"""The policies that come with rankd. They are found by entry points, like those of third parties."""

@@ -188,7 +188,7 @@ async def test_a_program_that_prints_without_end_is_ended(tmp_path):
     [
         (["no-such-program"], "No such file or directory: 'no-such-program'"),
         (["sh", "-c", "echo account; echo a; echo 'no way' >&2; exit 3"], "sh ended with 3: no way"),
-        (["sh", "-c", "kill -9 $$"], "sh ended with -9: it said nothing"),
+        (["sh", "-c", "kill -9 $$"], "sh ended with -9: its standard error is empty"),
         (["true"], "it is empty"),
         (["printf", "account,shares\\na,1\\nb"], "half written"),
     ],

@@ -1,1 +1,1 @@
-"""Adapters that come with rankd: where inputs from outside are read from."""
+"""Adapters that come with rankd. They read inputs from files, databases and programs."""

@@ -1,10 +1,10 @@
-"""Command: what a program prints, as CSV or JSON, or as Slurm's commands do.
+"""Command: the output of a program, in CSV, JSON, or the format of Slurm's commands.
 
 options = { argv = ["/usr/bin/sshare", "-a", "-l", "-P"], format = "slurm", environment = { LC_ALL = "C" } }
 
-No shell: ``argv`` is the program and its arguments. It starts in the configuration's directory with nothing on its
-standard input. It is ended, with all that it started, when its time is over or it has printed too much. What it
-prints is taken only if it ends with 0; otherwise the last line of its standard error is shown.
+``argv`` is the program and its arguments; no shell is used. The program starts in the configuration's directory, and
+its standard input is empty. If its time is over, or if it prints too much, it is ended with all processes that it
+started. Its output counts only if it ends with 0. Otherwise the error shows the last line of its standard error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORMATS = ("csv", "json", "slurm")
 _CHUNK = 65536
 _MOST_STDERR = 4096
 _MARGIN = 0.8
-"""Part of the time that the program may take: what ends it must still be there to say so."""
+"""The part of the time limit that the program may use. The rest is for ending it and reporting that."""
 
 
 class Command:
@@ -44,12 +44,12 @@ class Command:
         self._request = request
 
     def read(self) -> list[Row]:
-        """The rows that it prints."""
+        """The rows that the program prints."""
         output = self._run()
         return rows_of_text(output.decode("utf-8"), self._format, self._request.input, self._delimiter)
 
     def _run(self) -> bytes:
-        # in this process's own group, which rankd ends as a whole
+        # the program stays in the process group of this process; rankd ends the whole group
         with subprocess.Popen(  # noqa: S603 - an administrator names the program; no shell
             self._argv,
             stdin=subprocess.DEVNULL,
@@ -71,10 +71,14 @@ class Command:
         return output
 
     def _output(self, process: subprocess.Popen[bytes]) -> bytes:
-        """All of it, and its end, in time."""
+        """The whole output, after the program has ended.
+
+        Raises:
+            ValueError: the program took too long or printed too much.
+        """
         end = time.monotonic() + self._request.time_limit_s * _MARGIN
         parts, size = [], 0
-        assert process.stdout is not None  # noqa: S101 - as it was started
+        assert process.stdout is not None  # noqa: S101 - it was started with a pipe
         while part := self._part(process.stdout.fileno(), end):
             size += len(part)
             if size > self._request.largest_bytes:
@@ -96,11 +100,11 @@ class Command:
 
 
 def _listen(stderr: IO[bytes] | None, said: list[bytes]) -> None:
-    """Read to the end, or the program would block; only the newest is kept."""
+    """Read standard error to its end, so that the program does not block. Only the newest bytes are kept."""
     while part := os.read(stderr.fileno(), _CHUNK) if stderr else b"":
         said[:] = [b"".join([*said, part])[-_MOST_STDERR:]]
 
 
 def _last_line(said: list[bytes]) -> str:
     lines = b"".join(said).decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "its standard error is empty"

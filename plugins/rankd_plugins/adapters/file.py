@@ -1,9 +1,10 @@
-"""File: a CSV, JSON, YAML or TOML file, or one that Slurm's commands printed.
+"""File: a CSV, JSON, YAML or TOML file, or the output of one of Slurm's commands.
 
 options = { path = "shares.csv", format = "csv", delimiter = "," }
 
-``path`` starts from the configuration's directory. ``format`` is told by the file's ending; any other is ``slurm``.
-A file that may be half written is refused (:mod:`rankd.core.adapter.text`): write beside it and rename.
+A relative ``path`` starts from the configuration's directory. The default of ``format`` follows from the file's ending;
+for an unknown ending it is ``slurm``. A file that may be half written is refused (:mod:`rankd.core.adapter.text`). So
+write a new file beside it, and rename that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class File:
-    """One file, read whole."""
+    """One file, which is read as a whole."""
 
     def __init__(self, request: ReadRequest) -> None:
         check_options(request, "path", "format", "delimiter")
@@ -34,7 +35,7 @@ class File:
             raise ValueError(f"options.delimiter: '{self._delimiter}' is not one character")
 
     def read(self) -> list[Row]:
-        """The rows of the file as it is now."""
+        """The present rows of the file."""
         text = self._text()
         if self._format != "yaml":
             return rows_of_text(text, self._format, self._request.input, self._delimiter)

@@ -2,9 +2,9 @@
 
 options = { url = "postgresql+psycopg://reader@db.example.org/site", query = "SELECT account, user, shares FROM …" }
 
-The query's columns are the rows' columns. Whatever it does is rolled back. A relative SQLite file starts from the
-configuration's directory and must exist. ``url`` may name environment variables, ``${SITE_PASSWORD}``: keep
-passwords out of the configuration.
+The columns of the query are the columns of the rows. All changes by the query are rolled back. A relative path
+of a SQLite file starts from the configuration's directory; the file must exist. ``url`` may contain environment
+variables, such as ``${SITE_PASSWORD}``, to keep passwords out of the configuration.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rankd.core.adapter.source import Cell, ReadRequest, Row, check_options, tex
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _MOST_AT_ONCE = 1000
 _OVERHEAD = 8
-"""Bytes that a cell is counted with beside its text."""
+"""Bytes counted for each cell, in addition to its text."""
 
 
 class Sql:
-    """One query, in a connection of its own."""
+    """One query, with its own connection."""
 
     def __init__(self, request: ReadRequest) -> None:
         check_options(request, "url", "query")
@@ -46,8 +46,12 @@ class Sql:
         self._url = url
 
     def read(self) -> Iterator[Row]:
-        """The query's rows, until they are too many."""
-        if self._file is not None and not self._file.exists():  # SQLite would make an empty one
+        """The query's rows.
+
+        Raises:
+            ValueError: there is no such database, the query failed, or the rows have too many bytes.
+        """
+        if self._file is not None and not self._file.exists():  # SQLite would create an empty database
             raise ValueError(f"the database {self._file} does not exist")
         engine = create_engine(self._url, poolclass=NullPool)
         size = 0
@@ -75,8 +79,8 @@ def _value(match: re.Match[str]) -> str:
     return os.environ[name]
 
 
-def _cell(value: Any) -> Cell:  # noqa: ANN401 - drivers give what they like
-    """Plain values; what is none goes as text, to be refused by its column if need be."""
+def _cell(value: Any) -> Cell:  # noqa: ANN401 - drivers give values of any type
+    """A plain value as it is, a decimal as a float, any other value as text. The column may refuse the text later."""
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return float(value) if isinstance(value, Decimal) else str(value)

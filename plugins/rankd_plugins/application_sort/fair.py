@@ -1,6 +1,6 @@
-"""Fair: the application that uses least goes first.
+"""Fair: the application that uses least is first.
 
-Shares are compared from the largest down, missing ones are 0. Source: YuniKorn's FairSortPolicy
+Shares are compared from the largest to the smallest. A missing share counts as 0. Source: YuniKorn's FairSortPolicy
 (``application.sort.policy: fair``).
 
 >>> least, middle, most = (0.25, 0.2), (0.5,), (0.5, 0.1)
@@ -16,16 +16,16 @@ from rankd.core.ranking.application_sort import Candidate, Shares, SortKey
 
 
 class Fair:
-    """Usage ascending."""
+    """Order by usage, ascending."""
 
     name = "fair"
     goes_by_usage = True
     holds_back = False
 
     def key(self, shares: Shares) -> SortKey:
-        """As they are: all are positive, so that a missing one is smaller than any."""
+        """The shares themselves. All are positive, so a missing share is smaller than any other."""
         return shares
 
     def let_in(self, candidates: Sequence[Candidate], *, by_priority: bool) -> Collection[int]:  # noqa: ARG002
-        """All."""
+        """All candidates."""
         return range(len(candidates))

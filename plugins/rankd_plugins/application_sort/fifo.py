@@ -1,4 +1,4 @@
-"""Fifo: the application that was created first goes first.
+"""Fifo: the application that was created first is first.
 
 Source: YuniKorn's FifoSortPolicy (``application.sort.policy: fifo``), rankd's default.
 
@@ -14,16 +14,16 @@ from rankd.core.ranking.application_sort import Candidate, Shares, SortKey
 
 
 class Fifo:
-    """Creation time ascending."""
+    """Order by creation time, ascending."""
 
     name = "fifo"
     goes_by_usage = False
     holds_back = False
 
     def key(self, shares: Shares) -> SortKey:  # noqa: ARG002 - the protocol's
-        """The same for all."""
+        """The same key for all applications."""
         return ()
 
     def let_in(self, candidates: Sequence[Candidate], *, by_priority: bool) -> Collection[int]:  # noqa: ARG002
-        """All."""
+        """All candidates."""
         return range(len(candidates))

@@ -1,8 +1,9 @@
-"""Stateaware: as fifo, behind a filter that lets in one new application at a time.
+"""Stateaware: like fifo, but only one new application at a time may start.
 
-All that run pass; of those that start the oldest, with work or without; if none starts, one accepted with work:
-the oldest, or where priority counts the one of the highest priority, the oldest of several. Source: YuniKorn's
-StateAwarePolicy (``application.sort.policy: stateaware``, up to 1.5), "Sorting Policies".
+Running applications always pass. Of the starting applications only the oldest passes, with or without work. If none is
+starting, one accepted application with work passes: the oldest one. If priority counts, it is the one with the highest
+priority, and among equals the oldest. Source: YuniKorn's StateAwarePolicy (``application.sort.policy: stateaware``, up
+to 1.5), "Sorting Policies".
 
 >>> waiting = [Candidate(state="accepted", priority=5), Candidate(state="accepted", priority=9)]
 >>> Stateaware().let_in(waiting, by_priority=False), Stateaware().let_in(waiting, by_priority=True)
@@ -20,18 +21,18 @@ from rankd.core.ranking.application_sort import Candidate, Shares, SortKey
 
 
 class Stateaware:
-    """Creation time ascending, one new application at a time."""
+    """Order by creation time, ascending, with one new application at a time."""
 
     name = "stateaware"
     goes_by_usage = False
     holds_back = True
 
     def key(self, shares: Shares) -> SortKey:  # noqa: ARG002 - the protocol's
-        """The same for all."""
+        """The same key for all applications."""
         return ()
 
     def let_in(self, candidates: Sequence[Candidate], *, by_priority: bool) -> Collection[int]:
-        """At most one."""
+        """At most one candidate."""
         for place, candidate in enumerate(candidates):
             if candidate.state == ApplicationState.STARTING:
                 return [place]

@@ -26,10 +26,10 @@ class Association(Stored):
     highest = 1.0
 
     def __init__(self, settings: PrioritySettings) -> None:
-        """Nothing to keep: the priorities are in the context."""
+        """No settings are needed: the priorities are in the context."""
 
     def values(self, context: FactorContext) -> FloatArray:
-        """Per association; a negative priority counts as none."""
+        """Per association. A negative priority counts as 0."""
         largest = context.groups.largest_association_priority
         priorities = np.maximum(context.groups.association_priorities, 0.0)
         return priorities / largest if largest > 0 else np.zeros_like(priorities)

@@ -1,7 +1,7 @@
 """Fair share: how much less the job's association has used than it may.
 
-The value is the association's, computed by ``rankd.core.fairshare`` (fair tree or classic) from the shares
-and the decayed usage at the instant of the pass; in [0, 1], 1 is the most deserving. A job without
+The value belongs to the association. ``rankd.core.fairshare`` computes it (fair tree or classic) from the shares and
+from the usage, decayed to the instant of the pass. It is in [0, 1]; 1 is the most deserving. A job without an
 association has 0.
 """
 
@@ -21,7 +21,7 @@ class Fairshare(Stored):
     highest = 1.0
 
     def __init__(self, settings: PrioritySettings) -> None:
-        """Nothing to keep: the algorithm has run when the context is made."""
+        """No settings are needed: the values are computed before the context is made."""
 
     def values(self, context: FactorContext) -> FloatArray:
         """Per association."""

@@ -2,7 +2,7 @@
 
     qos = priority / max(priority of all QoS)          or the QoS's explicit ``factor``; in [0, 1]
 
-0 if the job's QoS has no priority, or all are 0. Source: Slurm's multifactor plugin.
+0 if the job's QoS has no priority, or if all QoS have 0. Source: Slurm's multifactor plugin.
 
 >>> 50 / max(100, 50, 0)
 0.5
@@ -26,7 +26,7 @@ class Qos(Stored):
     highest = 1.0
 
     def __init__(self, settings: PrioritySettings) -> None:
-        """Nothing to keep: the table is in the context."""
+        """No settings are needed: the table of QoS is in the context."""
 
     def values(self, context: FactorContext) -> FloatArray:
         """Per QoS."""

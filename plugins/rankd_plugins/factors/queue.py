@@ -2,8 +2,8 @@
 
     queue = priority.factor / max(priority.factor of all leaf queues)          in [0, 1]; 0 if not set
 
-Source: Slurm's partition factor (PriorityJobFactor). Not to be confused with a queue's offset, which moves
-the whole queue against its siblings and leaves the job's own priority alone.
+Source: Slurm's partition factor (PriorityJobFactor). A queue's offset is something else: it moves the whole queue
+against its siblings and does not change the job's own priority.
 
 >>> 1 / max(1, 10)
 0.1
@@ -27,7 +27,7 @@ class Queue(Stored):
     highest = 1.0
 
     def __init__(self, settings: PrioritySettings) -> None:
-        """Nothing to keep: the table is in the context."""
+        """No settings are needed: the table of queues is in the context."""
 
     def values(self, context: FactorContext) -> FloatArray:
         """Per queue; parents have NaN in the context and get 0."""

@@ -1,9 +1,9 @@
-"""Resource: how much of one resource type of its partition a job asks for; the weight names the type.
+"""Resource: the fraction of its partition's amount of one resource type that a job asks for.
 
-    resource.<type> = asked / total of the partition          in [0, 1]; 0 where the partition has none
+    resource.<type> = asked / total of the partition          in [0, 1]; 0 if the partition has none
 
-Asked is the whole job's amount, over all its nodes. Source: Slurm's TRES factors (PriorityWeightTRES), whose
-``gres/gpu`` is ``resource.gpu`` here. Not among the default weights.
+The name of the weight contains the type. ``asked`` is the amount of the whole job, on all its nodes. Source: Slurm's
+TRES factors (PriorityWeightTRES); its ``gres/gpu`` is ``resource.gpu`` here. Not among the default weights.
 
 >>> (2 * 4) / 32          # 2 nodes with 4 GPUs each, of 32
 0.25
@@ -45,9 +45,9 @@ class Resource:
         return np.clip(fractions, 0.0, 1.0)
 
     def sql(self) -> str | None:
-        """Stored per job."""
+        """Returns None: the values are stored per job."""
         return None
 
     def parameters(self) -> Mapping[str, float]:
-        """None."""
+        """Returns an empty mapping: without a formula there are no parameters."""
         return {}

@@ -1,9 +1,9 @@
-"""Site: a value per job that comes from outside, as a site sees fit.
+"""Site: a value per job that comes from outside; a site may use it for any purpose.
 
-    site = what was given for the job          in [0, 1]; 0 where nothing was
+    site = the value given for the job          in [0, 1]; 0 if none was given
 
-Source: Slurm's site factor (``PrioritySiteFactorPlugin``), there a number of points, here weighted as any other
-factor. In ``rankd evaluate`` the values are the jobs' ``factors``. Not among the default weights.
+Source: Slurm's site factor (``PrioritySiteFactorPlugin``). There it is a number of points; here it is weighted like any
+other factor. In ``rankd evaluate`` the values are the jobs' ``factors``. It is not among the default weights.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from rankd.core.ranking.factor import FactorContext, Per, Stored
 
 
 class Site(Stored):
-    """Nothing of its own: given values take the place of these zeros."""
+    """Its own values are zeros. Given values replace them."""
 
     name = "site"
     per = Per.JOB
     lowest = 0.0
     highest = 1.0
     is_given = True
-    """Every value comes from outside, so where none is given per job, those of associations are all there are."""
+    """All values come from outside. If none is given per job, the values are stored per association."""
 
     def __init__(self, settings: PrioritySettings) -> None:
-        """Nothing to keep."""
+        """No settings are needed."""
 
     def values(self, context: FactorContext) -> FloatArray:
-        """Per job."""
+        """Zeros, per job."""
         return np.zeros(len(context.jobs))

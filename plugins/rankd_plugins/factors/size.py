@@ -1,11 +1,11 @@
-"""Size: how much of its partition a job asks for.
+"""Size: the fraction of its partition that a job asks for.
 
     favor large    (n/N + c/C) / 2
     favor small    ((N-n)/N + (C-c)/C) / 2                            n of N nodes, c of C cores; in [0, 1]
 
-``size_relative_to_time``: max(c, n·C/N) / (time limit in minutes) / C, and 1 minus that for favor small; a job
-without a time limit is unlimited, so 0 and 1. Source: Slurm's multifactor plugin, job size factor
-(PriorityFavorSmall, SMALL_RELATIVE_TO_TIME). An empty partition gives 0.
+With ``size_relative_to_time``: max(c, n·C/N) / (time limit in minutes) / C, and 1 minus that for favor small. A job
+without a time limit counts as unlimited: its value is 0, or 1 for favor small. An empty partition gives 0.
+Source: Slurm's multifactor plugin, job size factor (PriorityFavorSmall, SMALL_RELATIVE_TO_TIME).
 
 >>> (2 / 4 + 8 / 32) / 2
 0.375
@@ -35,7 +35,7 @@ _SQL[True, "small"] = f"1.0 - COALESCE({_SQL[True, 'large']}, {_UNLIMITED})"
 
 
 class Size:
-    """What it costs the others to let the job go first."""
+    """The job's size, as a fraction of its partition. Large or small jobs get the higher value, as configured."""
 
     name = "size"
     per = Per.JOB
@@ -68,9 +68,9 @@ class Size:
         return ((total_n - n) / total_n + (total_c - c) / total_c) / 2.0
 
     def sql(self) -> str | None:
-        """As :meth:`values`; a division by zero or a missing limit is NULL in SQL."""
+        """The formula of :meth:`values` in SQL. A division by zero or by a missing limit is NULL there."""
         return f"COALESCE(MIN(1.0, MAX(0.0, {_SQL[self.relative_to_time, self.favor]})), 0.0)"
 
     def parameters(self) -> Mapping[str, float]:
-        """None."""
+        """Returns an empty mapping: the formula has no parameters."""
         return {}

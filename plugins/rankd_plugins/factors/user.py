@@ -22,7 +22,7 @@ from rankd.core.ranking.factor import FactorContext, Per
 
 
 class User:
-    """What the user thinks of the job."""
+    """How important the job is to its user."""
 
     name = "user"
     per = Per.JOB
@@ -30,16 +30,16 @@ class User:
     highest = math.nextafter(1.0, 0.0)
 
     def __init__(self, settings: PrioritySettings) -> None:
-        """Nothing to keep: the scale of urgencies is fixed."""
+        """No settings are needed: the scale of urgencies is fixed."""
 
     def values(self, context: FactorContext) -> FloatArray:
         """Per job."""
         return (context.jobs.urgencies.astype(np.float64) - URGENCY_DEFAULT) / 16.0
 
     def sql(self) -> str | None:
-        """As :meth:`values`."""
+        """The formula of :meth:`values` in SQL."""
         return "({urgency} - 16.0) / 16.0"
 
     def parameters(self) -> Mapping[str, float]:
-        """None."""
+        """Returns an empty mapping: the formula has no parameters."""
         return {}

@@ -1,4 +1,4 @@
-"""Binpacking: the most used node that still fits first, so that whole nodes stay free.
+"""Binpacking: among the nodes with room, the most used one is first, so that whole nodes stay free.
 
 Source: YuniKorn's BinPackingPolicy (``nodesortpolicy: {type: binpacking}``).
 
@@ -13,10 +13,10 @@ from rankd.core.ranking.columns import FloatArray
 
 
 class Binpacking:
-    """Utilisation descending."""
+    """Order by utilisation, descending."""
 
     name = "binpacking"
 
     def key(self, utilisation: FloatArray) -> FloatArray:
-        """Negated."""
+        """The negated utilisation: a smaller key is first."""
         return -utilisation

@@ -1,4 +1,4 @@
-"""Fair: the least used node first, so that load spreads.
+"""Fair: the least used node is first, so that the load is spread.
 
 Source: YuniKorn's FairnessPolicy (``nodesortpolicy: {type: fair}``, the default).
 
@@ -13,10 +13,10 @@ from rankd.core.ranking.columns import FloatArray
 
 
 class Fair:
-    """Utilisation ascending."""
+    """Order by utilisation, ascending."""
 
     name = "fair"
 
     def key(self, utilisation: FloatArray) -> FloatArray:
-        """As it is."""
+        """The utilisation: a smaller key is first."""
         return utilisation

@@ -1,4 +1,4 @@
-"""Who may retry or drop a dead letter, and which letters a user with too many keeps."""
+"""Who may retry or drop a dead letter, and which letters are kept if a user has too many."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from rankd.core.admission.admit import Submitter
 
 LARGEST_KEPT = 2**20
-"""Bytes of a submission that are kept whole. A job has at most 256 KiB; a message of many jobs may have more."""
+"""The most bytes kept of a submission. A job has at most 256 KiB; a message of many jobs may have more."""
 MOST_LETTERS = 10_000
-"""Waiting letters of one user: as many as one message can hold jobs."""
+"""The most waiting letters of one user. One message can hold the same number of jobs."""
 MOST_BYTES = 64 * 2**20
-"""Bytes of the waiting letters of one user."""
+"""The most bytes of the waiting letters of one user."""
 
 
 class LetterHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose a dead letter is, and its state: ``waiting``, ``retried`` or ``dropped``."""
+    """The user of a dead letter, and its state: ``waiting``, ``retried`` or ``dropped``."""
 
     id: int
     user: str
@@ -52,12 +52,12 @@ def check_whole(id_: int, n_kept: int, n_bytes: int) -> None:
         Refused: ``cut_dead_letter``.
     """
     if n_kept < n_bytes:
-        why = f"only the beginning of its {n_bytes} bytes was kept; submit it again from where it came"
+        why = f"only the first {n_kept} of its {n_bytes} bytes were kept; submit the jobs again from their source"
         raise Refused("cut_dead_letter", f"dead letter {id_} can't be retried: {why}", "ids", status=409)
 
 
 def letters_beyond_limits(newest_first: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of a user's waiting letters (id, bytes), newest first: those to delete. The newest one always stays."""
+    """The letters to delete, from a user's waiting letters (id, bytes), newest first. The newest one is always kept."""
     total = 0
     gone: list[tuple[int, int]] = []
     for place, (id_, n_bytes) in enumerate(newest_first):

@@ -1,4 +1,4 @@
-"""What users may do to jobs that exist: cancel, hold, release."""
+"""Actions of users on existing jobs: cancel, hold, release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankd.core.model.job import ACTIVE_STATES, URGENCY_DEFAULT, URGENCY_HOLD, E
 Decision = Change | EndRequest
 
 Decide = Callable[[int, JobState, Submitter, float], Decision]
-"""Decides about the job with this id, for this asker, at this time.
+"""Decides about the job with this id, for this user, at this time (UTC seconds).
 
 Raises:
     Refused: the job's state does not allow it.
@@ -34,7 +34,7 @@ def permitted(job: int, state: JobState | None, asker: Submitter) -> JobState:
 
 
 def cancel(job: int, state: JobState, asker: Submitter, now: float) -> Decision:
-    """End a job: at once if it is pending, else by its nodes.
+    """End a job. A pending job ends at once. A job with an allocation is ended by its nodes.
 
     Raises:
         Refused: ``already_ended``.
@@ -48,7 +48,7 @@ def cancel(job: int, state: JobState, asker: Submitter, now: float) -> Decision:
 
 
 def hold(job: int, state: JobState, asker: Submitter, now: float) -> Decision:
-    """Keep a pending job from being ranked.
+    """Hold a pending job, so that it is not ranked.
 
     Raises:
         Refused: ``not_pending``.

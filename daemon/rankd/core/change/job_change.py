@@ -1,4 +1,4 @@
-"""What a decision about a job starts from, and what it comes to."""
+"""The input and the results of a decision about a job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = str | int | float | bool | None
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision has to know of a job."""
+    """The values of a job that a decision needs."""
 
     user: str
     state: State
@@ -27,7 +27,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of one job; ``columns`` are the fields of its record that change with it, ``state`` is that before."""
+    """One event of one job. ``state`` is the state before it; ``columns`` are the fields of the record that change."""
 
     job: int
     state: State
@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that holds an allocation is to be cancelled: its nodes end it, and their reports change its state."""
+    """The request to cancel a job with an allocation. Its nodes end it, and then their reports change its state."""
 
     job: int
     actor: str

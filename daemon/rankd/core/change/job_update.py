@@ -21,28 +21,28 @@ CONDITION_FIELDS = frozenset({"begin_at", "depends_on"})
 """Fields that may keep a job from being eligible."""
 
 _COMPARED_FIELDS = tuple(name for name in CHANGEABLE_FIELDS if name not in {"priority", "preemption_policy"})
-"""Fields whose change an event records; of a class it records the number and the policy that were resolved."""
+"""Fields whose change an event records. For a class, the event records its resolved number and policy instead."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Update(Protocol):
-    """The fields that are to change; UNSET: the job keeps its own."""
+    """The fields to change. A field that is UNSET stays as it is."""
 
     @property
     def depends_on(self) -> list[Dependency] | msgspec.UnsetType:
-        """Which jobs it waits for."""
+        """The jobs that the job waits for."""
 
     @property
     def fixed_priority(self) -> int | msgspec.UnsetType | None:
-        """The priority that an administrator fixes; None: the computed one counts again."""
+        """The fixed priority set by an administrator. None removes it: the computed priority counts again."""
 
     def given(self) -> dict[str, object]:
-        """The fields of the job's request that are to change, by name."""
+        """The fields of the job's request to change, by name."""
 
 
 class Task(NamedTuple):
-    """What to change, who asks, and the tables and the time (UTC seconds) that it is decided by."""
+    """The update, the user who asks, and the tables and the time (UTC seconds) for the decision."""
 
     update: Update
     asker: Submitter
@@ -51,7 +51,7 @@ class Task(NamedTuple):
 
 
 class StoredJob(NamedTuple):
-    """What the records say about a job that is to be changed."""
+    """The record of a job to change."""
 
     revision: int
     state: State
@@ -63,17 +63,20 @@ class StoredJob(NamedTuple):
 
 
 class AwaitedJobs(NamedTuple):
-    """The jobs in dependencies: how far they are; and the jobs that these wait for themselves, with them included."""
+    """The jobs in the dependencies. ``progress``: their state, by id.
+
+    ``waited_for``: these jobs, and all jobs that they wait for.
+    """
 
     progress: Mapping[int, Progress]
     waited_for: Collection[int]
 
 
 class Verdict(NamedTuple):
-    """What an update makes of a job: ``changes`` are (before, after) by field; ``request`` is JSON.
+    """The result of an update for one job. ``changes`` are (before, after) by field; ``request`` is JSON.
 
-    ``eligibility``: of the columns ``held``, ``blocked_by`` and ``eligible_at``, those that change. A job that has all
-    the values already has no ``changes``.
+    ``eligibility``: the new values of those of the columns ``held``, ``blocked_by`` and ``eligible_at`` that change. If
+    the job has all the given values already, ``changes`` is empty.
     """
 
     job: int
@@ -84,14 +87,14 @@ class Verdict(NamedTuple):
     eligibility: Mapping[str, Value]
 
     def event_detail(self) -> dict[str, object]:
-        """The fields that change, and what that does to the job's being held and eligible."""
+        """For the event: the values before and after of all fields that change, with those of ``eligibility``."""
         eligibility = {name: (getattr(self.stored, name), after) for name, after in self.eligibility.items()}
         pairs = {**self.changes, **eligibility}
         return {name: {"before": before, "after": after} for name, (before, after) in pairs.items()}
 
 
 def check_update(update: Update, asker: Submitter) -> None:
-    """Check that this asker may change these fields, whatever the job.
+    """Check that this user may change these fields of any job.
 
     Raises:
         Refused: ``nothing_to_update``, ``class_not_named``, ``admins_only`` (a fixed priority),
@@ -99,9 +102,9 @@ def check_update(update: Update, asker: Submitter) -> None:
     """
     given, fixed = update.given(), update.fixed_priority
     if not given and fixed is msgspec.UNSET:
-        raise Refused("nothing_to_update", f"name a field to change: {', '.join(CHANGEABLE_FIELDS)}, fixed_priority")
+        raise Refused("nothing_to_update", f"give a field to change: {', '.join(CHANGEABLE_FIELDS)}, fixed_priority")
     if "priority_class" not in given and not CLASS_FIELDS.isdisjoint(given):
-        message = "priority and preemption_policy are the class's; name it in priority_class"
+        message = "priority and preemption_policy belong to the class; give the class in priority_class"
         raise Refused("class_not_named", message, "priority_class")
     if fixed is not msgspec.UNSET and not asker.privileged:
         raise admins_only("fixing a job's priority", asker.user, "fixed_priority")
@@ -113,11 +116,11 @@ def check_update(update: Update, asker: Submitter) -> None:
 def decide_update(
     job: int, stored: StoredJob | None, given: Mapping[str, object], task: Task, awaited: AwaitedJobs
 ) -> Verdict:
-    """What the update makes of a job. ``given`` is what ``task.update.given()`` gives: the same for many jobs.
+    """The result of the update for one job. ``given`` is ``task.update.given()``, which is the same for many jobs.
 
     Raises:
         Refused: ``unknown_job``, ``not_owner``, ``not_pending``, ``unknown_dependency``, ``bad_dependency``,
-            ``too_large``; as :func:`rankd.core.admission.readmission.readmit`.
+            ``too_large``; also the errors of :func:`rankd.core.admission.readmission.readmit`.
     """
     known = _changeable(job, stored, task.asker)
     if task.update.depends_on is not msgspec.UNSET:
@@ -162,7 +165,7 @@ def _with_resolved_names(accepted: AcceptedJob) -> JobRequest:
 def _changes(
     stored: StoredJob, accepted: AcceptedJob, resolved: Resolved, update: Update
 ) -> dict[str, tuple[object, object]]:
-    """(before, after) by field, of those that differ; amounts as they were written."""
+    """(before, after) of each field that differs, by name. Amounts are as the user wrote them."""
     before, after = stored.admitted.request, accepted.request
     pairs = {name: (getattr(before, name), getattr(after, name)) for name in _COMPARED_FIELDS}
     old = stored.admitted.resolved
@@ -180,9 +183,10 @@ def _changes(
 def _eligibility(
     stored: StoredJob, accepted: AcceptedJob, changed: Collection[str], progress: Mapping[int, Progress], now: float
 ) -> dict[str, Value]:
-    """What keeps the job from being eligible from now on.
+    """The new values of ``held``, ``blocked_by`` and ``eligible_at``, as far as they change.
 
-    Only a change of the urgency to or from 0 holds or releases; other fields leave an eligible job's age alone.
+    Of all fields, only the urgency holds or releases the job, if it changes to or from 0. An eligible job that stays
+    eligible keeps its age.
     """
     held, blocked, eligible_at = stored.held, stored.blocked_by, stored.eligible_at
     was_held, is_held = (r.urgency == URGENCY_HOLD for r in (stored.admitted.request, accepted.request))

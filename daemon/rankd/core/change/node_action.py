@@ -1,6 +1,7 @@
-"""What administrators do to nodes: drain them, and let them take jobs again.
+"""Actions of administrators on nodes: drain a node, and let it take jobs again.
 
-A drain belongs to the node's record, not to its state: it outlives restarts of agents and services, and a silence.
+A drain is in the node's record, not in its state. So it lasts through restarts of agents and services, and through a
+silence of the node.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from rankd.core.model.node import NodeState
 
 
 class NodeEvent(StrEnum):
-    """What an action is in the list of the node's events."""
+    """The event that records an action on a node."""
 
     DRAIN = "drain"
     RESUME = "resume"
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decision has to know of a node."""
+    """The values of a node that a decision needs."""
 
     state: NodeState
     is_drained: bool
 
 
 class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """An event of a node, and its status after it."""
+    """An event of a node, and the node's status after it."""
 
     node: str
     event: NodeEvent
@@ -57,18 +58,18 @@ def check_node_exists(name: str, status: NodeStatus | None) -> NodeStatus:
 
 
 def drain(name: str, status: NodeStatus) -> NodeChange:
-    """No new job starts there; what runs goes on. A drained node that is drained again gets the new reason."""
+    """No new job starts on the node. Running jobs go on. If a drained node is drained again, it gets the new reason."""
     state = NodeState.DRAINING if status.state is NodeState.UP else status.state
     return NodeChange(node=name, event=NodeEvent.DRAIN, after=NodeStatus(state=state, is_drained=True))
 
 
 def resume(name: str, status: NodeStatus) -> NodeChange:
-    """The node takes jobs again, at once or as soon as its agent is there.
+    """The node takes jobs again: at once, or as soon as its agent has connected.
 
     Raises:
         Refused: ``not_draining``.
     """
     if not status.is_drained and status.state is not NodeState.DRAINING:
-        raise Refused("not_draining", f"node '{name}' is not draining; there is nothing to undo", "node", status=409)
+        raise Refused("not_draining", f"node '{name}' is not draining; it needs no resume", "node", status=409)
     state = NodeState.UP if status.state is NodeState.DRAINING else status.state
     return NodeChange(node=name, event=NodeEvent.RESUME, after=NodeStatus(state=state, is_drained=False))

@@ -1,6 +1,7 @@
-"""What nodes' reports do to allocations and jobs: starts and ends, each counted once however often it is delivered.
+"""The effects of nodes' reports on allocations and jobs: starts and ends.
 
-A report about an allocation or a node's part that does not exist, or that is known already, changes nothing.
+Each report counts once, even if it is delivered several times. A report changes nothing if its allocation or its node's
+part does not exist, or if the start or end is known already.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rankd.core.model.report import Report
 
 
 class Part(msgspec.Struct, kw_only=True):
-    """A node's part in an allocation; ``end`` counts once there is ``ended_at``."""
+    """A node's part in an allocation. ``end`` is only valid if ``ended_at`` is set."""
 
     started: bool
     ended_at: float | None
@@ -34,7 +35,7 @@ class Part(msgspec.Struct, kw_only=True):
 
 
 class Allocated(msgspec.Struct, frozen=True, kw_only=True):
-    """An allocation that reports are about: its job, when it was made, and the parts of its nodes."""
+    """An allocation with reports: its job, its time (UTC seconds), and its parts by node."""
 
     job: int
     allocated_at: float
@@ -42,7 +43,7 @@ class Allocated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartChange(NamedTuple):
-    """A node's part started or ended at this time (UTC seconds), by this report, whose values a node can know."""
+    """A node's part started or ended at this time (UTC seconds). The values of ``report`` are within their bounds."""
 
     at: float
     node: str
@@ -57,9 +58,9 @@ class AllocationChange(NamedTuple):
 
 
 class ReportEffects(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be written, in the order in which it was decided.
+    """The changes to write, in the order of their decisions.
 
-    ``gang_ends``: allocations whose other parts are to be ended, since one part has gone wrong.
+    ``gang_ends``: allocations whose other parts must be ended, because one part has failed.
     """
 
     part_starts: list[PartChange] = []
@@ -77,7 +78,7 @@ def decide_reports(
     max_requeues: int,
     now: float,
 ) -> ReportEffects:
-    """What reports of (node, report) change, in the order in which they came. ``states`` are those of the jobs."""
+    """The effects of (node, report) pairs, in their order. ``states``: of the allocations' jobs, by id."""
     decision = _Decision(allocations, states, max_requeues)
     for node, report in reports:
         decision.add(node, report, now)
@@ -85,7 +86,7 @@ def decide_reports(
 
 
 class _Decision:
-    """Allocations and jobs as the reports so far leave them, and what is to be written for these reports."""
+    """The allocations and jobs after the reports so far, and the changes to write for these reports."""
 
     def __init__(self, allocations: Mapping[int, Allocated], states: Mapping[int, JobState], max_requeues: int) -> None:
         self.effects = ReportEffects()
@@ -94,7 +95,7 @@ class _Decision:
         self._max_requeues = max_requeues
 
     def add(self, node: str, original: Report, now: float) -> None:
-        """The next report."""
+        """Apply the next report."""
         allocation = self._allocations.get(original.allocation)
         part = None if allocation is None else allocation.parts.get(node)
         if allocation is None or part is None:
@@ -108,7 +109,7 @@ class _Decision:
         self._end(node, part, report)
 
     def _current(self, allocation: int) -> JobState | None:
-        """The job, if this allocation is still its present one."""
+        """The state of the allocation's job, or None if the job has another allocation now."""
         state = self._states.get(self._allocations[allocation].job)
         return state if state is not None and state.allocation == allocation else None
 
@@ -152,7 +153,7 @@ class _Decision:
             self.effects.gang_ends.append(report.allocation)
 
     def _job_end(self, parts: Mapping[str, Part], state: JobState) -> JobEnd:
-        """How the job ended, once all parts have."""
+        """How the job ended. All its parts have ended."""
         in_order = sorted(parts.items(), key=lambda item: (item[1].ended_at or 0.0, item[0]))
         return decide_end(
             [part.end for _, part in in_order],
@@ -184,7 +185,7 @@ class _Decision:
 
 
 def _believable(report: Report, allocated_at: float, now: float) -> Report:
-    """The report within what a node can know."""
+    """The report with its values within their bounds."""
     at = believable_time(report.at, allocated_at, now)
     started_at = None if report.started_at is None else believable_time(report.started_at, allocated_at, at)
     return msgspec.structs.replace(

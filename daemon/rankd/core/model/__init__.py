@@ -1,4 +1,4 @@
-"""What rankd talks about: jobs, queues, nodes, classes, associations, settings.
+"""The records that rankd works with: jobs, queues, nodes, classes, associations, settings.
 
-Frozen records; the rules that need more than one record live in the sibling packages.
+Records are frozen. Rules that need more than one record are in the sibling packages.
 """

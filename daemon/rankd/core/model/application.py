@@ -6,9 +6,9 @@
               └────────────┴──────────┴──▸ (nothing left) ▴      └─▸ (a new job) accepted
 
 States and events follow YuniKorn's (up to 1.5, where ``stateaware`` uses them). An application is starting from its
-first allocation until its second, or for :data:`STARTING_S`; it is completing while nothing of it is left, for
-:data:`COMPLETING_S`, in which a new job takes it back. Where we differ: ``failed`` is an application that ended and
-of which a job did not complete; YuniKorn's applications fail for reasons that rankd does not have.
+first allocation to its second, for at most :data:`STARTING_S`. When no job of it waits or runs, it is completing for
+:data:`COMPLETING_S`. A new job in this time makes it running again. Where we differ: an application has ``failed`` if
+it ended and one of its jobs did not complete. YuniKorn's applications fail for reasons that rankd does not have.
 
 Pure: the caller gives the times.
 """
@@ -26,7 +26,7 @@ COMPLETING_S = 30.0
 
 
 class ApplicationState(StrEnum):
-    """Where an application is in its life."""
+    """The state of an application."""
 
     NEW = "new"
     ACCEPTED = "accepted"
@@ -38,18 +38,18 @@ class ApplicationState(StrEnum):
 
 
 class ApplicationEvent(StrEnum):
-    """What moves it on."""
+    """What changes the state of an application."""
 
     SUBMIT = "submit"
-    """A job of it waits: submitted, moved here, or requeued."""
+    """One of its jobs waits: it was submitted, moved here, or requeued."""
     ALLOCATE = "allocate"
-    """A job of it was given nodes."""
+    """One of its jobs was allocated to nodes."""
     EMPTY = "empty"
-    """No job of it waits or runs any more."""
+    """None of its jobs waits or runs any more."""
     TIMEOUT = "timeout"
-    """It has been starting, or completing, for long enough."""
+    """The time limit of its state (starting or completing) is over."""
     FAIL = "fail"
-    """``TIMEOUT`` of an application of which a job did not complete."""
+    """The same as ``TIMEOUT``, for an application with a job that did not complete."""
 
 
 _S, _E = ApplicationState, ApplicationEvent
@@ -70,20 +70,23 @@ TRANSITIONS: Mapping[tuple[ApplicationState, ApplicationEvent], ApplicationState
         (_S.COMPLETING, _E.FAIL): _S.FAILED,
     }
 )
-"""An event that is not here changes nothing: most jobs of an application come and go while it runs."""
+"""Other events change nothing: most jobs of an application begin and end while it runs."""
 
 ENDED = frozenset({_S.COMPLETED, _S.FAILED})
 
 
 class Life(msgspec.Struct, frozen=True):
-    """A state and since when, UTC seconds; ``created_at`` is renewed where an ended application begins again."""
+    """A state, and the time of its beginning in UTC seconds.
+
+    An ended application that begins again gets a new ``created_at``.
+    """
 
     state: ApplicationState
     since: float
     created_at: float
 
     def after(self, event: ApplicationEvent, now: float) -> Life:
-        """The life after the event."""
+        """The state and times after the event."""
         state = TRANSITIONS.get((self.state, event))
         if state is None:
             return self
@@ -91,6 +94,6 @@ class Life(msgspec.Struct, frozen=True):
         return Life(state, now, created_at)
 
     def is_over_at(self, now: float) -> bool:
-        """Whether what it is in lasts no longer than until ``now``."""
+        """Whether the state has a time limit (starting, completing) that is over at ``now``."""
         lasts = {_S.STARTING: STARTING_S, _S.COMPLETING: COMPLETING_S}.get(self.state)
         return lasts is not None and now >= self.since + lasts

@@ -1,4 +1,4 @@
-"""The entries of the account tree, as they are in configuration, database and evaluate documents."""
+"""The entries of the account tree: the same in configuration, database and evaluate documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ class Association(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """An account (``user`` None) or a user in an account.
 
     ``parent`` is the account above (accounts only; default root). ``shares``: at least 0, or ``parent``.
-    ``usage`` is in billing units times seconds at ``usage_at`` (UTC seconds; None: now, taken as it is).
+    ``usage`` is in billing units times seconds at ``usage_at`` (UTC seconds). ``usage_at`` None means now: the usage
+    does not decay first.
     """
 
     account: str

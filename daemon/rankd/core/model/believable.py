@@ -1,4 +1,4 @@
-"""Bounds of what a node can know about its jobs: other values are brought within them, or left out."""
+"""Bounds for the values that nodes report about their jobs. Impossible values are clamped to a bound, or left out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST_SIGNAL = 64
 
 
 def believable_time(at: float, earliest: float, now: float) -> float:
-    """A time between the allocation and now: clocks differ, and a node may lie.
+    """The reported time, clamped to between the allocation and now. Clocks differ, and a node may lie.
 
     >>> believable_time(1e11, 100.0, 200.0), believable_time(5.0, 100.0, 200.0), believable_time(150.0, 100.0, 200.0)
     (200.0, 100.0, 150.0)
@@ -21,7 +21,7 @@ def believable_time(at: float, earliest: float, now: float) -> float:
 
 
 def believable_rss(n_bytes: int | None) -> int | None:
-    """The largest memory of a job; None if no machine has that much.
+    """The largest memory that a job used, in bytes; None if no machine has that much.
 
     >>> believable_rss(2**20), believable_rss(-1), believable_rss(2**62)
     (1048576, None, None)
@@ -30,7 +30,7 @@ def believable_rss(n_bytes: int | None) -> int | None:
 
 
 def believable_cpu_s(cpu_s: float | None, elapsed_s: float) -> float | None:
-    """Processor seconds; None if no machine has enough cores for them.
+    """Processor seconds; None if no machine has enough cores to use them in ``elapsed_s`` seconds.
 
     >>> believable_cpu_s(3.5, 2.0), believable_cpu_s(-1.0, 2.0), believable_cpu_s(1e11, 2.0)
     (3.5, None, None)
@@ -40,7 +40,7 @@ def believable_cpu_s(cpu_s: float | None, elapsed_s: float) -> float | None:
 
 
 def believable_number(number: int | None, largest: int) -> int | None:
-    """An exit status or a signal; a number that does not exist counts as the largest.
+    """An exit status or a signal; an impossible number is replaced by the largest one.
 
     >>> believable_number(3, 255), believable_number(10**12, 255), believable_number(-1, 255)
     (3, 255, 255)

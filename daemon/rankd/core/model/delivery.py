@@ -7,20 +7,20 @@ from collections.abc import Mapping
 import msgspec
 
 NOT_TAKEN = "not_taken"
-"""The cause of an end that rankd decided: the node's agent did not take the allocation. Nothing has run."""
+"""The cause of an end that rankd decided because the node's agent did not take the allocation. The job did not run."""
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 MISSED_HEARTBEATS = 3
 
 Newest = tuple[int, int]
-"""The newest allocation that waits for a node, and the newest of its allocations that is to end; 0 without one."""
+"""Two allocation ids, 0 if there is none: the newest that waits for the node, and the newest that the node must end."""
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """The oldest allocation that a node has not taken. Times in UTC seconds; ``heard_at``: its last heartbeat.
+    """The oldest allocation that a node has not taken. Times are in UTC seconds.
 
-    ``present``: its agent has not said goodbye.
+    ``heard_at``: the node's last heartbeat. ``present``: its agent has not signed off.
     """
 
     node: str
@@ -32,7 +32,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_away(heard_at: float, heartbeat_s: float, now: float) -> bool:
-    """Whether a node has missed so many heartbeats that it is not expected to take anything.
+    """Whether a node has missed too many heartbeats (:data:`MISSED_HEARTBEATS`) to be expected to take allocations.
 
     >>> is_away(100.0, 5.0, now=114.0), is_away(100.0, 5.0, now=116.0)
     (False, True)
@@ -41,10 +41,9 @@ def is_away(heard_at: float, heartbeat_s: float, now: float) -> bool:
 
 
 def is_overdue(waiting: Waiting, since: float, timeout_s: float, now: float) -> bool:
-    """Whether the node, which is there, should have taken the allocation by now.
+    """Whether the node, which is present, should have taken the allocation by now.
 
-    ``since``: when the node last asked for allocations, or came back, or the intake began to listen; the latest of
-    them.
+    ``since``: the latest of three times: the node asked for allocations, it came back, or the intake began to listen.
 
     >>> oldest = Waiting(node="n1", allocation=1, job=1, allocated_at=100.0, heard_at=118.0)
     >>> is_overdue(oldest, 0.0, 15.0, now=114.0), is_overdue(oldest, 0.0, 15.0, now=116.0)
@@ -56,7 +55,7 @@ def is_overdue(waiting: Waiting, since: float, timeout_s: float, now: float) -> 
 
 
 class _Reminder(msgspec.Struct):
-    """The newest work that a node was reminded of, and when it is reminded again."""
+    """The newest work that a node was reminded of, and when the next reminder is due."""
 
     newest: Newest
     again_at: float
@@ -64,7 +63,7 @@ class _Reminder(msgspec.Struct):
 
 
 class Hints:
-    """Which nodes to remind of waiting work: of new work at once, then again after growing pauses."""
+    """Which nodes to remind of waiting work: at once of new work, then again after growing pauses."""
 
     def __init__(self) -> None:
         self._reminders: dict[str, _Reminder] = {}

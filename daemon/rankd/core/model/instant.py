@@ -1,4 +1,4 @@
-"""Instants in words. By hand: the core knows no clock, so it does not import one either."""
+"""Instants as text. The calendar is computed here, because the core must not import a module with a clock."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _ERA_DAYS = 146_097
 
 
 def shown_instant(at: float) -> str:
-    """UTC seconds as ISO 8601 has them, whole ones, of the years 1 to 9999.
+    """UTC seconds as an ISO 8601 text, rounded down to whole seconds. For the years 1 to 9999.
 
-    Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", ``civil_from_days``: years begin in March.
+    Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", ``civil_from_days``. Its years begin in March.
 
     >>> shown_instant(1709210096.7)
     '2024-02-29T12:34:56Z'

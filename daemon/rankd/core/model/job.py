@@ -1,7 +1,7 @@
-"""A job: as it is requested, the states it goes through, and the events that change it.
+"""A job: its request, its states, and the events that change it.
 
-`JobRequest` is the format of the bus and of ``rankd evaluate``. The transition table below is the only place that
-defines where an event leads; the store applies it inside the transaction that records the event.
+`JobRequest` is the format of the bus and of ``rankd evaluate``. Only the transition table below defines the state after
+an event. The store applies the table in the transaction that records the event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ URGENCY_EXPEDITE = 31
 
 
 class State(StrEnum):
-    """Where a job is in its life."""
+    """The state of a job."""
 
     PENDING = "pending"
     ALLOCATED = "allocated"
@@ -40,7 +40,7 @@ ACTIVE_STATES = frozenset({State.ALLOCATED, State.RUNNING})
 
 
 class Event(StrEnum):
-    """What can happen to a job. Each time is recorded in ``job_event``."""
+    """What can happen to a job. Each event is recorded in ``job_event``."""
 
     SUBMIT = "submit"
     HOLD = "hold"
@@ -83,10 +83,10 @@ TRANSITIONS: Mapping[tuple[State | None, Event], State] = MappingProxyType(
 
 
 def next_state(job: int, state: State | None, event: Event) -> State:
-    """The state after ``event``; ``None`` is the state before submission.
+    """The state after ``event``. A job that is not submitted yet has the state ``None``.
 
     Raises:
-        InvalidTransition: the table has no such entry.
+        InvalidTransition: the state does not allow the event.
     """
     try:
         return TRANSITIONS[state, event]
@@ -95,7 +95,7 @@ def next_state(job: int, state: State | None, event: Event) -> State:
 
 
 def state_diagram() -> str:
-    """The transition table as a Mermaid diagram: an arrow per pair of states, with the events that lead along it."""
+    """The transition table as a Mermaid diagram: one arrow per pair of states, labelled with its events."""
     arrows: dict[tuple[State | None, State], list[str]] = {}
     for (before, event), after in TRANSITIONS.items():
         arrows.setdefault((before, after), []).append(event)
@@ -105,9 +105,10 @@ def state_diagram() -> str:
 
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must have happened to another job first.
+    """A condition on another job, before this one becomes eligible.
 
-    ``afterok``: completed; ``afternotok``: ended otherwise; ``afterany``: ended; ``after``: began or ended.
+    The other job has completed (``afterok``), has ended in another way (``afternotok``), has ended in any way
+    (``afterany``), or has begun or ended (``after``).
     """
 
     type: Literal["afterok", "afterany", "afternotok", "after"]
@@ -115,7 +116,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job as it is submitted; only ``command`` is needed.
+    """A job as it is submitted. Only ``command`` is required.
 
     Amounts in ``resources`` are per node: vcore in cores (or ``500m``), memory in bytes (or ``8Gi``).
     Times are UTC seconds.
@@ -179,14 +180,14 @@ CHANGEABLE_FIELDS = (
 
 
 def name_of(request: JobRequest) -> str:
-    """The job's name; by default that of its program, without the path."""
+    """The job's name. The default is the name of its program, without the path."""
     return request.name or request.command[0].rsplit("/", 1)[-1]
 
 
 class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job after admission: every name resolved, every amount parsed, nothing left to look up.
+    """A job after admission. All names are resolved and all amounts parsed.
 
-    ``groups`` are its user's; ``made`` the queues that it makes by going to its own, parents first.
+    ``groups``: the groups of its user. ``made``: the new queues on the path of its queue, parents first.
     """
 
     user: str

@@ -1,6 +1,6 @@
-"""What a job sees when it runs, and how its end is read: pure parts of the agent.
+"""The environment and files of a running job, and the meaning of its return code: pure parts of the agent.
 
-Paths are handled as text here (this package does no I/O); the agent opens them.
+Here paths are only text, because this package does no I/O. The agent opens them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 SIMULATED_S = 1.0
 
 DEFAULT_OUTPUT = "job-%j"
-"""Of jobs that name no file: this with ``.out`` or ``.err``, in the agent's output directory."""
+"""The output file of a job that names none, with ``.out`` or ``.err`` added, in the agent's output directory."""
 _DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})\.(?:out|err)", re.ASCII)
 _PATTERN = re.compile(r"%(.)", re.DOTALL)
 
 
 class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on one of its nodes: ``rank`` is the node's place in ``nodes``, from 0."""
+    """A job on one of its nodes. ``rank`` is the node's index in ``nodes``, from 0."""
 
     job: int
     allocation: int
@@ -41,7 +41,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exit(NamedTuple):
-    """How a command ended: one of both is set."""
+    """How a command ended. Exactly one of the two fields is set."""
 
     exit_status: int | None
     signal: int | None
@@ -55,7 +55,7 @@ class SimulatedRun(NamedTuple):
 
 
 def exit_of(returncode: int) -> Exit:
-    """Python's return code: a negative one is the signal.
+    """The end of a command by Python's return code. A negative return code is a signal.
 
     >>> exit_of(-9)
     Exit(exit_status=None, signal=9)
@@ -64,9 +64,9 @@ def exit_of(returncode: int) -> Exit:
 
 
 def expand_pattern(pattern: str, place: JobPlace) -> str:
-    """Put names into a file name: ``%j`` job id, ``%x`` job name, ``%u`` user, ``%n`` node, ``%%`` a percent sign.
+    """Replace ``%j`` by the job id, ``%x`` by the job name, ``%u`` by the user, ``%n`` by the node, ``%%`` by ``%``.
 
-    Anything else after ``%`` stays as it is. A ``/`` in a name becomes ``_``: a job's name must not lead into
+    Another letter after ``%`` is not replaced. A ``/`` in a name becomes ``_``, so that a job's name can't lead into
     another directory.
     """
     values = {"j": str(place.job), "x": place.name, "u": place.user, "n": place.node, "%": "%"}
@@ -74,13 +74,13 @@ def expand_pattern(pattern: str, place: JobPlace) -> str:
 
 
 def job_path(pattern: str, place: JobPlace, cwd: str) -> str:
-    """The file that a pattern names; a relative one is relative to the job's working directory."""
+    """The path of the file for a pattern. A relative path starts from the job's working directory."""
     path = expand_pattern(pattern, place)
     return path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"
 
 
 def job_of_output(name: str) -> int | None:
-    """The job whose output a file in the agent's output directory is, by its name; None if it has another name.
+    """The job id in the name of an output file in the agent's output directory. None for any other name.
 
     >>> job_of_output("job-17.out"), job_of_output("job-17.out.gz")
     (17, None)
@@ -90,7 +90,7 @@ def job_of_output(name: str) -> int | None:
 
 
 def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlace) -> dict[str, str]:
-    """The job's whole environment: the agent's basics, then the request's, then what only rankd can say."""
+    """The job's whole environment: basic variables of the agent, then those of the request, then those of rankd."""
     kept = {key: value for key, value in base.items() if key in KEPT_VARIABLES or key.startswith("LC_")}
     return {
         "PATH": DEFAULT_PATH,
@@ -108,10 +108,10 @@ def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlac
 
 
 def simulated_run(request: JobRequest) -> SimulatedRun:
-    """What a simulated node makes of a job.
+    """How a simulated node runs a job.
 
-    ``["sleep", "2.5"]`` takes that long, anything else a second; ``["false"]`` ends with 1. The job's variables
-    ``RANKD_SIMULATE_S`` and ``RANKD_SIMULATE_EXIT`` override both.
+    ``["sleep", "2.5"]`` takes 2.5 s; any other command takes 1 s. ``["false"]`` ends with 1; any other command with 0.
+    The job's variables ``RANKD_SIMULATE_S`` and ``RANKD_SIMULATE_EXIT`` override the duration and the exit status.
 
     >>> simulated_run(JobRequest(command=["sleep", "2.5"]))
     SimulatedRun(duration_s=2.5, exit_status=0)

@@ -1,4 +1,4 @@
-"""A node: its capacity, what is used of it, and whether it takes more jobs."""
+"""A node: its capacity, how much of it is used, and whether it takes more jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankd.core.model.quantity import Resources
 
 
 class NodeState(StrEnum):
-    """``up`` takes jobs; ``draining`` takes no new ones; ``down`` and ``lost`` nodes do not count."""
+    """``up`` nodes take jobs. ``draining`` nodes take no new jobs. ``down`` and ``lost`` nodes do not count."""
 
     UP = "up"
     DRAINING = "draining"
@@ -19,7 +19,7 @@ class NodeState(StrEnum):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts are internal ones: thousandths of a core, bytes."""
+    """A node. Amounts are internal ones: thousandths of a core, bytes."""
 
     name: str
     partition: str = "default"

@@ -1,7 +1,7 @@
 """Which agent represents a node, and when another one may take its place.
 
-An agent is identified by its ``instance``, the random id of its state directory: two agents of one name have two. An
-empty instance is unknown (simulated nodes, agents of older versions); then the agent's name decides.
+An agent is identified by its ``instance``, the random id of its state directory. So two agents of the same name can be
+distinguished. An empty instance is unknown (simulated nodes, agents of older versions). Then the agent's name decides.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 def is_taken(holder: Holder, claimant: Agent, now: float, lost_after_s: float, *, listened: bool) -> bool:
     """Whether the node belongs to another agent than the claimant.
 
-    It does until that agent has been silent for ``lost_after_s``. If one of the two has no instance, the other one also
-    gives up the node by leaving. ``listened``: whether the intake has been there long enough for silence to count.
+    It does until that agent has been silent for ``lost_after_s``. If one of the two agents has no instance, the node is
+    also free as soon as its agent has left. ``listened``: whether the intake has run long enough for silence to count.
     """
     if holder.agent.is_same(claimant) or holder.state is NodeState.LOST:
         return False
@@ -56,11 +56,11 @@ def is_taken(holder: Holder, claimant: Agent, now: float, lost_after_s: float, *
 
 
 def refusal(node: str, holder: Holder, lost_after_s: float) -> Refused:
-    """The claimant's refusal: which agent represents the node, when it was last heard of, and what to do."""
+    """The refusal for the claimant: which agent represents the node, when it was last heard, and what to do."""
     instance = f" with another state directory (instance {holder.agent.instance})" if holder.agent.instance else ""
     message = (
         f"agent '{holder.agent.name}'{instance} represents node '{node}', last heard of at "
-        f"{shown_instant(holder.heard_at)}; start this agent with another --name, or stop the other agent: it is "
-        f"replaced after {lost_after_s:g} s of silence"
+        f"{shown_instant(holder.heard_at)}; start this agent with another --name, or stop the other agent (it is "
+        f"replaced after {lost_after_s:g} s of silence)"
     )
     return Refused(NODE_TAKEN, message, "agent", status=409)

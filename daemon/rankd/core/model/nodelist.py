@@ -1,7 +1,7 @@
 """Node lists as clusters write them: ``n[01-08,11]`` for n01 … n08 and n11.
 
-Source: Slurm's hostlist expressions. Folded is the last run of digits in a name that has something before it;
-leading zeros are kept.
+Source: Slurm's hostlist expressions. The last run of digits in a name is folded, if there is text before it. Leading
+zeros are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LARGEST = 1_000_000
-"""More names than this in one expression is a slip of the pen, not a cluster."""
+"""The most names in one expression. A larger number is taken for a typo."""
 
 _NAME = re.compile(r"(?P<prefix>.+?)(?P<digits>[0-9]+)(?P<suffix>[^0-9]*)", re.DOTALL)
 _PART = re.compile(r"(?P<prefix>[^\[\],]*)\[(?P<ranges>[0-9,\-]+)\](?P<suffix>[^\[\],]*)|(?P<plain>[^\[\],]+)")
@@ -51,18 +51,18 @@ def _fold_group(prefix: str, suffix: str, digits: list[str]) -> str:
 
 
 def _follows(number: str, other: str) -> bool:
-    """Whether counting up from one, with its width, gives the other."""
+    """Whether ``other`` is ``number`` plus 1, written with the same width."""
     return str(int(number) + 1).zfill(len(number)) == other
 
 
 def unfold(expression: str) -> list[str]:
-    """The names behind an expression, in its order.
+    """The names in an expression, in its order.
 
     >>> unfold("login,n[01-02,11]")
     ['login', 'n01', 'n02', 'n11']
 
     Raises:
-        ValueError: not of this form, a range that runs down, or more than a million names.
+        ValueError: the expression is malformed, a range is descending, or there are more than a million names.
     """
     names: list[str] = []
     place = 0
@@ -70,7 +70,7 @@ def unfold(expression: str) -> list[str]:
         match = _PART.match(expression, place)
         end = match.end() if match else place
         if not match or (end < len(expression) and expression[end] != ",") or end + 1 == len(expression):
-            raise ValueError(f"'{expression}' is no node list; write one like n[01-08,11],login")
+            raise ValueError(f"'{expression}' is not a valid node list; write one like n[01-08,11],login")
         names += [match["plain"]] if match["plain"] else _unfold_part(match, LARGEST - len(names))
         place = end + 1
     return names
@@ -82,9 +82,9 @@ def _unfold_part(match: re.Match[str], room: int) -> list[str]:
         first, dash, last = part.partition("-")
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-            raise ValueError(f"'{part}' in '{match[0]}' is no range; write one like 01-08")
+            raise ValueError(f"'{part}' in '{match[0]}' is not a valid range; write one like 01-08")
         if int(last) - int(first) >= room - len(names):
-            raise ValueError(f"'{match[0]}' stands for more than {LARGEST} names")
+            raise ValueError(f"the node list has more than {LARGEST} names (at '{match[0]}')")
         width = len(first)
         names += [f"{match['prefix']}{n:0{width}}{match['suffix']}" for n in range(int(first), int(last) + 1)]
     return names

@@ -10,11 +10,11 @@ from rankd.core.model.delivery import NOT_TAKEN
 from rankd.core.model.job import Event
 
 REQUEUE_CAUSES = frozenset({"agent_stopped", "agent_restarted", "lost", "node_lost", NOT_TAKEN})
-"""Ends that the job did not cause: its agent was stopped or lost sight of it, or its node is silent."""
+"""Causes that are not the job's fault: its agent stopped, lost it or did not take it, or its node is silent."""
 
 
 class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a job's part on one node; ``cause`` says why rankd ended it, if it did."""
+    """The end of a job's part on one node. ``cause``: why rankd ended it; None if rankd did not."""
 
     exit_status: int | None = None
     signal: int | None = None
@@ -22,7 +22,7 @@ class NodeEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The job's end: the event, and what is recorded of it."""
+    """The job's end: the event, and the values to record."""
 
     event: Event
     exit_status: int | None
@@ -31,13 +31,14 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, started: bool = True) -> JobEnd:
-    """The first node that did not end well decides; a request to cancel outranks the ends that it caused.
+    """How a job ended. The first part that failed decides, without the parts that were cancelled because of another.
 
-    A job that ended well before the request reached it has completed. A job that did not start (``started``) because
-    an agent did not take it waits again, whatever its limit of requeues.
+    ``cancelled``: a user has asked to cancel the job. Then a failed job counts as cancelled, but a job whose parts all
+    succeeded has completed. A job that did not start (``started``) because an agent did not take it waits again,
+    whatever its limit of requeues.
     """
     bad = [end for end in ends if not _well(end)]
-    # others were ended because one part went wrong; the clocks of nodes can't tell which part was first
+    # if one part fails, rankd cancels the others; the clocks of nodes can't show which part was first
     own = [end for end in bad if end.cause != "cancel"]
     worst = (own or bad or list(ends))[0]
     event = _event(worst, cancelled=cancelled, may_requeue=may_requeue)

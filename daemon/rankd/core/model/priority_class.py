@@ -9,7 +9,7 @@ NEVER = "Never"
 
 
 class PriorityClass(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``value`` is what the class adds to a job's priority, int32."""
+    """A priority class. ``value`` (int32) is added to the priority of its jobs."""
 
     name: str
     value: int

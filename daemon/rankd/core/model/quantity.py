@@ -3,8 +3,8 @@
 Inside rankd every amount is an int: ``vcore`` in thousandths of a core, memory in bytes, any other type in
 its own unit. Outside (JSON, views, tables), vcore is in cores.
 
-Source: the quantities of YuniKorn 1.8 (``pkg/common/resources/quantity.go``). As there, a suffix may have the
-right form (``K``, ``ki``, ``mi``) and yet be none.
+Source: the quantities of YuniKorn 1.8 (``pkg/common/resources/quantity.go``). As there, some suffixes of the right form
+(``K``, ``ki``, ``mi``) are not valid.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ MEMORY = "memory"
 LARGEST = 2**63 - 1
 MOST_CORES = 1_000_000
 MOST_OF_A_NODE = 2**50
-"""The most of anything but cores that one node may have, or that a job may ask of it (memory: 1 PiB)."""
+"""The largest amount, except of cores, that one node may have or that a job may ask of it (memory: 1 PiB)."""
 LARGEST_TOTAL = 2**60
-"""The most of anything that a job may ask of all its nodes together, so that sums of several jobs fit into 64 bits."""
+"""The largest internal amount that a job may ask of all its nodes together. So sums of several jobs fit into 64 bits."""
 
 _QUANTITY = re.compile(r"([0-9]+)[\t\n\f\r ]*([mkKMGTPE]i?)?")
 _DECIMAL: dict[str, int] = {letter: 10 ** (3 * power) for power, letter in enumerate("kMGTPE", start=1)}
@@ -37,19 +37,19 @@ _MOST_DIGITS = len(str(LARGEST))
 
 
 def parse_quantity(resource: str, text: str) -> int:
-    """The amount of a quantity with an optional suffix.
+    """The internal amount of a quantity with an optional suffix.
 
     Raises:
-        ValueError: empty, negative, of unknown form, ``m`` for anything but vcore, or over 63 bits.
+        ValueError: the text is empty, negative or malformed, has ``m`` for a type other than vcore, or is too large.
     """
     match = _QUANTITY.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"'{text}' is no quantity; write a whole number, with a suffix if need be: 500m, 4, 8Gi")
+        raise ValueError(f"'{text}' is not a valid quantity; write a whole number and perhaps a suffix: 500m, 4, 8Gi")
     digits, suffix = match.group(1).lstrip("0") or "0", match.group(2) or ""
     factor = _factor(resource, text, suffix)
-    # counted before it is converted: Python refuses to read numbers of thousands of digits
+    # digits are counted before the conversion, because Python refuses to convert thousands of digits
     if len(digits) > _MOST_DIGITS or int(digits) * factor > LARGEST:
-        raise ValueError(f"'{text}' is more than 64 bits hold; write a smaller one")
+        raise ValueError(f"'{text}' does not fit into 64 bits; write a smaller amount")
     return int(digits) * factor
 
 
@@ -65,21 +65,24 @@ def _factor(resource: str, text: str, suffix: str) -> int:
 
 
 def parse_amount(resource: str, value: Amount) -> int:
-    """As :func:`parse_quantity`, for a JSON value: numbers are cores for vcore, whole units otherwise.
+    """The internal amount of a JSON value. A text is parsed by :func:`parse_quantity`.
+
+    A number is in cores for vcore, and in whole units for other types.
 
     Raises:
-        ValueError: as there; also NaN, infinities and fractions of what can't be divided.
+        ValueError: as in :func:`parse_quantity`; also for NaN, infinities, and too fine fractions.
     """
     if isinstance(value, str):
         return parse_quantity(resource, value)
     if isinstance(value, bool) or value != value or value in (float("inf"), float("-inf")) or value < 0:  # noqa: PLR0124 - NaN
-        raise ValueError(f"{value} is no amount; write a number of at least 0, or a quantity such as 500m, 8Gi")
+        raise ValueError(f"{value} is not a valid amount; write a number from 0, or a quantity such as 500m, 8Gi")
     scaled = value * 1000 if resource == VCORE else value
     if scaled > LARGEST:
-        raise ValueError(f"{value} is larger than 64 bits hold")
+        raise ValueError(f"{value} does not fit into 64 bits; write a smaller amount")
     amount = round(scaled)
     if abs(amount - scaled) > (1e-6 if resource == VCORE else 0):
-        raise ValueError(f"{value} of {resource} can't be divided that finely")
+        finest = "thousandths" if resource == VCORE else "whole units"
+        raise ValueError(f"{value} of {resource} is too fine; write {finest}")
     return amount
 
 
@@ -87,7 +90,7 @@ def check_node_amount(resource: str, amount: int) -> None:
     """Check that one node could have this (internal) amount.
 
     Raises:
-        ValueError: it is more than any node may have.
+        ValueError: the amount is more than any node may have.
     """
     most = MOST_CORES * 1000 if resource == VCORE else MOST_OF_A_NODE
     if amount > most:
@@ -95,7 +98,7 @@ def check_node_amount(resource: str, amount: int) -> None:
 
 
 def parse_resources(amounts: Mapping[str, Amount], field: str = "resources") -> Resources:
-    """All amounts of a record; types asked for with 0 are left out.
+    """All internal amounts of a record. Types with an amount of 0 are left out.
 
     Raises:
         Refused: ``bad_quantity`` with the field of the first bad amount.
@@ -112,7 +115,7 @@ def parse_resources(amounts: Mapping[str, Amount], field: str = "resources") -> 
 
 
 def shown(resource: str, amount: int) -> float:
-    """An amount as users see it: vcore in cores, everything else as it is."""
+    """An amount as users see it: vcore in cores, other types unchanged."""
     if resource != VCORE:
         return amount
     return amount / 1000 if amount % 1000 else amount // 1000
@@ -124,7 +127,7 @@ def shown_resources(resources: Mapping[str, int]) -> dict[str, float]:
 
 
 def scaled(resources: Mapping[str, int], times: int) -> Resources:
-    """The amounts of this number of nodes."""
+    """The amounts multiplied by ``times``."""
     return dict(resources) if times == 1 else {kind: amount * times for kind, amount in resources.items()}
 
 

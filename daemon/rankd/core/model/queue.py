@@ -1,8 +1,8 @@
-"""The queue hierarchy, as queues.yaml states it after checking: partitions, queues, limits.
+"""The queue hierarchy of queues.yaml after its checks: partitions, queues, limits.
 
-Field names follow YuniKorn's file format where they come from it. Amounts are internal ones. In maxima,
-guarantees and limits a type with 0 is defined (nothing of it), one that is left out is not limited, and an
-empty mapping is not set.
+Field names follow YuniKorn's file format where they come from it. Amounts are internal ones. In maxima, guarantees and
+limits, a type with 0 allows nothing of that type, and a type that is left out is not limited. An empty mapping means
+that nothing is set.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class QueueProperties(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChildTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue gets that is made below a parent on first use.
+    """The values of a queue that is made below a parent on first use.
 
-    ``sort_priority`` is the template's own word, None where it has none; that of ``properties`` is not used.
+    ``sort_priority``: the value set in the template; None if it sets none. The one in ``properties`` is not used.
     """
 
     guaranteed: Resources = {}
@@ -63,9 +63,9 @@ class ChildTemplate(msgspec.Struct, frozen=True, kw_only=True):
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue. ``path`` is shown as written (``root.tenants.A``); look-ups ignore case.
 
-    ``parent`` is set for every queue that is no leaf: those with queues below, those that may get some, and
-    root, which takes no jobs even where it stands alone. ``max`` is the configured own maximum (the effective
-    one is the minimum down the path). ``child_template`` is the own one, or that of the nearest queue above.
+    ``parent`` is true for every queue that is not a leaf: a queue with queues below it, a queue that may get some, and
+    root. Root takes no jobs, even if it is the only queue. ``max`` is the queue's own configured maximum; the effective
+    one is the minimum down the path. ``child_template`` is the queue's own, or that of the nearest queue above it.
     """
 
     name: str
@@ -85,8 +85,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 def limits_of(limits: Sequence[Limit], user: str, groups: Sequence[str]) -> Iterator[tuple[str, str, Limit]]:
     """The limits of one queue that apply to a user: ("user" or "group", its name, the limit).
 
-    A limit that names the user replaces that of ``*``; each of the user's groups that is named has its own, and the
-    group ``*`` counts if none of them is named.
+    A limit that names the user replaces the limit of user ``*``. Each of the user's groups with a limit has its own. If
+    none of the groups has a limit, the limit of group ``*`` counts.
     """
     by_user = {name: limit for limit in limits for name in limit.users}
     by_group = {name: limit for limit in limits for name in limit.groups}
@@ -109,15 +109,16 @@ def walk_queues(queue: Queue) -> Iterator[Queue]:
 def make_child(parent: Queue, name: str) -> Queue:
     """The leaf queue that first use makes below a parent, with the parent's child template applied.
 
-    As everywhere, only ``disabled`` priority sorting is inherited. (YuniKorn lets such a queue inherit none.)
+    As everywhere, only ``disabled`` priority sorting is inherited. (In YuniKorn, such a queue does not inherit it.)
 
     Raises:
         Refused: ``queue_not_parent``, ``bad_queue_name``.
     """
     if not parent.parent:
-        raise Refused("queue_not_parent", f"queue '{parent.path}' is a leaf: no queue can be made below it", "queue")
+        raise Refused("queue_not_parent", f"queue '{parent.path}' is a leaf; it can't have queues below it", "queue")
     if not QUEUE_NAME.fullmatch(name):
-        raise Refused("bad_queue_name", f"'{name}' is no queue name; use 1 to 64 of a-z A-Z 0-9 _ : # / @ -", "queue")
+        message = f"'{name}' is not a valid queue name; use 1 to 64 of a-z A-Z 0-9 _ : # / @ -"
+        raise Refused("bad_queue_name", message, "queue")
     template = parent.child_template or ChildTemplate()
     inherited = parent.properties.sort_priority
     enabled = inherited if template.sort_priority is None else template.sort_priority
@@ -132,7 +133,7 @@ def make_child(parent: Queue, name: str) -> Queue:
 
 
 def make_parent(parent: Queue, name: str) -> Queue:
-    """A queue between ``parent`` and a leaf that is made on first use: no leaf itself, the same template below.
+    """A queue between ``parent`` and a leaf that is made on first use. It is a parent with the same child template.
 
     Raises:
         Refused: as :func:`make_child`.
@@ -160,7 +161,7 @@ def make_path(parent: Queue, names: Sequence[str]) -> tuple[Queue, ...]:
 
 
 def allows_children(queue: Queue) -> bool:
-    """Whether first use makes queues below this one: it is no leaf, and it or one above has a child template."""
+    """Whether first use makes queues below this one: it is a parent, and it or a queue above has a child template."""
     return queue.parent and queue.child_template is not None
 
 
@@ -181,7 +182,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sort_policies(partitions: Iterable[Partition]) -> set[str]:
-    """The application sorting policies of leaves, and of those that first use may make."""
+    """The application sorting policies of leaf queues, and of leaf queues that first use may make."""
     queues = [queue for partition in partitions for queue in walk_queues(partition.root)]
     properties = [queue.properties for queue in queues if not queue.parent]
     properties += [queue.child_template.properties for queue in queues if queue.child_template is not None]
@@ -189,10 +190,10 @@ def sort_policies(partitions: Iterable[Partition]) -> set[str]:
 
 
 def with_made(partition: Partition, paths: Iterable[str]) -> Partition:
-    """The partition with leaf queues that first use made, behind their siblings in this order.
+    """The partition with leaf queues that first use made, in this order after their siblings.
 
-    A path is left out where the tree does not allow it (any more): there is no parent with a template, or a leaf
-    stands in its way. One that is there already changes nothing.
+    A path is left out if the tree does not allow it (any more): no queue on it has a template, or an existing leaf is
+    on the path. A path that exists already changes nothing.
     """
     wanted = [
         names[1:] for names in (path.split(".") for path in paths) if names[0].lower() == ROOT_QUEUE and names[1:]

@@ -1,4 +1,4 @@
-"""What a node's agent reports about an allocation; agents send it in this form."""
+"""What a node's agent reports about an allocation. This is the format of the message."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import msgspec
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happened to an allocation on one node.
 
-    An end says when it had started: reports of one allocation may arrive in another order than they were sent.
-    ``exit_status`` is the command's, ``signal`` the one that ended it; ``cause`` says why the agent ended it
-    (``timeout``, ``cancel``, ``agent_stopped``), could not start it (``start_failed``), lost sight of it (``lost``), or
-    that it went over its memory limit (``out_of_memory``). ``measured`` says how memory and processor time were: of
-    the job's control group (``cgroup``), of the processes that its first process waited for (``wait``), or the time
-    (``cgroup_cpu``) or the memory (``cgroup_memory``) alone by the group.
+    A report of an end has ``started_at`` too, because reports of one allocation may arrive in another order than they
+    were sent. ``exit_status`` is that of the command. ``signal`` is the signal that ended it.
+
+    ``cause``: the agent ended the command (``timeout``, ``cancel``, ``agent_stopped``), could not start it
+    (``start_failed``), or lost track of it (``lost``); or the command went over its memory limit (``out_of_memory``).
+
+    ``measured``: where memory and processor time were read. ``cgroup``: both from the job's control group. ``wait``:
+    both from the processes that the job's first process waited for. ``cgroup_cpu`` or ``cgroup_memory``: only the
+    processor time or only the memory from the control group.
     """
 
     allocation: int

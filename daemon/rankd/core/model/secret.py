@@ -1,4 +1,4 @@
-"""Variables of a job's environment that rankd never stores: addresses of the broker, with their passwords. Pure."""
+"""Variables of a job's environment that rankd never stores: addresses of brokers, which may hold passwords. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment without those variables.
+    """The environment without the variables that rankd never stores.
 
     >>> without_secrets({"RANKD_NATS": "nats://h", "A": "1", "B": "nats://ann:secret@h", "C": "postgres://u:p@h"})
     {'A': '1', 'C': 'postgres://u:p@h'}

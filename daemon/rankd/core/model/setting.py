@@ -1,6 +1,6 @@
 """The settings of ``config/rankd.toml`` (and of evaluate's ``priority`` and ``scheduling``), checked and frozen.
 
-The text below a field is its meaning in ``docs/reference/configuration.md``, which ``make reference`` writes.
+The text below a field is its description in ``docs/reference/configuration.md``, which ``make reference`` writes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_WEIGHTS = {
 
 
 class _Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A typo in a configuration is an error, never a silent default."""
+    """Base of all settings: an unknown key (a typo) is an error."""
 
 
 class FairshareSettings(_Setting, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ def test_a_letter_is_settled_once(state):
 
 def test_a_letter_that_was_cut_is_not_retried():
     check_whole(7, 100, 100)
-    with pytest.raises(Refused, match="only the beginning of its 101 bytes was kept") as caught:
+    with pytest.raises(Refused, match="only the first 100 of its 101 bytes were kept") as caught:
         check_whole(7, 100, 101)
     assert (caught.value.code, caught.value.status) == ("cut_dead_letter", 409)
 
