@@ -27,7 +27,7 @@ MOST_CORES = 1_000_000
 MOST_OF_A_NODE = 2**50
 """The largest amount, except of cores, that one node may have or that a job may ask of it (memory: 1 PiB)."""
 LARGEST_TOTAL = 2**60
-"""The largest internal amount that a job may ask of all its nodes together. So sums of several jobs fit into 64 bits."""
+"""The largest internal amount that a job may ask of all its nodes together. Sums of several jobs fit into 64 bits."""
 
 _QUANTITY = re.compile(r"([0-9]+)[\t\n\f\r ]*([mkKMGTPE]i?)?")
 _DECIMAL: dict[str, int] = {letter: 10 ** (3 * power) for power, letter in enumerate("kMGTPE", start=1)}
