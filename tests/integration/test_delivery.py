@@ -176,7 +176,7 @@ async def test_reports_are_kept_within_what_a_node_can_know(broker, tmp_path):
 async def test_a_node_whose_agent_can_run_no_jobs_is_drained_until_somebody_resumes_it(broker, tmp_path):
     drained = "SELECT name, state, drained_by, drain_reason FROM nodes ORDER BY name"
     silent = "keeper 7 does not answer: it is stopped or hangs"
-    text = f"its agent can run no jobs: {silent}; mend that, then resume the node"
+    text = f"its agent can run no jobs: {silent}; fix that, then resume the node"
     async with an_intake(broker, tmp_path) as stage:
         await joined(stage, "n1", "n2", "n3")
         await stage.ask(DRAIN, {"node": "n2", "reason": "new disks"})

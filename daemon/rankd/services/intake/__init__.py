@@ -1,1 +1,1 @@
-"""The intake: requests of users and nodes, reports of agents, and what is published of them."""
+"""The intake: requests of users and nodes, reports of agents, and the events that are published about them."""

@@ -1,4 +1,4 @@
-"""Requests about priority classes: anyone may look, administrators create, update and delete."""
+"""Requests about priority classes: all users may list and show them, administrators create, update and delete them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def class_verbs(
 ) -> list[Verb]:
     """``class.list``, ``class.show``; for administrators ``class.create``, ``class.update``, ``class.delete``.
 
-    ``table`` gives the classes in force; ``use`` takes the new ones once they are durable.
+    ``table`` returns the classes in force; ``use`` gets the new ones once they are durable.
     """
 
     async def listed(_asker: Submitter, _payload: bytes) -> Reply:
@@ -71,4 +71,4 @@ def _decode(payload: bytes) -> object:
     try:
         return msgspec.json.decode(payload)
     except msgspec.DecodeError as error:
-        raise Refused("bad_request", f"the message is no JSON: {error}") from None
+        raise Refused("bad_request", f"the message is not valid JSON: {error}") from None

@@ -1,8 +1,8 @@
-"""The intake's part of a reload: it alone reads the directory, checks it whole, and records what comes into force.
+"""The intake's part of a reload: only the intake reads and checks the directory, and records the configuration.
 
-One transaction records the texts and brings the names that they have into the catalog. Before it, nothing has
-changed; after it, the new configuration is in force: the intake takes it up at once, the others between two rounds,
-and whoever is killed meanwhile finds it in the records.
+One transaction records the texts and adds their names to the catalog. Before it, nothing has changed. After it, the new
+configuration is in force: the intake uses it at once, the other services use it between two rounds. A service that is
+killed meanwhile finds it in the records.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ log = logging.getLogger("rankd.configuration")
 
 STARTED, RELOADED = "started", "reloaded"
 RELOAD_BOUND_S = 300.0
-"""Factors of other packages start and compute once while a configuration is checked."""
+"""A bound this long, because a check starts factors of other packages and lets each compute once."""
 MOST_LINES = 500
-"""Changes in an answer, and problems in a refusal; the records and the check have all of them."""
+"""The most changes in an answer, or problems in a refusal. The records and `rankd config check` have all of them."""
 
-EMPTIED = "is empty, and was not when it was recorded; write it, or take it as it is with `rankd reload`"
+EMPTIED = "is empty, and was not when it was recorded; write it, or accept the empty file with `rankd reload`"
 
 Use = Callable[[Configuration, Catalog], Awaitable[None]]
 
 
 class Found(NamedTuple):
-    """The texts of a directory's files, the configuration in them; and why the present files were refused, if so."""
+    """A directory's texts and their configuration. ``refused``: why the present files are not used, if they are not."""
 
     files: dict[str, str]
     configuration: Configuration
@@ -66,19 +66,19 @@ class _Occasion(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A configuration that has come into force: its number, and the names' ids."""
+    """A configuration that is now in force: its number, and the ids of its names."""
 
     number: int
     catalog: Catalog
 
 
 def read_directory(directory: Path, *, workers: bool = True) -> Found:
-    """Read and check everything; other services read what is recorded, hence the absolute path.
+    """Read and check all files of a directory. The path is made absolute, because other services read the record.
 
-    ``workers``: as :func:`.read_checked` has it. A factor that hangs keeps no intake from starting.
+    ``workers`` is passed to :func:`.read_checked`. At a start it is false, so that a hanging factor cannot prevent it.
 
     Raises:
-        ConfigurationError: with every problem.
+        ConfigurationError: the files can't be used; it lists every problem.
     """
     texts, unreadable = read_files(directory)
     return Found(texts, read_checked(_name(directory), texts, unreadable, workers=workers))
@@ -89,13 +89,13 @@ def _name(directory: Path) -> str:
 
 
 async def find(database: Database, directory: Path) -> Found:
-    """What to start with: the files; where these can't be used just now, what was recorded of them last.
+    """The configuration to start with: the files, or the last recorded one if the files can't be used now.
 
-    A file that is empty now and was not when it was recorded can't be used: somebody may be about to write it. Only a
-    reload takes it so.
+    A file that is empty now but was not when it was recorded can't be used, because somebody may be about to write it.
+    Only a reload accepts it.
 
     Raises:
-        ConfigurationError: with every problem, where nothing was recorded of this directory.
+        ConfigurationError: the files can't be used, and nothing was recorded of this directory; it lists every problem.
     """
     before = await last_recorded(database)
     if before is not None and before.directory != _name(directory):
@@ -107,7 +107,7 @@ async def find(database: Database, directory: Path) -> Found:
         if before is None:
             raise
         message = "configuration %d stays in force, since the files can't be used: %s"
-        log.error(message, before.number, error)  # noqa: TRY400 - it says what to do
+        log.error(message, before.number, error)  # noqa: TRY400 - the error tells what to do
         return Found(before.files, await asyncio.to_thread(parsed, before), error)
     return found
 
@@ -120,14 +120,14 @@ def _check_emptied(found: Found, before: Recorded | None) -> None:
 
 
 async def start_with(database: Database, role: str, found: Found, now: float) -> Taken:
-    """Bring in what the intake found when it started, and record it unless that is what was recorded last."""
+    """Put the configuration of the start into force. Records it unless it equals the last recorded one."""
     before = await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
     new = await asyncio.to_thread(_compared, before, found, _Occasion(STARTED, own_name(), now))
     return await database.write(lambda c: _bring_in(c, before, new, found.configuration, now), role=role)
 
 
 def _compared(before: Recorded | None, found: Found, occasion: _Occasion) -> Recorded | None:
-    """The configuration to record; None if it is the one that was recorded last."""
+    """The configuration to record; None if it equals the last recorded one."""
     directory = found.configuration.directory
     if before is not None and (before.files, before.directory) == (found.files, directory):
         return None
@@ -151,7 +151,7 @@ def _bring_in(
 
 
 class ConfigurationKeeper:
-    """Reads ``directory`` again when asked to; ``use`` takes what has come into force."""
+    """Reads ``directory`` again on request; ``use`` is called with the configuration that is now in force."""
 
     def __init__(self, directory: Path, database: Database, group: GroupCommit, use: Use, clock: Clock) -> None:
         self.number: int | None = None
@@ -177,7 +177,7 @@ class ConfigurationKeeper:
         return Verb("config.reload", reload, admin_only=True)
 
     async def on_hangup(self, hangup: asyncio.Event, loops: Loops) -> None:
-        """SIGHUP asks for a reload in the name of who runs this process."""
+        """Reload on SIGHUP, with the user of this process as the actor."""
         loop = loops.add("reloads", RELOAD_BOUND_S)
         while True:
             loop.beat()
@@ -187,13 +187,13 @@ class ConfigurationKeeper:
             try:
                 await self.reload(own_name())
             except RankdError as error:
-                log.error("SIGHUP: nothing was changed: %s", error)  # noqa: TRY400 - it says what to do
+                log.error("SIGHUP: nothing was changed: %s", error)  # noqa: TRY400 - the error tells what to do
 
     async def reload(self, actor: str) -> Reloaded:
-        """Read, check, record, use.
+        """Read, check and record the directory, and use its configuration.
 
         Raises:
-            ConfigurationError: with every problem; what was in force stays so.
+            ConfigurationError: it lists every problem; the former configuration stays in force.
         """
         async with self._one_by_one:
             try:
@@ -210,7 +210,7 @@ class ConfigurationKeeper:
         warnings = [str(problem) for problem in found.configuration.warnings[:MOST_LINES]]
         self._message = None
         if new is None and before is not None:
-            log.info("a reload by %s: the files say what is in force", actor)
+            log.info("a reload by %s: the files are the same as the configuration in force", actor)
             return Reloaded(number=before.number, is_new=False, warnings=warnings)
         bring_in = partial(_bring_in, before=before, new=new, configuration=found.configuration, now=self._clock())
         taken = await self._group.do(bring_in)
@@ -223,25 +223,25 @@ class ConfigurationKeeper:
         )
 
     def note(self, error: ConfigurationError) -> None:
-        """The files were refused."""
+        """Note that the files were refused."""
         self._refused += 1
         self._message = _cut(error)
 
     def diag(self) -> ConfigurationDiag:
-        """What is in force, and what was refused."""
+        """Which configuration is in force, and why the files were refused."""
         return ConfigurationDiag(number=self.number, failed=self._refused, message=self._message)
 
 
 def own_name() -> str:
-    """The user who runs this process."""
+    """The name of the user who runs this process."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # containers run with ids that no one has named
+    except KeyError:  # containers run with user ids without a name
         return str(os.getuid())
 
 
 def _cut(error: ConfigurationError) -> str:
-    """All problems, a line each; of very many the first."""
+    """The problems, a line each; at most :data:`MOST_LINES` of them."""
     lines = [str(problem) for problem in error.problems]
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more: `rankd config check` shows all"]

@@ -1,4 +1,4 @@
-"""Requests about dead letters: try again as the user who sent them, or drop them."""
+"""Requests about dead letters: submit them again as the user who sent them, or drop them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, Le
 
 
 class DeadLetterVerbs:
-    """``deadletter.list``, ``deadletter.retry``, ``deadletter.drop``: own ones; an administrator any."""
+    """``deadletter.list``, ``deadletter.retry``, ``deadletter.drop``: users their own, administrators any."""
 
     def __init__(self, database: Database, group: GroupCommit, submit: Submit, looks: LookVerbs, clock: Clock) -> None:
         self._looks = looks
@@ -43,7 +43,7 @@ class DeadLetterVerbs:
         ]
 
     async def listed(self, asker: Submitter, payload: bytes) -> Reply:
-        """Letters, oldest first."""
+        """Return letters, oldest first."""
         wanted = decode_strict(payload, DeadLetterFilter)
         others = [user for user in wanted.users or () if user != asker.user]
         if others and not asker.privileged:
@@ -53,7 +53,7 @@ class DeadLetterVerbs:
         return await self._looks.page(asker, lambda reader: letter_page(reader, wanted))
 
     async def retry(self, asker: Submitter, payload: bytes) -> Reply:
-        """Submit again under the same key: what became a job meanwhile stays that job."""
+        """Submit letters again under the same key: a submission that has become a job meanwhile stays that job."""
         done, failed = list[SettledLetter](), list[Failed]()
         for id_ in dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids):
             try:
@@ -86,7 +86,7 @@ class DeadLetterVerbs:
         return ids
 
     async def drop(self, asker: Submitter, payload: bytes) -> Reply:
-        """They stay in the records, and are listed no more. Many are done part by part: others write in between."""
+        """Drop letters: they stay in the records but are not listed. Many are done in parts, so others can write."""
         ids = list(dict.fromkeys(decode_strict(payload, DeadLetterSelection).ids))
         done, failed = list[SettledLetter](), list[Failed]()
         for start in range(0, len(ids), MAX_GROUP):
@@ -99,7 +99,7 @@ class DeadLetterVerbs:
 
 
 def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter, now: float) -> LettersReply:
-    """Two statements, however many letters there are."""
+    """Drop the letters with two statements, for any number of letters."""
     known, done, failed = heads(connection, ids), list[int](), list[Failed]()
     for id_ in ids:
         try:

@@ -1,4 +1,4 @@
-"""The intake's side of deliveries: agents request allocations and send reports; untaken allocations are taken back.
+"""The intake's side of deliveries: agents request allocations and report; allocations not requested are withdrawn.
 
 A request is answered once its effect is durable, and agents repeat it until then.
 """
@@ -31,10 +31,10 @@ from rankd.wire.subject import node_pattern
 log = logging.getLogger("rankd.intake")
 
 NODES = "nodes"
-"""All agents together are one client: they take turns with users as one."""
+"""All agents together count as one client when users and agents take turns."""
 LOOK_EVERY_S = 1.0
 ABSENT_S = 3.0
-"""After a longer time between two looks, this process did not run in between."""
+"""If two looks are further apart, this process was stopped in between."""
 
 
 class AgentReports(NamedTuple):
@@ -46,7 +46,7 @@ class AgentReports(NamedTuple):
 
 
 class Deliveries:
-    """Answers agents, and takes back what they do not take. ``settings`` returns the settings in force."""
+    """Answers agents, and withdraws allocations that they do not request. ``settings`` returns those in force."""
 
     def __init__(
         self, settings: Callable[[], NodeSettings], database: Database, bus: Bus, group: GroupCommit, clock: Clock
@@ -58,7 +58,7 @@ class Deliveries:
         self._clock = clock
         self._listening_since = clock()
         self._there_since: dict[str, float] = {}
-        """When a node that has something to take last asked for it, or came back."""
+        """When a node that has allocations waiting last requested them, or came back."""
 
     def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
         """The subjects that nodes send to, and their handlers."""
@@ -68,7 +68,7 @@ class Deliveries:
         }
 
     async def take(self, node: str, payload: bytes) -> Reply:
-        """Answer what the node is to start and to end."""
+        """Answer with the allocations that the node has to start and to end."""
         request = decode_of_node(payload, Take)
         self._there_since[node] = self._clock()
         known = None if request.known is None else frozenset(request.known)
@@ -83,7 +83,7 @@ class Deliveries:
         return give(connection, asks, self._settings().max_requeues, self._clock())
 
     async def report(self, node: str, payload: bytes) -> Reply:
-        """Record what happened on the node; reports about other nodes' allocations change nothing."""
+        """Record a node's reports. Reports about other nodes' allocations have no effect."""
         message = decode_of_node(payload, ReportMessage)
         if not await self._record(AgentReports(node, message.instance, message.reports)):
             text = f"another agent represents node '{node}' now; reports of instance {message.instance} do not count"
@@ -91,9 +91,9 @@ class Deliveries:
         return ReportsTaken(taken=len(message.reports))
 
     async def _record(self, sent: AgentReports) -> bool:
-        """All together; if that fails, one by one, so that one that can't be taken does not hold up the others.
+        """Record all reports together. If that fails, record them one by one, so that a bad one delays no other.
 
-        False if another agent represents the node.
+        Returns False if another agent represents the node.
         """
         try:
             return await self._group.do_together(self._write, sent, client=NODES, weight=len(sent.reports))
@@ -102,7 +102,7 @@ class Deliveries:
         except Exception:
             if len(sent.reports) > 1:
                 return all([await self._record(sent._replace(reports=[report])) for report in sent.reports])
-            log.exception("a report can't be taken and is dropped: %s", sent)
+            log.exception("a report can't be recorded and is dropped: %s", sent)
             return True
 
     def _write(self, connection: Connection, parts: Sequence[AgentReports]) -> list[bool]:
@@ -113,7 +113,7 @@ class Deliveries:
         return counts
 
     async def run(self) -> None:
-        """Look for untaken allocations for ever. Time in which this process or the broker stood still is left out."""
+        """Look for overdue allocations until cancelled. Leaves out times when this process or the broker stopped."""
         loop = self._bus.loops.add("watch over deliveries")
         looked = self._clock()
         while True:
@@ -126,10 +126,10 @@ class Deliveries:
             try:
                 await self.run_once(now)
             except Unavailable as error:
-                log.warning("allocations that nobody takes are not taken back yet: %s", error.message)
+                log.warning("overdue allocations are not withdrawn from their nodes yet: %s", error.message)
 
     async def run_once(self, now: float) -> None:
-        """Take back allocations that nodes with a living agent did not take in time."""
+        """Withdraw allocations that nodes with a living agent did not request in time."""
         waiting = await self._database.read_at_once(untaken)
         overdue = [oldest for oldest in waiting if self._is_overdue(oldest, now)]
         self._there_since = {one.node: self._there_since.get(one.node, 0.0) for one in waiting}

@@ -1,4 +1,4 @@
-"""``diag.show``: what the services report about themselves, and the records about the relay and adapters."""
+"""``diag.show``: what the services report about themselves, and the records about the relay and the adapters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Durable submission: messages that users published on the enqueue subject, whether the intake ran or not.
+"""Durable submission: messages that users published on the enqueue subject, even while no intake ran.
 
-A message is acknowledged once its jobs, or the reasons why they are refused, are in the database. It may be delivered
-twice: jobs have the message's id as their key, and each refused job is kept once.
+A message is acknowledged once its jobs, or the reasons for refusing them, are in the database. It may be delivered
+twice. Then its id as the jobs' key prevents duplicate jobs, and each refused job is kept once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from rankd.wire.subject import ENQUEUE_PATTERN, STREAM_SUBMISSIONS, enqueuer_of
 log = logging.getLogger("rankd.intake")
 
 BATCH_BYTES = 4 * 2**20
-"""Bytes of messages per batch: a batch takes less time than the broker waits before it delivers it again."""
+"""Bytes of messages per batch, so that a batch takes less time than the broker waits before it delivers it again."""
 
 Submit = Callable[[Submitter, bytes, str | None], Awaitable[tuple[Submission, list[int], RankdError | None]]]
-"""Reads, admits and stores; returns the submission, the ids, and the error if jobs are missing."""
+"""Reads, admits and stores; returns the submission, the ids, and the error if some jobs could not be stored."""
 
 
 class EnqueuedSubmissions:
-    """Consumes the messages for ever; ``durable`` is the name of the consumer."""
+    """Consumes the messages until cancelled; ``durable`` is the name of the consumer."""
 
     def __init__(self, bus: Bus, durable: str, group: GroupCommit, submit: Submit, clock: Clock) -> None:
         self._consumer = PullConsumer(bus, STREAM_SUBMISSIONS, durable, [ENQUEUE_PATTERN], max_bytes=BATCH_BYTES)
@@ -55,7 +55,7 @@ class EnqueuedSubmissions:
     async def _take(self, message: Msg) -> None:
         try:
             await self._store(message)
-        except Unavailable as error:  # not acknowledged: it comes again
+        except Unavailable as error:  # not acknowledged, so it is delivered again
             log.warning("an enqueued submission waits: %s", error.message)
             return
         await message.ack()
@@ -90,7 +90,7 @@ class EnqueuedSubmissions:
 
 
 class _Envelope(NamedTuple):
-    """Where a message comes from, and when it was read. ``source`` is a name that no other message has."""
+    """Where a message comes from, and when it was read. ``source`` is unique to the message."""
 
     user: str
     source: str
@@ -110,11 +110,11 @@ class _Envelope(NamedTuple):
         return key_of(self.message_id, self.source)
 
     def letter(self, error: RankdError) -> Undelivered:
-        """The whole message."""
+        """A letter with the whole message."""
         return self._letter(self.source, self.payload, error.code, error.message, error.field)
 
     def letter_of(self, rejected: Rejected, job: bytes) -> Undelivered:
-        """One of its jobs."""
+        """A letter with one job of the message."""
         return self._letter(f"{self.source}/{rejected.index}", job, rejected.code, rejected.message, rejected.field)
 
     def _letter(self, source: str, payload: bytes, code: str, message: str, field: str | None) -> Undelivered:

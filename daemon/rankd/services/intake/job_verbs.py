@@ -1,7 +1,7 @@
 """Requests that change jobs: ``job.cancel``, ``hold``, ``release``, ``update``, of one job or of many.
 
-Many jobs are changed part by part, each part in a transaction of its own, so that others write in between. The jobs
-of a filter are looked up first and again in each part: a job that no longer meets the filter is left alone.
+Many jobs are changed part by part, each part in its own transaction, so that others can write in between. The jobs of
+a filter are looked up first and again in each part: a job that no longer matches the filter is not changed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Part = Callable[[list[int]], Awaitable[SelectionReply]]
 
 MOST_DONE = 50_000
 MOST_FAILED_BYTES = 512 * 2**10
-"""Bytes of failures in a reply, beside :data:`MOST_DONE` ids: NATS servers take messages of 1 MB."""
+"""Bytes of failures in a reply, besides :data:`MOST_DONE` ids: NATS servers accept messages of 1 MB."""
 
 _ACTIONS = {"job.cancel": cancel, "job.hold": hold, "job.release": release}
 
 
 class Admitting(Protocol):
-    """The present tables and names that jobs are admitted with."""
+    """The tables and names that jobs are admitted with at present."""
 
     catalog: Catalog
 
@@ -48,10 +48,10 @@ class Admitting(Protocol):
         """The tables that jobs are checked against."""
 
     async def see_nodes(self) -> None:
-        """Bring the tables' nodes up to date, if jobs are checked against them."""
+        """Update the tables' nodes, if jobs are checked against them."""
 
     def learn(self) -> None:
-        """Load what first use has added to the catalog."""
+        """Load the names that their first use has added to the catalog."""
 
 
 class JobVerbs:
@@ -65,16 +65,16 @@ class JobVerbs:
         self._is_stopping = False
 
     def verbs(self) -> list[Verb]:
-        """All of them."""
+        """All four verbs."""
         actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
         return [Verb("job.update", self.update), *actions]
 
     def stop(self) -> None:
-        """Begin no further part: requests for many jobs are answered with an error that asks to send them again."""
+        """Begin no further part. A request for many jobs is then answered with an error that asks to send it again."""
         self._is_stopping = True
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
-        """``job.update``: pending jobs, admitted again with the changed fields."""
+        """``job.update``: change fields of pending jobs, and admit them again."""
         update = _read_selection(payload, JobUpdate)
         check_update(update, asker)
         await self._admitting.see_nodes()
@@ -124,7 +124,7 @@ class JobVerbs:
         return handle
 
     async def _in_parts(self, selection: JobSelection, asker: Submitter, do: Part) -> SelectionReply:
-        """Change all selected jobs; a single job that can't be changed is an error."""
+        """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
         ids, last = await self._select(selection, asker)
         done: list[int] = []
         failed: list[Failed] = []
@@ -145,7 +145,7 @@ class JobVerbs:
         return _fitting(done, failed, last)
 
     async def _select(self, selection: JobSelection, asker: Submitter) -> tuple[list[int], int | None]:
-        """The selected jobs, each once; and the last one if the filter's limit was reached."""
+        """The selected jobs, each once, and the last one if the filter's limit was reached."""
         ids = [selection.id] if selection.id is not None else list(selection.ids or [])
         chosen, last = _chosen(selection, asker), None
         if chosen is not None:
@@ -156,7 +156,7 @@ class JobVerbs:
 
 
 def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
-    """The request. One that names no job is refused here: a refusal in a shared transaction makes it start again."""
+    """Decode a request. One without jobs is refused here: a refusal in a shared transaction would restart that."""
     selection = decode_strict(payload, kind)
     if selection.filter is None and selection.id is None and not selection.ids:
         raise Refused("empty_selection", "name the jobs: id, ids, or a filter", "id")
@@ -178,14 +178,14 @@ def _chosen(selection: JobSelection, asker: Submitter) -> JobFilter | None:
 
 
 def _still(connection: Connection, ids: Sequence[int], chosen: JobFilter | None) -> Sequence[int]:
-    """Those of these jobs that the filter selects now."""
+    """Those of these jobs that the filter still selects."""
     if chosen is None:
         return ids
     return select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=list(ids)))
 
 
 def _fitting(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:
-    """A reply that fits into a message: the first jobs, and their number if there are more."""
+    """A reply that fits into a message: the first jobs, and the number of all if there are more."""
     size, shown = 0, 0
     while shown < len(failed) and size < MOST_FAILED_BYTES:
         size += len(failed[shown].message.encode()) + 100

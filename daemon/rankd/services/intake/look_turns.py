@@ -1,8 +1,8 @@
-"""The turns of requests that only look: they wait for each other, and no other request waits for them.
+"""Queues for requests that only look. They wait for each other, and no other request waits for them.
 
-They have threads and connections of their own in the database, so that health and changes never wait behind them. A
-few of each user's requests are answered at a time; the others wait for their turn, and users take turns. A request
-beyond the limit of waiting ones is refused at once, and its sender is asked to wait.
+They have their own threads and database connections, so that health and changes never wait for them. A few requests of
+each user are answered at a time. The others wait, and users take turns. A request beyond the limit of waiting ones is
+refused at once, with an error that asks its sender to wait.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class LookTurns:
         self._running = Counter[str]()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.refused = 0
-        """Requests that were refused because too many waited."""
+        """Number of requests that were refused because too many waited."""
 
     async def look(self, user: str, query: Callable[[Connection], T]) -> T:
-        """Run a query in a read transaction, on a thread for requests that look.
+        """Run a query in a read transaction, on a thread for looking requests.
 
         Raises:
-            Unavailable: ``too_many_requests``: the user has the largest number of waiting requests.
+            Unavailable: ``too_many_requests``: this user already has the most requests that may wait.
         """
         await self._begin(user)
         try:
@@ -51,7 +51,7 @@ class LookTurns:
         own = self._waiting.setdefault(user, deque())
         if len(own) >= self._most_waiting:
             self.refused += 1
-            message = f"{len(own)} looking requests of {user} wait already; wait for their answers before asking more"
+            message = f"{len(own)} looking requests of {user} wait already; wait for their answers before sending more"
             raise Unavailable("too_many_requests", message, status=429)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         own.append(turn)
@@ -75,7 +75,7 @@ class LookTurns:
         self._next()
 
     def _next(self) -> None:
-        """Hand out what is free: one to each user in turn."""
+        """Start waiting requests while there are free slots: one of each user in turn."""
         while self._free:
             user = next((user for user in self._waiting if self._running[user] < self._per_user), None)
             if user is None:
@@ -83,7 +83,7 @@ class LookTurns:
             own = self._waiting.pop(user)
             turn = own.popleft()
             if own:
-                self._waiting[user] = own  # behind all others
+                self._waiting[user] = own  # after all others
             if not turn.cancelled():
                 self._take(user)
                 turn.set_result(None)

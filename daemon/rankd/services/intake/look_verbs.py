@@ -1,4 +1,4 @@
-"""Requests that only look: the same queries as the command line's, answered over the bus, lists in pages."""
+"""Requests that only look: the command line's queries, answered over the bus. Lists are sent in pages."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PAYLOAD_SHARE = 0.9
 
 
 class LookVerbs:
-    """The verbs that look. Lists and requests about one job have turns of their own.
+    """The looking verbs. Lists and requests about one job have separate queues.
 
-    ``max_payload`` gives the broker's limit at present, in bytes.
+    ``max_payload`` returns the broker's present limit in bytes.
     """
 
     def __init__(self, database: Database, max_payload: Callable[[], int]) -> None:
@@ -84,7 +84,7 @@ class LookVerbs:
         return handle
 
     async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], turns: LookTurns | None = None) -> Row:
-        """A page as large as a message may be; by default of a list."""
+        """A page as large as a message may be. ``turns`` None means the queue of the lists."""
         room = int(self._max_payload() * PAYLOAD_SHARE)
         return await (turns or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
 

@@ -1,4 +1,4 @@
-"""Requests of administrators about nodes: ``node.drain``, ``node.resume`` and its other name ``node.undrain``."""
+"""Requests of administrators about nodes: ``node.drain``, ``node.resume`` and its alias ``node.undrain``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def node_verbs(group: GroupCommit, clock: Clock) -> list[Verb]:
 
 
 async def _in_parts(group: GroupCommit, wish: NodeWish, decide: Decide) -> NodeReply:
-    """Many nodes are changed part by part, so that others write in between."""
+    """Change many nodes part by part, so that others can write in between."""
     done, failed = list[str](), list[NodeFailed]()
     for start in range(0, len(wish.nodes), MAX_GROUP):
         part = msgspec.structs.replace(wish, nodes=wish.nodes[start : start + MAX_GROUP])
@@ -55,7 +55,7 @@ def _read(payload: bytes) -> NodeSelection:
 
 
 def _answer(selection: NodeSelection, reply: NodeReply) -> NodeReply:
-    """A single node that could not be acted upon is an error, not a part of an answer."""
+    """The reply. If a single node was named and failed, raises its error instead."""
     if selection.node is not None and reply.failed:
         failed = reply.failed[0]
         raise Refused(failed.code, failed.message, "node", _STATUS[failed.code])

@@ -1,4 +1,4 @@
-"""Requests of nodes to the intake, and the watch over nodes that fall silent."""
+"""Requests of nodes to the intake, and the watch for nodes that fall silent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ log = logging.getLogger("rankd.intake")
 ACTOR = "intake"
 LOOK_EVERY_S = 1.0
 ABSENT_S = 3.0
-"""After a longer time between two looks, this process did not run in between."""
+"""If two looks are further apart, this process was stopped in between."""
 
 
 class NodeWatch:
@@ -69,7 +69,7 @@ class NodeWatch:
         self._group = group
         self._clock = clock
         self._since = clock()
-        """A node's silence counts from this time on."""
+        """The time from which the silence of nodes counts."""
 
     def use(self, settings: Settings) -> None:
         """Use other settings. Agents get them with the answer to their next heartbeat, sent at the former interval."""
@@ -87,7 +87,7 @@ class NodeWatch:
         }
 
     async def register(self, node: str, payload: bytes) -> Reply:
-        """Register a node with its amounts; the answer lists the allocations that it is to end."""
+        """Register a node with its resources; the answer lists the allocations that it has to end."""
         registration = decode_of_node(payload, NodeRegistration)
         try:
             capacity = _checked(node, registration)
@@ -107,7 +107,7 @@ class NodeWatch:
             register_node(connection, node, registration, self._clock())
             return strays(connection, node, registration.running)
 
-        # asked before, too: a refused agent asks again and again, and every commit is announced
+        # also checked before: a refused agent asks repeatedly, and every commit is announced
         refused = await self._database.read(lambda connection: self._taken(connection, node, registration))
         if refused is not None:
             raise refused
@@ -117,7 +117,7 @@ class NodeWatch:
         return self._registered(end=answer)
 
     def _taken(self, connection: Connection, node: str, registration: NodeRegistration) -> Refused | None:
-        """Why the agent may not represent the node; None if it may."""
+        """The refusal, if the agent may not represent the node; None if it may."""
         now, limit_s, holder = self._clock(), self._settings.lost_after_s, holder_of(connection, node)
         claimant = Agent(name=registration.agent, instance=registration.instance)
         if holder is None or not is_taken(holder, claimant, now, limit_s, listened=self.has_listened(now)):
@@ -125,7 +125,7 @@ class NodeWatch:
         return refusal(node, holder, limit_s)
 
     async def heartbeat(self, node: str, payload: bytes) -> Reply:
-        """Record an agent's heartbeat for its nodes; the answer asks unknown nodes to register."""
+        """Record an agent's heartbeat for its nodes. The error for unknown nodes asks the agent to register them."""
         beat = decode_of_node(payload, Heartbeat)
         own, others = self._owned.split(node, beat)
         work = partial(_beat, nodes=own, instance=beat.instance, now=self._clock())
@@ -140,15 +140,15 @@ class NodeWatch:
         return self._registered(waiting=waiting)
 
     async def _drain(self, nodes: Sequence[str], unable: str) -> None:
-        """Nodes whose agent can run no jobs get none until an administrator resumes them."""
+        """Drain nodes whose agent can't run jobs. They get no jobs until an administrator resumes them."""
         if not await self._database.read_at_once(lambda connection: undrained(connection, nodes)):
             return
-        reason = f"its agent can run no jobs: {unable}; mend that, then resume the node"
+        reason = f"its agent can run no jobs: {unable}; fix that, then resume the node"
         if drained := await self._group.do(lambda c: drain_undrained(c, nodes, ACTOR, reason, self._clock())):
             log.error("drained %s: %s", ", ".join(drained[:10]), reason)
 
     async def leave(self, node: str, payload: bytes) -> Reply:
-        """An agent stops: its nodes take no more jobs."""
+        """Record that an agent stops: its nodes take no more jobs."""
         message = decode_of_node(payload, Heartbeat)
         own, _ = self._owned.split(node, message)
 
@@ -169,10 +169,10 @@ class NodeWatch:
         )
 
     async def run(self) -> None:
-        """Give up nodes that have been silent for too long.
+        """Declare nodes lost that have been silent for too long.
 
-        Silence counts only while the broker could be heard and we were listening: not after this process was
-        suspended, nor after the clock was set.
+        Silence counts only while the broker was connected and this process was listening. It does not count after this
+        process was suspended, or after the clock was set.
         """
         looked = self._clock()
         loop = self._bus.loops.add("watch over nodes")
@@ -187,7 +187,7 @@ class NodeWatch:
                 await self._give_up(now)
 
     def has_listened(self, now: float) -> bool:
-        """Whether the intake has listened for so long that silence counts."""
+        """Whether the intake has listened long enough for silence to count."""
         return min(self._bus.connected_for_s(), now - self._since) >= self._settings.lost_after_s
 
     async def _give_up(self, now: float) -> None:
@@ -196,11 +196,11 @@ class NodeWatch:
             if await self._database.read(lambda connection: silent_nodes(connection, now, limit_s)):
                 await self._group.do(lambda connection: lose_nodes(connection, now, limit_s, requeues))
         except Unavailable as error:
-            log.warning("silent nodes are not given up yet: %s", error.message)
+            log.warning("silent nodes are not declared lost yet: %s", error.message)
 
 
 def _checked(node: str, registration: NodeRegistration) -> Resources:
-    """The amounts of a node whose registration is within the bounds.
+    """The resources of a node whose registration is within the bounds.
 
     Raises:
         Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_label``.
@@ -214,14 +214,14 @@ def _checked(node: str, registration: NodeRegistration) -> Resources:
 
 
 def _beat(connection: Connection, nodes: Sequence[str], instance: str, now: float) -> tuple[list[str], list[str]]:
-    """Record a sign of life; nodes that are not known to be this agent's, and those for which something waits."""
+    """Record a heartbeat; returns the nodes that are not this agent's, and those with allocations waiting."""
     waiting, own = waiting_nodes(connection), of_instance(connection, nodes, instance)
     foreign = [] if len(own) == len(nodes) else sorted(set(nodes).difference(own))
     return [*foreign, *note_heartbeat(connection, own, now)], [node for node in own if node in waiting]
 
 
 def lose_nodes(connection: Connection, now: float, limit_s: float, max_requeues: int) -> None:
-    """Jobs on silent nodes are lost with them, and requeued if they may be."""
+    """Declare silent nodes lost, with their jobs. The jobs are requeued if they may be."""
     for node in silent_nodes(connection, now, limit_s):
         log.warning("node %s has been silent for %.0f s: lost", node, limit_s)
         set_state(connection, node, NodeState.LOST, now, ACTOR)

@@ -1,8 +1,8 @@
-"""Which agent speaks for which nodes, and what was wrong with registrations.
+"""Which agent represents which nodes, and which registrations were refused.
 
-The subject of a message proves one node. An agent that has several nodes registers each under its own subject with the
-same key; a message with that key then counts for all of them. Keys are kept in memory only: after a restart of the
-intake such an agent registers again.
+The subject of a message proves the identity of one node. An agent with several nodes registers each under its own
+subject with the same key. A message with that key then counts for all of them. Keys are kept in memory only, so after
+a restart of the intake the agent registers again.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _MOST_COMPLAINTS = 1_000
 
 
 class OwnedNodes:
-    """The keys that nodes were registered with last."""
+    """The key of each node's last registration."""
 
     def __init__(self) -> None:
         self._keys: dict[str, str] = {}
 
     def take(self, node: str, key: str) -> None:
-        """Remember the key of a registration; an empty one proves nothing."""
+        """Remember the key of a registration. An empty key proves nothing."""
         if key:
             self._keys[node] = key
         else:
             self._keys.pop(node, None)
 
     def split(self, node: str, message: Heartbeat) -> tuple[list[str], list[str]]:
-        """The nodes that a message on the subject of ``node`` counts for, and those that it does not.
+        """The nodes for which a message on the subject of ``node`` counts, and the other nodes that it names.
 
         Raises:
-            Refused: ``foreign_node``: it names other nodes and has no key.
+            Refused: ``foreign_node``: the message names other nodes and has no key.
         """
         names = list(dict.fromkeys(message.nodes)) or [node]
         if names == [node]:
@@ -52,13 +52,13 @@ class OwnedNodes:
 
 
 class Complaints:
-    """Refused registrations: each is logged once, until the same agent (by its instance) registers the node."""
+    """Refused registrations. Each is logged once, until the same agent (by its instance) registers the node."""
 
     def __init__(self) -> None:
         self._noted: set[tuple[str, str, str]] = set()
 
     def note(self, node: str, instance: str, error: Refused) -> None:
-        """Log the refusal, unless this agent had it before."""
+        """Log the refusal, unless this agent already had the same one."""
         if (node, instance, error.code) in self._noted:
             return
         if len(self._noted) >= _MOST_COMPLAINTS:
@@ -68,6 +68,6 @@ class Complaints:
         log.warning("node '%s' is not registered%s: %s", node[:253], whose, error.message)
 
     def forget(self, node: str, instance: str) -> None:
-        """The node is registered by this agent: log its next refusal again."""
+        """Note that this agent has registered the node: its next refusal is logged again."""
         if self._noted:
             self._noted = {noted for noted in self._noted if noted[:2] != (node, instance)}

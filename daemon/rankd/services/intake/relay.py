@@ -1,8 +1,8 @@
-"""The relay: publishes events of jobs, nodes, queues and configurations from the records, after their commit, in order.
+"""The relay: publishes events of jobs, nodes, queues and configurations from the records, in order, after the commit.
 
-The records are the outbox; a watermark marks the last published event. Each event is in the stream once: messages
-that the broker did not acknowledge are sent again unchanged, under the same ids; a relay that starts looks in the
-stream for the events that its predecessor published beyond the watermark.
+The records are the outbox, and a watermark marks the last published event. Each event is in the stream once. Messages
+that the broker did not acknowledge are sent again unchanged, under the same ids. A relay that starts searches the
+stream for events that its predecessor published beyond the watermark.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Message = JobEvents | NodeEvents | QueueEvents | ConfigurationEvents
 
 
 class _Channel(NamedTuple):
-    """Where events of a kind are published, and in which message."""
+    """The subject and message for events of one kind."""
 
     mark: Mark
     subject: Callable[[str], str]
@@ -67,7 +67,7 @@ _CHANNELS = (
 
 
 class _Outbox:
-    """Events of one kind to publish: the same messages until all of them are acknowledged, then the next ones."""
+    """Events of one kind to publish: the same messages until all are acknowledged, then the next ones."""
 
     def __init__(self, channel: _Channel) -> None:
         self.channel = channel
@@ -76,7 +76,7 @@ class _Outbox:
         self._last: int | None = None
 
     def fill(self, new: Sequence[NamedEvent]) -> None:
-        """Unless messages are left: by name, in messages of no more than `PER_MESSAGE` events."""
+        """Group new events by name in messages of up to `PER_MESSAGE` events. Does nothing while messages are left."""
         if self._last is not None or not new:
             return
         by_name: dict[str, list[Event]] = {}
@@ -88,7 +88,7 @@ class _Outbox:
         self._last = new[-1].event.id
 
     async def look(self, bus: Bus, now: float) -> Sequence[UnreadableMessage]:
-        """Once, with the first events: drop those that a predecessor has published. Returns the unreadable messages."""
+        """Drop what a predecessor has published; returns unreadable messages. Acts once, with the first events."""
         passed: list[UnreadableMessage] = []
         if self._last is None or self._looked:
             return passed
@@ -102,7 +102,7 @@ class _Outbox:
         return passed
 
     async def publish(self, bus: Bus) -> int | None:
-        """Publish all that is left. Returns the id of the last published event; None if there was none."""
+        """Publish all remaining messages. Returns the id of the last published event; None if there was none."""
         while self._left:
             subject, events = self._left[0]
             message_id = f"{self.channel.mark.replace('_', '-')}-{events[0].id}-{events[-1].id}"
@@ -112,18 +112,18 @@ class _Outbox:
         return self._last
 
     def marked(self) -> None:
-        """The watermark is behind them."""
+        """Note that the watermark has passed these events."""
         self._last = None
 
 
 def _behind(events: Sequence[Event], last: object | None) -> Sequence[Event]:
-    """Those behind the last one in the stream: events of a subject are published in the order of their ids."""
+    """The events after the last one in the stream. Events of a subject are published in the order of their ids."""
     places = [place for place, event in enumerate(events) if event == last]
     return events[places[0] + 1 :] if places else events
 
 
 class Relay:
-    """Publishes whenever it is woken. ``role`` is that of the service it is in: only its holder moves the mark."""
+    """Publishes whenever it is woken. ``role`` is its service's role: only the holder moves the watermark."""
 
     def __init__(self, database: Database, bus: Bus, role: str, clock: Clock) -> None:
         self.wake = Wake()
@@ -135,7 +135,7 @@ class Relay:
         self._waiting = Spell(log)
 
     async def run(self) -> None:
-        """Publish for ever."""
+        """Publish until cancelled."""
         await self.wake.listen(self._bus, WAKE, besides=self._role)
         loop = self._bus.loops.add("relay of events", ROUND_S)
         while True:
@@ -144,15 +144,15 @@ class Relay:
                 await self.wake.wait(LOOK_EVERY_S)
 
     async def run_once(self) -> bool:
-        """Publish what is new; whether there was anything. While the broker is away, nothing is marked."""
+        """Publish new events; returns whether there were any. While the broker is away, the watermark stays."""
         try:
             new = await self._database.read_at_once(lambda c: read_unpublished(c, BATCH, LETTERS))
             for outbox in self._outboxes:
                 outbox.fill(new.events[outbox.channel.mark])
             some = [await self._publish_events(outbox) for outbox in self._outboxes]
-            if new.letters:  # after the events: a user's last message with events shows how far those are published
+            if new.letters:  # after the events: a user's last message with events shows which events are published
                 await self._publish_letters(new.letters)
-        except Unavailable as error:  # a broker that is away, a disk that is full
+        except Unavailable as error:  # the broker is away, or a disk is full
             self._waiting.note(f"events wait: {error.message}", f"events still wait: {error.message}")
             await self._make_streams()
             return False
@@ -160,11 +160,11 @@ class Relay:
         return any(some) or bool(new.letters)
 
     async def _make_streams(self) -> None:
-        """A broker that was killed while it made a stream has lost it, and nobody else would notice."""
+        """Make missing streams. A broker that was killed while it made one has lost it, which only shows here."""
         try:
             await make_streams(self._bus)
         except (*LOST, Unavailable) as error:
-            log.debug("the streams can't be looked at: %s", error)
+            log.debug("the streams can't be checked: %s", error)
 
     async def _publish_events(self, outbox: _Outbox) -> bool:
         unreadable = await outbox.look(self._bus, self._clock())
@@ -177,7 +177,7 @@ class Relay:
         return True
 
     async def _publish_letters(self, letters: Sequence[DeadLetter]) -> None:
-        """To the user's events, without the submission, and to the stream of dead letters."""
+        """Publish letters to the user's events, without the submission, and to the stream of dead letters."""
         for letter in letters:
             bare = msgspec.structs.replace(letter, submission=None)
             refusal = JobEvents(events=[], refused=[bare])

@@ -1,4 +1,4 @@
-"""The command line that computes a report, from a request whose every field was checked. Pure."""
+"""The command line that computes a report, made from a fully checked request. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = 2**31 - 1
 
 
 def check_request(request: ReportRequest, asker: Submitter) -> None:
-    """Returns None if this asker may have this report, and every field has a value that can be passed on.
+    """Check that this asker may have this report, and that every field can be passed on.
 
     Raises:
         Refused: ``admins_only``, ``missing_field``, ``bad_field``.
@@ -38,7 +38,7 @@ def check_request(request: ReportRequest, asker: Submitter) -> None:
 
 
 def command_words(request: ReportRequest, asker: Submitter, database: str, folder: str) -> list[str]:
-    """What follows ``rankd``. ``folder`` holds the configuration and the jobs that the request brought."""
+    """The words after ``rankd``. ``folder`` holds the configuration and the jobs of the request."""
     place = [f"--db={database}"]
     match request.kind:
         case "dump":
@@ -60,5 +60,5 @@ def command_words(request: ReportRequest, asker: Submitter, database: str, folde
 
 
 def _limit(rows: int) -> list[str]:
-    """On the bus, 0 means all."""
+    """The option for the number of rows. On the bus, 0 means all."""
     return [f"--limit={rows or ALL}"]

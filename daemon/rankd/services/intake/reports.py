@@ -1,7 +1,7 @@
-"""``report.make`` and ``report.part``: what takes seconds is computed by a process of its own, and fetched in parts.
+"""``report.make`` and ``report.part``: reports that take seconds are computed by a separate process, fetched in parts.
 
-The intake's loop only starts the process and reads its output from an unlinked file. One report at a time for
-ordinary users and one for administrators; an asker's new report replaces the one before.
+The intake's loop only starts the process and reads its output from an unlinked file. One report at a time is computed
+for ordinary users, and one for administrators. An asker's new report replaces the one before.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rankd.wire.codec import decode_strict
 from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest, ReportRequest
 
 PART_BYTES = 256 * 2**10
-"""In base64 a third more; brokers take 1 MiB."""
+"""A third more in base64; brokers accept 1 MiB."""
 MOST_BYTES = 2**30
 MOST_NOTES_BYTES = 64 * 2**10
 TIME_LIMIT_S = 120.0
 KEPT_S = 300.0
-"""Counted from the start; what nobody has fetched by then is dropped."""
+"""Seconds from the start after which a report is dropped, even if it was not fetched."""
 WAIT_S = 4.0
 """Seconds after which a request for a part of an unfinished report is answered."""
 MOST_KEPT = 8
@@ -48,19 +48,19 @@ class Reports:
         return [Verb("report.make", self.make), Verb("report.part", self.part)]
 
     def close(self) -> None:
-        """End what runs, drop what waits."""
+        """End the running reports, and drop the others."""
         for token in list(self._reports):
             self._drop(token)
 
     async def make(self, asker: Submitter, payload: bytes) -> Reply:
-        """Start computing."""
+        """Start computing a report."""
         request = decode_strict(payload, ReportRequest)
         check_request(request, asker)
         for token, report in list(self._reports.items()):
             if report.asker == asker:
                 self._drop(token)
         if any(report.is_running and report.asker.privileged == asker.privileged for report in self._reports.values()):
-            raise Unavailable("busy", "a report is being computed for somebody else; try again in a second")
+            raise Unavailable("busy", "a report is being computed for another user; try again in a second")
         if len(self._reports) >= MOST_KEPT:
             self._drop(next(iter(self._reports)))
         report = self._reports[token := secrets.token_hex(16)] = _Report(asker)
@@ -75,7 +75,7 @@ class Reports:
         return ReportMade(report=token)
 
     async def part(self, asker: Submitter, payload: bytes) -> Reply:
-        """One part; the last one drops the report."""
+        """Return one part; the last part drops the report."""
         request = decode_strict(payload, ReportPartRequest)
         report = self._reports.get(request.report)
         if report is None or report.asker != asker:
@@ -105,11 +105,11 @@ class _Report:
 
     @property
     def is_running(self) -> bool:
-        """Also before its process is there."""
+        """Whether it is not finished, even if its process has not started yet."""
         return self._process is None or self._process.returncode is None
 
     async def start(self, request: ReportRequest, database: str) -> None:
-        """Write down what the request brought, and start the process."""
+        """Write down the contents of the request, and start the process."""
         folder = Path(self._folder.name)
         if request.files is not None:
             (folder / CONFIG).mkdir()
@@ -133,13 +133,13 @@ class _Report:
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
 
     def expire(self) -> None:
-        """Its time is over."""
+        """End the process if it still runs, because its time is over."""
         if self.is_running:
             self._is_late = True
             self._kill()
 
     def close(self) -> None:
-        """End it and forget what it wrote."""
+        """End the process and delete its output."""
         self._kill()
         self._out.close()
         self._err.close()
@@ -151,10 +151,10 @@ class _Report:
                 self._process.kill()
 
     async def part(self, number: int) -> ReportPart:
-        """What was asked for, or that it is not ready.
+        """The part, or an empty answer if the report is not ready.
 
         Raises:
-            Refused, Unavailable: why the report was not made.
+            Refused, Unavailable: the report was not made; the error says why.
         """
         status = await self._ended()
         if self._out.closed:
@@ -184,7 +184,7 @@ class _Report:
 
     def _failure(self, status: int) -> RankdError:
         if self._is_late:
-            return Unavailable("report_failed", f"the report took longer than {TIME_LIMIT_S:g} s; ended")
+            return Unavailable("report_failed", f"the report took longer than {TIME_LIMIT_S:g} s and was ended")
         message = "\n".join(self._notes())
         if status < 0 or not message or "Traceback" in message:
             return Unavailable("report_failed", f"the process that computes the report ended with {status}")

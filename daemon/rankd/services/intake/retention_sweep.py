@@ -1,4 +1,4 @@
-"""The janitor of old records: once an hour, a few rows per transaction, so that others write in between."""
+"""The deletion of old records: once an hour, a few rows per transaction, so that others can write in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("rankd.janitor")
 
 SWEEP_EVERY_S = 3_600.0
 PAUSE_S = 0.05
-"""Between two parts."""
+"""Seconds between two parts."""
 
 Step = Callable[[Connection, int], Part]
 
@@ -32,10 +32,10 @@ async def sweep(
     role: str | None = None,
     beat: Callable[[], object] = lambda: None,
 ) -> dict[str, int]:
-    """Delete records older than the settings allow; returns the number of deleted rows by kind. It may end anywhere.
+    """Delete records older than the settings allow; returns the number of deleted rows by kind. May stop anywhere.
 
     Raises:
-        Unavailable: ``storage_failed``: no room to write. What was done stays.
+        Unavailable: ``storage_failed``: there is no room to write. Finished parts stay deleted.
     """
     newest = now - LEAST_AGE_S
     jobs, events = min(now - retention.jobs_s, newest), min(now - retention.events_s, newest)
@@ -68,7 +68,7 @@ def _events(connection: Connection, after: int, *, table: str, before: float) ->
 async def run_sweeps(
     database: Database, retention: Callable[[], RetentionSettings], role: str, beat: Callable[[], object], clock: Clock
 ) -> None:
-    """A sweep an hour, for ever; a sweep that finds no room on the disk ends, and the next one tries again."""
+    """Sweep once an hour, until cancelled. A sweep without room on the disk ends, and the next one tries again."""
     while True:
         try:
             gone = await sweep(database, retention(), clock(), role=role, beat=beat)

@@ -1,4 +1,4 @@
-"""The streams of versions in which allocations and reports went through JetStream: emptied once, then deleted."""
+"""The streams of old versions, which sent allocations and reports through JetStream: emptied once, then deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Record = Callable[[Sequence[tuple[str, Report]]], Awaitable[None]]
 async def take_over(bus: Bus, record: Record) -> None:
     """Record the reports that wait in the retired stream, and delete both streams.
 
-    Waiting start orders are made again from the records.
+    Start orders that wait there are dropped: the records still have them, and they are made again.
 
     Raises:
         nats.errors.Error, OSError: the broker is away (:data:`~rankd.bus.connection.LOST`).

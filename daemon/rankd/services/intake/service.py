@@ -1,7 +1,7 @@
-"""Intake: takes requests of users and nodes, and agents' reports; everything is durable before it is answered.
+"""Intake: handles requests of users and nodes, and agents' reports. Everything is durable before it is answered.
 
-Also here, since they serve what intake writes: the relay (publishes events from the records) and the janitor
-(checkpoints of the write-ahead log).
+It also runs what serves its records: the relay, which publishes events, the checkpoints of the write-ahead log, and the
+deletion of old records.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ log = logging.getLogger("rankd.intake")
 ROLE = "intake"
 LONG_ROUND_S = 60.0
 CHECKPOINT_EVERY_S = 0.01
-"""A full pass writes a hundred megabytes within a second or two; nobody can write while they are copied together."""
+"""A full pass writes a hundred megabytes within a second or two, and no process can write while they are copied."""
 CHECKPOINT_IDLE_S = 0.1
-"""Until the next look at a log to which nobody has written."""
+"""Seconds until the next look at a log that has not grown."""
 CHECKPOINT_AGAIN_S = 0.5
-"""A reader that holds its transaction keeps the log long: trying more often would not help."""
+"""Seconds until the next try while a reader's open transaction keeps the log long; more tries would not help."""
 
 
 class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,11 +120,11 @@ async def _record(
     except (RoleLost, Unavailable):
         raise
     except Exception:
-        log.exception("reports can't be taken and are dropped: %s", reports)
+        log.exception("reports can't be recorded and are dropped: %s", reports)
 
 
 class Intake:
-    """One instance's state: names and ids, and the group commit."""
+    """The state of one intake: its names and ids, and its group commit."""
 
     def __init__(
         self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus, clock: Clock
@@ -156,7 +156,7 @@ class Intake:
         return self._admission.tables
 
     async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
-        """Answer requests and take reports until ``stop``; reload at every ``hangup``."""
+        """Answer requests and record reports until ``stop``; reload at every ``hangup``."""
         requests = asyncio.TaskGroup()
         endpoints = Endpoints(self.bus, requests, rankd.__version__)
 
@@ -220,7 +220,7 @@ class Intake:
         await announce(self.bus, ROLE)
 
     async def _after_rollback(self) -> None:
-        """Ids that the failed transaction gave to new associations do not exist."""
+        """Load the catalog again: ids that the failed transaction gave to new associations do not exist."""
         patience, fresh = Patience("commits", log), None
         while fresh is None:
             try:
@@ -230,7 +230,7 @@ class Intake:
         self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
 
     async def _use_inputs(self, found: InForce) -> None:
-        """Use other accounts, QoS or groups of adapters."""
+        """Use other accounts, QoS or groups from adapters."""
         fresh = await self.database.read(read_catalog)
         self.configuration = found.configuration
         self._use(msgspec.structs.replace(fresh, new_user_shares=self.catalog.new_user_shares))
@@ -247,12 +247,12 @@ class Intake:
         self._use(self.catalog)
 
     def learn(self) -> None:
-        """Load what first use has added to the catalog."""
+        """Load the names that their first use has added to the catalog."""
         if _size(self.catalog) != self._known:
             self._use(self.catalog)
 
     def learn_types(self, types: Iterable[str]) -> None:
-        """Let jobs ask for the resource types that a node offers."""
+        """Let jobs request the resource types that a node offers."""
         if new := frozenset(types) - self._node_types:
             self._node_types |= new
             self._use(self.catalog)
@@ -263,7 +263,7 @@ class Intake:
         self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
 
     async def see_nodes(self) -> None:
-        """Load the present nodes, if jobs that no node could hold are refused."""
+        """Load the present nodes, if jobs that fit no node are refused."""
         if not self.configuration.settings.admission.refuse_unfit:
             return
         newest = await self.database.read_at_once(lambda c: last_id(c, "node_events"))
@@ -280,7 +280,7 @@ class Intake:
     async def take(
         self, submitter: Submitter, payload: bytes, message_id: str | None
     ) -> tuple[Submission, list[int], RankdError | None]:
-        """Read, admit and store; what was read, the ids, and why there are fewer of them."""
+        """Read, admit and store a message; returns the submission, the ids, and the error if some jobs are missing."""
         await self.see_nodes()
         submission = await read_beside_others(payload, submitter, self._admission, message_id)
         if wanted := dependencies_of(submission):
@@ -295,7 +295,7 @@ class Intake:
         return submission, ids, error
 
     async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
-        """Store many part by part, so that others can write in between; ids, and why there are no more of them."""
+        """Store jobs part by part, so that others can write in between; returns the ids, and any error."""
         ids: list[int] = []
         for start in range(0, len(new), at_once):
             part = new[start : start + at_once]
@@ -308,7 +308,7 @@ class Intake:
         return ids, None
 
     def _insertion(self, connection: Connection, parts: Sequence[Sequence[NewJob]]) -> list[list[int]]:
-        """The ids of each; with the catalog of the moment in which it is done: a failed transaction replaces it."""
+        """Insert jobs; returns the ids of each part. Uses the present catalog: a failed transaction replaces it."""
         ids = iter(insert_jobs(connection, [job for part in parts for job in part], self.catalog))
         return [list(islice(ids, len(part))) for part in parts]
 
@@ -337,5 +337,5 @@ class Intake:
 
 
 def _size(catalog: Catalog) -> tuple[int, int]:
-    """The numbers of names that first use adds."""
+    """The numbers of names that first uses add to the catalog."""
     return len(catalog.associations), len(catalog.made)

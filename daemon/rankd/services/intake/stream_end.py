@@ -1,6 +1,6 @@
-"""How far a subject of the stream of events has come: its last message that can be read.
+"""How far a subject of the stream of events is published: its last readable message.
 
-Anybody who may publish there can put unreadable messages after rankd's own, so this looks further back.
+Anyone who may publish there can add unreadable messages after rankd's own, so this looks further back.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from rankd.wire.subject import STREAM_EVENTS
 T = TypeVar("T")
 
 MOST_LOOKED_BACK = 100
-"""Unreadable messages of a subject that are skipped at most; each takes the broker about 20 look-ups."""
+"""The most unreadable messages of a subject that are skipped; each costs the broker about 20 look-ups."""
 
 
 class End(NamedTuple):
-    """The last event that can be read (None: there is none), and the unreadable messages after it."""
+    """The last readable event (None if there is none), and the unreadable messages after it."""
 
     event: object | None
     passed: Sequence[UnreadableMessage]
 
 
 async def last_event(bus: Bus, subject: str, kind: type[msgspec.Struct], now: float) -> End:
-    """The last event in the last readable message, of ``kind``, on this subject; ``now`` in UTC seconds.
+    """The last event in the last readable message, of type ``kind``, on this subject; ``now`` in UTC seconds.
 
     Raises:
         Unavailable: ``bus_unavailable``: the stream can't be read.
@@ -56,16 +56,16 @@ async def last_event(bus: Bus, subject: str, kind: type[msgspec.Struct], now: fl
 
 
 def _last_of(data: bytes, kind: type[msgspec.Struct]) -> object | None:
-    """The last event; None if the message holds refused submissions only: these are published after all events."""
+    """The last event; None if the message has only refused submissions, which are published after all events."""
     message = msgspec.json.decode(data, type=kind)
     events: list[object] = getattr(message, "events", [])
     if not events and not getattr(message, "refused", None):
-        raise ValueError("the message holds no event")
+        raise ValueError("the message contains no event")
     return events[-1] if events else None
 
 
 async def _before(bus: Bus, subject: str, sequence: int) -> RawStreamMsg | None:
-    """The message on the subject before this one, by bisection: the broker only finds the next one at or after."""
+    """The message on the subject before this one, by bisection: the broker only finds the next from a number on."""
     found = await bus.jetstream.get_msg(STREAM_EVENTS, 1, subject, next=True)
     if (found.seq or 0) >= sequence:
         return None

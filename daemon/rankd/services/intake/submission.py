@@ -1,4 +1,4 @@
-"""From a submission's bytes to accepted jobs and per-job errors. Decides by ``core.admission``; writes nothing."""
+"""From a submission's bytes to accepted jobs and per-job errors. ``core.admission`` decides. Writes nothing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rankd.wire.codec import decode_job, decode_submission
 from rankd.wire.message import Accepted, BatchReply, Rejected
 
 AT_ONCE = 500
-"""Jobs of a batch that are read at once; with the largest environments that takes some tens of milliseconds."""
+"""Jobs of a batch that are read at once. With the largest environments that takes some tens of milliseconds."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """The accepted and refused jobs of a message. ``places`` are the accepted jobs' places in the batch.
+    """The accepted and refused jobs of a message. ``places`` are the accepted jobs' indices in the batch.
 
     ``raw`` are the jobs of a batch as they arrived.
     """
@@ -40,10 +40,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 def read_submission(
     payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
 ) -> Submission:
-    """Decode and admit. ``message_id`` is the key of jobs without one of their own.
+    """Decode and admit a message. ``message_id`` is the key of jobs without their own key.
 
     Raises:
-        Refused: a single job that is not accepted, or a message that can't be read at all.
+        Refused: a single job is not accepted, or the message can't be read at all.
     """
     parts = read_in_parts(payload, submitter, admission, message_id)
     while True:
@@ -56,7 +56,7 @@ def read_submission(
 async def read_beside_others(
     payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
 ) -> Submission:
-    """The same; after each part, other requests have their turn.
+    """As :func:`read_submission`; after each part, other requests get a turn.
 
     Raises:
         Refused: as :func:`read_submission`.
@@ -73,7 +73,7 @@ async def read_beside_others(
 def read_in_parts(
     payload: bytes, submitter: Submitter, admission: Admission, message_id: str | None = None
 ) -> Generator[None, None, Submission]:
-    """The same, with a pause after every :data:`AT_ONCE` jobs."""
+    """As :func:`read_submission`, with a pause after every :data:`AT_ONCE` jobs."""
     message = decode_submission(payload)
     if isinstance(message, JobRequest):
         check_size(len(payload))
@@ -106,15 +106,15 @@ def read_in_parts(
 
 
 def dependencies_of(submission: Submission) -> set[int]:
-    """The jobs that the accepted ones are to wait for."""
+    """The jobs that the accepted jobs depend on."""
     return {id_ for job in submission.accepted if job.request.depends_on for id_ in named_jobs(job.request.depends_on)}
 
 
 def without_unknown(submission: Submission, known: Collection[int]) -> Submission:
-    """The submission without jobs that are to wait for others than the ``known`` ones.
+    """The submission without jobs that depend on others than the ``known`` ones.
 
     Raises:
-        Refused: a single job.
+        Refused: the single job of the message depends on an unknown one.
     """
     kept: list[tuple[AcceptedJob, int]] = []
     rejected = list(submission.rejected)
@@ -135,7 +135,7 @@ def without_unknown(submission: Submission, known: Collection[int]) -> Submissio
 
 
 def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
-    """The tables that the next job of the message is checked against: this one may make queues."""
+    """The tables for checking the message's next job, with the queues that this job makes."""
     if (job.partition, job.queue.lower()) in tables.queues:
         return tables
     queues = entries_with(job.made, job.partition, tables.queues)
@@ -143,7 +143,7 @@ def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
 
 
 def _prepared(job: JobRequest, key: str | None) -> JobRequest:
-    """The request with its key, and without the variables that are never stored."""
+    """The request with its key, and without the environment variables that are never stored."""
     if any(is_secret(name, value) for name, value in job.env.items()):
         job = msgspec.structs.replace(job, env=without_secrets(job.env))
     return job if key is None or job.key is not None else msgspec.structs.replace(job, key=key)
@@ -156,7 +156,7 @@ def _rejected(place: int, error: RankdError) -> Rejected:
 def reply_of(
     submission: Submission, ids: list[int], error: RankdError | None = None
 ) -> msgspec.Struct | dict[str, object]:
-    """The answer, once the ids are durable. ``error``: why the jobs after these could not be stored."""
+    """The answer, once the ids are durable. ``error``: why the jobs after these ids could not be stored."""
     if not submission.is_batch:
         return {"id": ids[0]}
     accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=False)]

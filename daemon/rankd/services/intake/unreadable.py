@@ -16,7 +16,7 @@ LONGEST_REASON = 500
 
 
 def unreadable(subject: str, sequence: int, data: bytes, error: Exception, now: float) -> UnreadableMessage:
-    """The record of such a message of the stream of events: its first bytes, and why it can't be decoded."""
+    """The record of an unreadable message of the stream of events: its first bytes, and why it can't be decoded."""
     return UnreadableMessage(
         at=now,
         stream=STREAM_EVENTS,
@@ -29,10 +29,10 @@ def unreadable(subject: str, sequence: int, data: bytes, error: Exception, now: 
 
 
 async def keep_aside(database: Database, bus: Bus, role: str, messages: Sequence[UnreadableMessage]) -> None:
-    """Count and record them. Several of one stream are one line of the log.
+    """Count and record unreadable messages. All of one stream share one line of the log.
 
     Raises:
-        Unavailable: ``storage_failed``; nothing was recorded or counted.
+        Unavailable: ``storage_failed``: nothing was recorded or counted.
     """
     if not messages:
         return
@@ -44,6 +44,6 @@ async def keep_aside(database: Database, bus: Bus, role: str, messages: Sequence
         bus.unreadable[stream] += len(found)
         first = found[0]
         log.warning(
-            "%d messages of the stream %s can't be read and are passed; the first: %s, sequence %d: %s",
+            "%d messages of the stream %s can't be read and are skipped; the first: %s, sequence %d: %s",
             *(len(found), stream, first.subject, first.sequence, first.reason),
         )
