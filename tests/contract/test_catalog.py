@@ -12,17 +12,8 @@ from rankd.core.model.association import Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, QueueProperties
 from rankd.core.model.setting import Qos
-from rankd.store.record.adapter import (
-    StoredInput,
-    in_force,
-    inputs_revision,
-    names_came,
-    register_adapters,
-    save_failure,
-    save_input,
-    save_reading,
-    stored_inputs,
-)
+from rankd.store.record.adapter import StoredInput, in_force, inputs_revision, stored_inputs
+from rankd.store.record.adapter_result import names_came, register_adapters, save_failure, save_input, save_reading
 from rankd.store.record.catalog import (
     add_association,
     forget_idle_queues,
@@ -37,12 +28,12 @@ from rankd.store.record.configuration import (
     latest_recorded,
     newest_configuration,
     newest_recorded,
-    record,
     recorded,
     recorded_before,
     recorded_for_ranking,
 )
 from rankd.store.record.made_queue import LiveQueues, queue_of
+from rankd.store.record.new_configuration import record
 from rankd.store.record.priority_class import change_classes, read_classes, sync_classes
 from rankd.store.record.queue_event import note_changes, note_made, snapshot
 

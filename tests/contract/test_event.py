@@ -6,10 +6,10 @@ from contract.world import DONE, FIRST
 
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.job import Event, State
+from rankd.store.engine.last_id import last_id
 from rankd.store.feed.event import read_unpublished
 from rankd.store.look.adapter_list import adapters
 from rankd.store.look.relay_backlog import relay_backlog
-from rankd.store.record.job import last_id
 from rankd.store.record.job_story import past_events, tells_story
 from rankd.store.record.relay_mark import Mark, move_mark
 

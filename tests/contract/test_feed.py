@@ -18,6 +18,7 @@ from contract.world import (
 
 from rankd.core.model.node import NodeState
 from rankd.core.ranking.columns import NO_GROUP
+from rankd.store.engine.last_id import last_id
 from rankd.store.feed import job as job_feed
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.association import associations_version, read_associations, unconfigured_users
@@ -31,7 +32,6 @@ from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import add_association
-from rankd.store.record.job import last_id
 
 PENDING = [FIRST, SECOND, HELD, BLOCKED, BETWEEN, LATE]
 

@@ -11,6 +11,7 @@ from rankd.core.change.job_update import Task
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.job import Dependency, Event, State
+from rankd.store.engine.last_id import last_id
 from rankd.store.record.application import (
     application_of,
     applications_of,
@@ -26,7 +27,7 @@ from rankd.store.record.dependency import (
     still_blocked,
     waited_for,
 )
-from rankd.store.record.job import NewJob, apply_changes, association_of, insert_jobs, last_id, read_states
+from rankd.store.record.job import NewJob, apply_changes, association_of, insert_jobs, read_states
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_story import past_events, tells_story
 from rankd.store.record.job_update import judge, judge_again, write_update

@@ -4,13 +4,12 @@ from builder import NOW
 
 from rankd.core.change.dead_letter import MOST_LETTERS
 from rankd.core.errors import Refused
+from rankd.store.look.letter_list import letters, losses
 from rankd.store.record.dead_letter import (
     Undelivered,
     drop_letters,
     heads,
     keep,
-    letters,
-    losses,
     mark_published,
     settle,
     still_dead,

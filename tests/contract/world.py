@@ -21,7 +21,9 @@ from rankd.core.model.setting import AdapterSettings, PrioritySettings
 from rankd.core.ranking.delta import Delta
 from rankd.core.ranking.factor import Per
 from rankd.core.ranking.ranking import rank
-from rankd.store.record.adapter import StoredInput, register_adapters, save_input
+from rankd.store.engine.last_id import last_id
+from rankd.store.record.adapter import StoredInput
+from rankd.store.record.adapter_result import register_adapters, save_input
 from rankd.store.record.allocation import (
     NewAllocation,
     ReasonRow,
@@ -30,7 +32,7 @@ from rankd.store.record.allocation import (
     save_reasons,
     save_reservations,
 )
-from rankd.store.record.configuration import Recorded, record
+from rankd.store.record.configuration import Recorded
 from rankd.store.record.dead_letter import Undelivered, keep
 from rankd.store.record.delta import DeltaRows
 from rankd.store.record.generation import (
@@ -44,7 +46,7 @@ from rankd.store.record.generation import (
     stages,
 )
 from rankd.store.record.history import Named, prune_jobs
-from rankd.store.record.job import last_id
+from rankd.store.record.new_configuration import record
 from rankd.store.record.node_action import NodeWish, act
 from rankd.store.record.unreadable import UnreadableMessage, keep_unreadable
 from rankd.store.schema.migration import upgrade

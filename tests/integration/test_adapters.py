@@ -25,7 +25,8 @@ from rankd.services.runtime.input_follower import InputFollower
 from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
-from rankd.store.record.adapter import StoredInput, in_force, inputs_revision, register_adapters, save_input
+from rankd.store.record.adapter import StoredInput, in_force, inputs_revision
+from rankd.store.record.adapter_result import register_adapters, save_input
 from rankd.store.record.catalog import read_catalog, sync_catalog
 from rankd.wire.message import AdapterEvent
 

@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 
 from rankd.core.change import dead_letter
 from rankd.store.engine.url import open_database
-from rankd.store.record.dead_letter import LONGEST_TEXT, Undelivered, keep, letters, losses, settle, stored
+from rankd.store.look.letter_list import letters, losses
+from rankd.store.record.dead_letter import LONGEST_TEXT, Undelivered, keep, settle, stored
 from rankd.wire.message import DeadLetterFilter
 
 PREVIEW = 16 * 2**10

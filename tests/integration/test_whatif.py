@@ -13,7 +13,8 @@ from integration.stage import NOW, a_cluster
 
 from rankd.config.configuration import load_configuration
 from rankd.core.adapter.input import AssociationRow, FactorRow, Input, UsageRow
-from rankd.store.record.adapter import StoredInput, register_adapters, save_input
+from rankd.store.record.adapter import StoredInput
+from rankd.store.record.adapter_result import register_adapters, save_input
 from rankd.store.record.catalog import sync_catalog
 
 RANKD = Path(sys.executable).with_name("rankd")

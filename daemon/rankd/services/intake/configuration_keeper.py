@@ -31,7 +31,8 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.catalog import Catalog, sync_catalog
-from rankd.store.record.configuration import Recorded, newest_recorded, record
+from rankd.store.record.configuration import Recorded, newest_recorded
+from rankd.store.record.new_configuration import record
 from rankd.wire.codec import decode_strict
 from rankd.wire.configuration import Reload, Reloaded
 from rankd.wire.diag import ConfigurationDiag

@@ -50,11 +50,12 @@ from rankd.services.runtime.life import Patience, announce, probe, run_until, st
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import CHECKPOINT_PAGES, Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.engine.last_id import last_id
 from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.dependency import known_jobs
-from rankd.store.record.job import NewJob, insert_jobs, last_id
+from rankd.store.record.job import NewJob, insert_jobs
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
 from rankd.wire.message import Health

@@ -27,18 +27,8 @@ from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import Patience, announce, end_tasks
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.record.adapter import (
-    InForce,
-    StoredInput,
-    in_force,
-    laid_over,
-    names_came,
-    register_adapters,
-    save_failure,
-    save_input,
-    save_reading,
-    stored_inputs,
-)
+from rankd.store.record.adapter import InForce, StoredInput, in_force, laid_over, stored_inputs
+from rankd.store.record.adapter_result import names_came, register_adapters, save_failure, save_input, save_reading
 from rankd.store.record.catalog import Catalog, read_catalog, sync_names
 from rankd.store.record.configuration import newest_configuration
 from rankd.wire.message import AdapterEvent

@@ -27,6 +27,7 @@ from rankd.mirror.association_table import AssociationTable, Ledger
 from rankd.mirror.job_table import JobChanges, JobTable, Membership, Snapshot
 from rankd.mirror.partition_nodes import PartitionNodes, partition_nodes
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.last_id import last_id
 from rankd.store.feed.application import begun_applications, changing_applications
 from rankd.store.feed.association import (
     AssociationsVersion,
@@ -39,7 +40,6 @@ from rankd.store.feed.job import NO_LIMIT, changed_jobs, load_jobs
 from rankd.store.feed.queue import partitions_of_queues
 from rankd.store.record.adapter import InForce, StoredInput
 from rankd.store.record.catalog import Catalog, read_catalog
-from rankd.store.record.job import last_id
 from rankd.store.record.made_queue import LiveQueues
 from rankd.store.record.node import read_nodes
 

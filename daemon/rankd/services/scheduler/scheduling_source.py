@@ -26,6 +26,7 @@ from rankd.services.runtime.staleness import Staleness
 from rankd.services.scheduler.placed_jobs import JobCost, PlacedJobs
 from rankd.services.scheduler.scheduled_queues import ScheduledQueues
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.last_id import last_id
 from rankd.store.feed.application import begun_applications
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.occupancy import open_since, read_open
@@ -34,7 +35,6 @@ from rankd.store.feed.pending_kind import all_pending, changed_jobs
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog
-from rankd.store.record.job import last_id
 
 ENDED = "ended"
 SUBMITTED = "submitted"

@@ -13,9 +13,9 @@ from rankd.core.admission.dependency import Blocked
 from rankd.core.model.job import State
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.last_id import last_id
 from rankd.store.feed.pending import PendingJobs, ShapeColumn, ShapeRow, read_pending_jobs, read_shapes, shapes_of
 from rankd.store.record.dependency import blocked_jobs
-from rankd.store.record.job import last_id
 
 NO_LIMIT = -1
 

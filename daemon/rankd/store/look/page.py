@@ -16,12 +16,12 @@ from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.look.accounting import accounting_of, in_time
 from rankd.store.look.job_filter import ALL, count_jobs, job_ids
 from rankd.store.look.job_list import jobs_of
+from rankd.store.look.letter_list import letters, losses
 from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities_of, weights
 from rankd.store.look.queue_list import queues
 from rankd.store.look.rank_look import whole_ranking
 from rankd.store.look.share_list import shares
-from rankd.store.record import dead_letter
 from rankd.wire.message import (
     AccountingFilter,
     DeadLetterFilter,
@@ -140,8 +140,8 @@ def event_page(connection: Reader, wanted: HistoryRequest) -> Page:
 def letter_page(connection: Reader, wanted: DeadLetterFilter) -> Page:
     """Dead letters, oldest first, and the number of lost ones."""
     size = _size(wanted.limit)
-    rows = dead_letter.letters(connection, msgspec.structs.replace(wanted, limit=size + 1))
-    besides = {"losses": dead_letter.losses(connection, wanted.users)}
+    rows = letters(connection, msgspec.structs.replace(wanted, limit=size + 1))
+    besides = {"losses": losses(connection, wanted.users)}
     return Page("letters", rows[:size], len(rows) > size, lambda row: {"after": row["id"]}, besides)
 
 

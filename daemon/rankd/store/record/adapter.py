@@ -3,15 +3,15 @@
 The prioritizer writes them. Every service applies the inputs to its configuration (:func:`in_force`) when it starts
 and when :func:`inputs_revision` changes. So the last valid input outlives a restart, and the loss of its source.
 
-Reading is text: the command line uses it (``rankd dump``) and must not import SQLAlchemy (0.6 s).
+Text, for SQLAlchemy's ``exec_driver_sql`` as for ``execute`` of a plain connection: the command line reads the inputs
+too (``rankd dump``) and must not import SQLAlchemy (0.6 s). Writing is :mod:`.adapter_result`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,9 +20,6 @@ from rankd.config.configuration import Configuration
 from rankd.core.adapter.input import Input
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import AdapterSettings
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 log = logging.getLogger("rankd.adapter")
 
@@ -97,49 +94,3 @@ def inputs_revision(query: Query) -> InputsRevision:
     """A value that changes whenever an input changes, appears or goes, or its names are written later."""
     found = query("SELECT name, input, revision, changed_at FROM adapters ORDER BY name")
     return tuple((name, kind, int(revision), changed_at) for name, kind, revision, changed_at in found)
-
-
-def names_came(connection: Connection) -> None:
-    """Note that the names of the stored inputs were written: services that follow the inputs read the names again."""
-    connection.exec_driver_sql("UPDATE adapters SET revision = revision + 1 WHERE content IS NOT NULL")
-
-
-def register_adapters(connection: Connection, adapters: Sequence[AdapterSettings]) -> None:
-    """Write a row for each configured adapter and delete the others. An adapter of the same kind keeps its input."""
-    rows = [(adapter.name, adapter.input, adapter.adapter) for adapter in adapters]
-    connection.exec_driver_sql(
-        "DELETE FROM adapters WHERE name || ' ' || input NOT IN (SELECT value FROM json_each(?))",
-        (json.dumps([f"{name} {kind}" for name, kind, _ in rows]),),
-    )
-    if rows:
-        connection.exec_driver_sql(
-            "INSERT INTO adapters (name, input, plugin, state) VALUES (?, ?, ?, 'waiting')"
-            " ON CONFLICT (name) DO UPDATE SET plugin = excluded.plugin",
-            rows,
-        )
-
-
-def save_reading(connection: Connection, name: str, row_count: int, at: float) -> None:
-    """The adapter was read; its input is the same as before."""
-    connection.exec_driver_sql(
-        "UPDATE adapters SET state = 'ok', row_count = ?, read_at = ?, tried_at = ?, failures = 0, message = NULL"
-        " WHERE name = ?",
-        (row_count, at, at, name),
-    )
-
-
-def save_input(connection: Connection, stored: StoredInput) -> None:
-    """The adapter was read; its input differs from the one before."""
-    save_reading(connection, stored.name, len(stored.input), stored.read_at)
-    connection.exec_driver_sql(
-        "UPDATE adapters SET content = ?, digest = ?, changed_at = ?, revision = revision + 1 WHERE name = ?",
-        (msgspec.json.encode(stored.input).decode(), stored.digest, stored.read_at, stored.name),
-    )
-
-
-def save_failure(connection: Connection, name: str, message: str, at: float) -> None:
-    """The adapter could not be read. Its last input stays."""
-    connection.exec_driver_sql(
-        "UPDATE adapters SET state = 'failing', tried_at = ?, failures = failures + 1, message = ? WHERE name = ?",
-        (at, message, name),
-    )

@@ -13,7 +13,8 @@ from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import Resources
-from rankd.store.record.job import apply_changes, last_id, read_states
+from rankd.store.engine.last_id import last_id
+from rankd.store.record.job import apply_changes, read_states
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,24 +9,17 @@ configurations too and must not import SQLAlchemy (0.6 s; a command starts in un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from rankd.config.change import Change
 
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
 Query = Callable[..., Iterable[Any]]
 """Runs a statement with parameters, and gives its rows."""
 
 _COLUMNS = "SELECT id, at, actor, event, directory, changes, files FROM configurations"
-_INSERT = (
-    "INSERT INTO configurations (at, actor, event, directory, digest, files, changes) VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
 _CHANGES = msgspec.json.Decoder(list[Change])
 _FILES = msgspec.json.Decoder(dict[str, str])
 
@@ -84,26 +77,6 @@ def recorded_for_ranking(query: Query) -> Recorded | None:
 def latest_recorded(query: Query, limit: int) -> list[Recorded]:
     """The latest configurations, newest first."""
     return [_recorded(row) for row in query(f"{_COLUMNS} ORDER BY id DESC LIMIT ?", (limit,))]
-
-
-def record(connection: Connection, given: Recorded) -> int:
-    """Store a configuration and return its number. The field ``number`` of ``given`` is ignored."""
-    values = (
-        given.at,
-        given.actor,
-        given.event,
-        given.directory,
-        digest_of(given.files),
-        msgspec.json.encode(given.files, order="sorted").decode(),
-        msgspec.json.encode(given.changes).decode(),
-    )
-    connection.exec_driver_sql(_INSERT, values)
-    return int(connection.exec_driver_sql("SELECT max(id) FROM configurations").scalar_one())
-
-
-def digest_of(files: Mapping[str, str]) -> str:
-    """The same for the same texts."""
-    return sha256(msgspec.json.encode(files, order="sorted")).hexdigest()
 
 
 def _recorded(row: Sequence[Any]) -> Recorded:

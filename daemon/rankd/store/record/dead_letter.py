@@ -11,16 +11,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from sqlalchemy import bindparam, case, delete, false, func, insert, literal_column, select, update
 
 from rankd.core.change import dead_letter as limits
 from rankd.core.model.secret import is_secret
-from rankd.store.engine.reading import Reader, Row, fetch
-from rankd.wire.message import DeadLetter, DeadLetterFilter
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
+from rankd.store.engine.upsert import upsert
+from rankd.store.schema.table import dead_letter_losses, dead_letters
+from rankd.wire.message import DeadLetter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from sqlalchemy import Connection
 
     from rankd.core.errors import RankdError
 
@@ -28,19 +30,19 @@ PREVIEW_BYTES = 16 * 2**10
 LONGEST_TEXT = 1_000
 """Characters of the message, of the field and of the sender's message id."""
 
-_INSERT = (
-    'INSERT INTO dead_letters (source, "user", at, message_id, payload, code, message, field, bytes, preview)'
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source) DO NOTHING"
-)
-_HELD = "SELECT count(*), coalesce(sum(min(bytes, ?)), 0) FROM dead_letters WHERE \"user\" = ? AND state = 'waiting'"
-_NEWEST_FIRST = "SELECT id, bytes FROM dead_letters WHERE \"user\" = ? AND state = 'waiting' ORDER BY id DESC"
-_LOST = (
-    'INSERT INTO dead_letter_losses ("user", letters, bytes, at) VALUES (?, ?, ?, ?) ON CONFLICT ("user") DO UPDATE'
-    " SET letters = letters + excluded.letters, bytes = bytes + excluded.bytes, at = excluded.at"
-)
+_OF = dead_letters.c
+_IDS = _OF.id.in_(values_of("ids"))
+_IS_WAITING = _OF.state == literal_column("'waiting'")
+_IS_UNPUBLISHED = _OF.published == false()
+"""Both with the values in the text, as in the partial indexes. With parameters, SQLite does not use the indexes."""
+_SIZE = case((_OF.bytes < limits.LARGEST_KEPT, _OF.bytes), else_=limits.LARGEST_KEPT)
+_HELD = select(func.count(), func.coalesce(func.sum(_SIZE), 0)).where(_IS_WAITING)
+_NEWEST_FIRST = select(_OF.id, _OF.bytes).where(_IS_WAITING).order_by(_OF.id.desc())
 _UNPUBLISHED = (
-    'SELECT id, "user", at, message_id, code, message, field, bytes, preview FROM dead_letters'
-    " WHERE published = 0 ORDER BY id LIMIT ?"
+    select(_OF.id, _OF.user, _OF.at, _OF.message_id, _OF.code, _OF.message, _OF.field, _OF.bytes, _OF.preview)
+    .where(_IS_UNPUBLISHED)
+    .order_by(_OF.id)
+    .limit(bindparam("most"))
 )
 
 
@@ -80,26 +82,27 @@ def key_of(message_id: str | None, source: str) -> str:
 def keep(connection: Connection, letters: Sequence[Undelivered]) -> None:
     """Record submissions that were refused. The oldest letters of a user with too many are deleted, and counted."""
     if letters:
-        connection.exec_driver_sql(_INSERT, [_row(letter) for letter in letters])
+        rows = [_row(letter) for letter in letters]
+        upsert(connection, dead_letters, ["source"], rows, kept=rows[0])
         for user in {letter.user for letter in letters}:
             _make_room(connection, user, letters[-1].at)
 
 
-def _row(letter: Undelivered) -> tuple[object, ...]:
+def _row(letter: Undelivered) -> dict[str, object]:
     size = len(letter.payload)
     payload, shown = _stored(letter.payload)
-    return (
-        letter.source,
-        letter.user,
-        letter.at,
-        _cut(letter.message_id),
-        payload,
-        letter.code,
-        _cut(letter.message),
-        _cut(letter.field),
-        len(payload) if size <= limits.LARGEST_KEPT else size,
-        shown,
-    )
+    return {
+        "source": letter.source,
+        "user": letter.user,
+        "at": letter.at,
+        "message_id": _cut(letter.message_id),
+        "payload": payload,
+        "code": letter.code,
+        "message": _cut(letter.message),
+        "field": _cut(letter.field),
+        "bytes": len(payload) if size <= limits.LARGEST_KEPT else size,
+        "preview": shown,
+    }
 
 
 def _stored(payload: bytes) -> tuple[bytes, str]:
@@ -142,101 +145,69 @@ def preview(payload: bytes) -> str:
 
 def _make_room(connection: Connection, user: str, now: float) -> None:
     """Delete a user's oldest waiting letters beyond the limits; the newest one always stays."""
-    count, total = connection.exec_driver_sql(_HELD, (limits.LARGEST_KEPT, user)).one()
+    count, total = connection.execute(_HELD.where(_OF.user == user)).one()
     if count <= limits.MOST_LETTERS and total <= limits.MOST_BYTES:
         return
-    rows = connection.exec_driver_sql(_NEWEST_FIRST, (user,))
+    rows = connection.execute(_NEWEST_FIRST.where(_OF.user == user))
     gone = limits.letters_beyond_limits((id_, size) for id_, size in rows)
-    connection.exec_driver_sql(
-        "DELETE FROM dead_letters WHERE id IN (SELECT value FROM json_each(?))", (json.dumps([id_ for id_, _ in gone]),)
-    )
+    connection.execute(delete(dead_letters).where(_IDS), {"ids": [id_ for id_, _ in gone]})
     if gone:
-        connection.exec_driver_sql(_LOST, (user, len(gone), sum(size for _, size in gone), now))
+        _count_lost(connection, user, len(gone), sum(size for _, size in gone), now)
 
 
-def losses(connection: Reader, users: Sequence[str] | None) -> list[Row]:
-    """How many letters of which users were deleted because they had too many; of these users, or of all."""
-    where, parameters = ("", []) if users is None else (' WHERE "user" IN (SELECT value FROM json_each(?))', [users])
-    query = f'SELECT "user", letters, bytes, at FROM dead_letter_losses{where} ORDER BY at DESC LIMIT 1000'
-    return fetch(connection, query, [json.dumps(list(value)) for value in parameters])
+def _count_lost(connection: Connection, user: str, n_letters: int, n_bytes: int, now: float) -> None:
+    lost = dead_letter_losses.c
+    more = {"letters": lost.letters + n_letters, "bytes": lost.bytes + n_bytes, "at": now}
+    if not connection.execute(update(dead_letter_losses).where(lost.user == user).values(more)).rowcount:
+        first = {"user": user, "letters": n_letters, "bytes": n_bytes, "at": now}
+        connection.execute(insert(dead_letter_losses).values(first))
 
 
 def stored(connection: Connection, ids: Sequence[int]) -> dict[int, StoredLetter]:
     """These letters by id; unknown ids are left out."""
-    rows = connection.exec_driver_sql(
-        'SELECT d.id, d.source, d."user", d.message_id, d.payload, d.bytes, d.state'
-        " FROM json_each(?) w JOIN dead_letters d ON d.id = w.value",
-        (json.dumps(list(ids)),),
-    )
+    query = select(_OF.id, _OF.source, _OF.user, _OF.message_id, _OF.payload, _OF.bytes, _OF.state).where(_IDS)
     return {
-        id_: StoredLetter(
-            id=id_,
-            source=source,
-            user=user,
-            message_id=message_id,
-            payload=bytes(payload),
-            n_bytes=n_bytes,
-            state=state,
+        row.id: StoredLetter(
+            id=row.id,
+            source=row.source,
+            user=row.user,
+            message_id=row.message_id,
+            payload=row.payload,
+            n_bytes=row.bytes,
+            state=row.state,
         )
-        for id_, source, user, message_id, payload, n_bytes, state in rows
+        for row in connection.execute(query, {"ids": ids})
     }
 
 
 def settle(connection: Connection, letter: int, state: str, by: str, now: float, jobs: Sequence[int] = ()) -> None:
     """Record that a letter was ``retried``, with the ``jobs`` it became. Its preview stays, its bytes are deleted."""
-    connection.exec_driver_sql(
-        "UPDATE dead_letters SET state = ?, decided_by = ?, decided_at = ?, jobs = ?, payload = x'' WHERE id = ?",
-        (state, by, now, json.dumps(list(jobs)) if jobs else None, letter),
-    )
+    values = {"state": state, "decided_by": by, "decided_at": now, "payload": b""}
+    made = json.dumps(list(jobs)) if jobs else None
+    connection.execute(update(dead_letters).where(_OF.id == letter).values(jobs=made, **values))
 
 
 def heads(connection: Connection, ids: Sequence[int]) -> dict[int, limits.LetterHead]:
     """The heads of these letters by id; unknown ids are left out."""
-    rows = connection.exec_driver_sql(
-        'SELECT id, "user", state FROM dead_letters WHERE id IN (SELECT value FROM json_each(?))',
-        (json.dumps(list(ids)),),
-    )
+    rows = connection.execute(select(_OF.id, _OF.user, _OF.state).where(_IDS), {"ids": ids})
     return {id_: limits.LetterHead(id=id_, user=user, state=state) for id_, user, state in rows}
 
 
 def drop_letters(connection: Connection, letters: Sequence[int], by: str, now: float) -> None:
     """Record that these letters were dropped. Their previews stay, their bytes are deleted."""
-    connection.exec_driver_sql(
-        "UPDATE dead_letters SET state = 'dropped', decided_by = ?, decided_at = ?, payload = x''"
-        " WHERE id IN (SELECT value FROM json_each(?))",
-        (by, now, json.dumps(list(letters))),
-    )
+    values = {"state": "dropped", "decided_by": by, "decided_at": now, "payload": b""}
+    connection.execute(update(dead_letters).where(_IDS).values(values), {"ids": letters})
 
 
 def still_dead(connection: Connection, letter: int, error: RankdError) -> None:
     """Record why a retry failed."""
-    connection.exec_driver_sql(
-        "UPDATE dead_letters SET code = ?, message = ?, field = ? WHERE id = ?",
-        (error.code, _cut(error.message), _cut(error.field), letter),
-    )
-
-
-def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
-    """Rows of the view ``dead_letter``, oldest first."""
-    conditions, parameters = ["1"], list[object]()
-    if wanted.ids is not None:
-        conditions.append("id IN (SELECT value FROM json_each(?))")
-        parameters.append(json.dumps(wanted.ids))
-    elif not wanted.all:
-        conditions.append("state = 'waiting'")
-    if wanted.users is not None:
-        conditions.append('"user" IN (SELECT value FROM json_each(?))')
-        parameters.append(json.dumps(wanted.users))
-    if wanted.after is not None:
-        conditions.append("id > ?")
-        parameters.append(wanted.after)
-    query = f"SELECT * FROM dead_letter WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?"
-    return fetch(connection, query, [*parameters, wanted.limit])
+    why = {"code": error.code, "message": _cut(error.message), "field": _cut(error.field)}
+    connection.execute(update(dead_letters).where(_OF.id == letter).values(why))
 
 
 def unpublished(connection: Connection, most: int) -> list[DeadLetter]:
     """The oldest letters that are not published yet."""
-    rows = connection.exec_driver_sql(_UNPUBLISHED, (most,))
+    rows = connection.execute(_UNPUBLISHED, {"most": most})
     return [
         DeadLetter(
             id=id_,
@@ -255,6 +226,5 @@ def unpublished(connection: Connection, most: int) -> list[DeadLetter]:
 
 def mark_published(connection: Connection, letters: Sequence[DeadLetter]) -> None:
     """Record that these letters are published."""
-    connection.exec_driver_sql(
-        "UPDATE dead_letters SET published = 1 WHERE id = ?", [(letter.id,) for letter in letters]
-    )
+    published = update(dead_letters).where(_IDS).values(published=True)
+    connection.execute(published, {"ids": [letter.id for letter in letters]})

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from rankd.store.record.job import last_id
+from rankd.store.engine.last_id import last_id
 
 PART = 250
 """Rows looked at per transaction: a few milliseconds in which nobody else can write."""

@@ -20,6 +20,7 @@ from rankd.core.change.job_change import Change, JobState, Value
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
 from rankd.store.engine.bulk import bulk_insert, bulk_update
+from rankd.store.engine.last_id import last_id
 from rankd.store.record.application import application_of, applications_of, follow
 from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.job_story import tells_story
@@ -73,12 +74,6 @@ _JOB_COLUMNS = (
 _INTO_JOBS = "INSERT INTO jobs ({})".format(", ".join(f'"{name}"' for name in _JOB_COLUMNS))
 _APPLICATION = _JOB_COLUMNS.index("application_id")
 _INTO_EVENTS = "INSERT INTO job_events (id, job_id, event, state, at, actor, cause, detail)"
-
-
-def last_id(connection: Connection, table: str) -> int:
-    """The largest id that the table ever gave."""
-    row = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).first()
-    return int(row[0]) if row else 0
 
 
 class _Seen(NamedTuple):

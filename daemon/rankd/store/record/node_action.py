@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import select, update
 
 from rankd.core.change.node_action import Decide, NodeChange, NodeStatus, check_node_exists, drain
 from rankd.core.errors import Refused
 from rankd.core.model.node import NodeState
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
 from rankd.store.record.node import record_node_event
+from rankd.store.schema.table import nodes
 from rankd.wire.message import NodeFailed, NodeReply
+
+_OF = nodes.c
+_OF_THESE = select(_OF.name, _OF.state, _OF.drained_by).where(_OF.name.in_(values_of("names")))
 
 
 class NodeWish(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,31 +45,22 @@ def act(connection: Connection, wish: NodeWish, decide: Decide) -> NodeReply:
     return NodeReply(done=done, failed=failed)
 
 
-def _read_status(connection: Connection, nodes: Sequence[str]) -> dict[str, NodeStatus]:
-    rows = connection.exec_driver_sql(
-        "SELECT name, state, drained_by IS NOT NULL FROM nodes WHERE name IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(nodes)),),
-    )
-    return {name: NodeStatus(state=NodeState(state), is_drained=bool(drained)) for name, state, drained in rows}
+def _read_status(connection: Connection, names: Sequence[str]) -> dict[str, NodeStatus]:
+    rows = connection.execute(_OF_THESE, {"names": names})
+    return {row.name: NodeStatus(state=NodeState(row.state), is_drained=row.drained_by is not None) for row in rows}
 
 
 def _write(connection: Connection, change: NodeChange, wish: NodeWish) -> None:
     drained = (wish.actor, wish.at, wish.reason) if change.after.is_drained else (None, None, None)
-    connection.exec_driver_sql(
-        "UPDATE nodes SET drained_by = ?, drained_at = ?, drain_reason = ?, state = ? WHERE name = ?",
-        (*drained, change.after.state, change.node),
-    )
+    values = dict(zip(("drained_by", "drained_at", "drain_reason"), drained, strict=True))
+    connection.execute(update(nodes).where(_OF.name == change.node).values(state=change.after.state, **values))
     record_node_event(connection, change.node, change.event, wish.at, wish.actor, wish.reason)
 
 
-def undrained(connection: Connection, nodes: Sequence[str]) -> list[str]:
+def undrained(connection: Connection, names: Sequence[str]) -> list[str]:
     """Those of these nodes that have an agent and are not drained."""
-    rows = connection.exec_driver_sql(
-        "SELECT name FROM nodes WHERE name IN (SELECT value FROM json_each(?)) AND drained_by IS NULL"
-        f" AND state IN ('{NodeState.UP}', '{NodeState.DRAINING}') ORDER BY name",
-        (json.dumps(list(nodes)),),
-    )
-    return [row[0] for row in rows]
+    used = _OF_THESE.where(_OF.drained_by.is_(None), _OF.state.in_([NodeState.UP, NodeState.DRAINING]))
+    return list(connection.execute(used.order_by(_OF.name), {"names": names}).scalars())
 
 
 def drain_undrained(connection: Connection, nodes: Sequence[str], actor: str, reason: str, now: float) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import insert, select
+
+from rankd.store.engine.connection import Connection
+from rankd.store.schema.table import queue_events, queues
 
 Snapshot = dict[tuple[str, str], tuple[object, ...]]
 """By (partition, path): whether the queue is configured, and its settings."""
@@ -12,34 +15,52 @@ Snapshot = dict[tuple[str, str], tuple[object, ...]]
 CONFIGURATION = "configuration"
 """The actor of changes by a configuration."""
 
-_QUEUES = (
-    "SELECT partition, path, configured, is_leaf, policy, offset, sort_priority, sort_policy, factor, guaranteed, max,"
-    " maxapplications FROM queues"
+_QUEUES = select(
+    queues.c.partition,
+    queues.c.path,
+    queues.c.configured,
+    queues.c.is_leaf,
+    queues.c.policy,
+    queues.c.offset,
+    queues.c.sort_priority,
+    queues.c.sort_policy,
+    queues.c.factor,
+    queues.c.guaranteed,
+    queues.c.max,
+    queues.c.maxapplications,
 )
-_INSERT = "INSERT INTO queue_events (partition, path, event, at, actor) VALUES (?, ?, ?, ?, ?)"
 
 
 def snapshot(connection: Connection) -> Snapshot:
     """All queues as they are."""
-    return {(row[0], row[1]): tuple(row[2:]) for row in connection.exec_driver_sql(_QUEUES)}
+    return {(row[0], row[1]): tuple(row[2:]) for row in connection.execute(_QUEUES)}
 
 
 def note_changes(connection: Connection, before: Snapshot, now: float) -> None:
     """Record the differences from ``before``."""
-    events = []
+    changed = []
     for (partition, path), settings in snapshot(connection).items():
         old, there = before.get((partition, path)), settings[0]
         was_there = old is not None and old[0]
         if there and not was_there:
-            events.append((partition, path, "made", now, CONFIGURATION))
+            changed.append((partition, path, "made"))
         elif was_there and not there:
-            events.append((partition, path, "removed", now, CONFIGURATION))
+            changed.append((partition, path, "removed"))
         elif there and settings != old:
-            events.append((partition, path, "changed", now, CONFIGURATION))
-    if events:
-        connection.exec_driver_sql(_INSERT, events)
+            changed.append((partition, path, "changed"))
+    _note(connection, changed, CONFIGURATION, now)
 
 
 def note_made(connection: Connection, partition: str, paths: Iterable[str], actor: str, now: float) -> None:
     """Record queues that first use makes."""
-    connection.exec_driver_sql(_INSERT, [(partition, path, "made", now, actor) for path in paths])
+    _note(connection, [(partition, path, "made") for path in paths], actor, now)
+
+
+def _note(connection: Connection, changed: Sequence[tuple[str, str, str]], actor: str, now: float) -> None:
+    """Record events of (partition, path, event)."""
+    rows = [
+        {"partition": partition, "path": path, "event": event, "at": now, "actor": actor}
+        for partition, path, event in changed
+    ]
+    if rows:
+        connection.execute(insert(queue_events), rows)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import delete, func, select
+
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.upsert import upsert
+from rankd.store.schema.table import unreadable_messages
 
 FIRST_BYTES = 256
 KEPT = 1_000
 """The newest messages; older ones are deleted."""
 
-_INSERT = (
-    "INSERT INTO unreadable_messages (at, stream, subject, sequence, bytes, first_bytes, reason)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream, sequence) DO NOTHING"
-)
+_NEWEST = select(func.max(unreadable_messages.c.id)).scalar_subquery()
+_OLD = delete(unreadable_messages).where(unreadable_messages.c.id <= _NEWEST - KEPT)
 
 
 class UnreadableMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +33,17 @@ class UnreadableMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 def keep_unreadable(connection: Connection, messages: Sequence[UnreadableMessage]) -> None:
     """Record them; the same message of a stream once. Only the newest :data:`KEPT` stay."""
-    rows = [(m.at, m.stream, m.subject, m.sequence, m.n_bytes, m.head[:FIRST_BYTES], m.reason) for m in messages]
-    connection.exec_driver_sql(_INSERT, rows[-KEPT:])
-    connection.exec_driver_sql(
-        "DELETE FROM unreadable_messages WHERE id <= (SELECT max(id) FROM unreadable_messages) - ?", (KEPT,)
-    )
+    rows = [
+        {
+            "at": message.at,
+            "stream": message.stream,
+            "subject": message.subject,
+            "sequence": message.sequence,
+            "bytes": message.n_bytes,
+            "first_bytes": message.head[:FIRST_BYTES],
+            "reason": message.reason,
+        }
+        for message in messages[-KEPT:]
+    ]
+    upsert(connection, unreadable_messages, ["stream", "sequence"], rows, kept=unreadable_messages.c.keys())
+    connection.execute(_OLD)

@@ -1,0 +1,16 @@
+"""The largest id that a table ever gave. Ids are dense and in commit order, and none is used again.
+
+Text, and each database has its own: SQLite counts in a table of its own.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+_LAST_ID = {"sqlite": "SELECT seq FROM sqlite_sequence WHERE name = ?"}
+
+
+def last_id(connection: Connection, table: str) -> int:
+    """The largest id that the table ever gave; 0 before the first."""
+    row = connection.exec_driver_sql(_LAST_ID[connection.dialect.name], (table,)).first()
+    return int(row[0]) if row else 0

@@ -1,0 +1,50 @@
+"""A list as a table in a statement: one parameter, whatever the length of the list.
+
+So SQLAlchemy compiles the statement once, the driver keeps it prepared, and no limit on the number of parameters
+applies. Each database writes it in its own dialect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Select, Text, bindparam, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.selectable import TableValuedAlias
+from sqlalchemy.types import TypeDecorator
+
+
+class _JsonList(TypeDecorator[Iterable[object]]):
+    """Numbers or texts, sent to the database as a JSON list."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Iterable[object] | None, dialect: object) -> str:  # noqa: ARG002 - SQLAlchemy's
+        return json.dumps(list(value or ()))
+
+
+class _Rows(FunctionElement[Any]):
+    """The rows of a list: ``key`` from 0 on, and ``value``."""
+
+    name = "rows_of_list"
+    inherit_cache = True
+
+
+@compiles(_Rows, "sqlite")
+def _sqlite_rows(element: _Rows, compiler: SQLCompiler, **named: Any) -> str:  # noqa: ANN401 - SQLAlchemy's
+    return f"json_each({compiler.process(element.clauses, **named)})"
+
+
+def listed(parameter: str) -> TableValuedAlias:
+    """The list that ``parameter`` is given, as a table with the columns ``key`` (0, 1, …) and ``value``."""
+    return _Rows(bindparam(parameter, type_=_JsonList())).table_valued("key", "value")
+
+
+def values_of(parameter: str) -> Select[tuple[Any]]:
+    """The values of such a list, for ``column.in_(values_of("ids"))``."""
+    return select(listed(parameter).c.value)

@@ -1,0 +1,41 @@
+"""Dead letters, and how many were deleted: what ``rankd deadletter list`` shows.
+
+Text, as in all modules beside it: a look runs on the driver's connection, which the command line has too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from rankd.store.engine.reading import Reader, Row, fetch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rankd.wire.message import DeadLetterFilter
+
+
+def letters(connection: Reader, wanted: DeadLetterFilter) -> list[Row]:
+    """Rows of the view ``dead_letter``, oldest first."""
+    conditions, parameters = ["1"], list[object]()
+    if wanted.ids is not None:
+        conditions.append("id IN (SELECT value FROM json_each(?))")
+        parameters.append(json.dumps(wanted.ids))
+    elif not wanted.all:
+        conditions.append("state = 'waiting'")
+    if wanted.users is not None:
+        conditions.append('"user" IN (SELECT value FROM json_each(?))')
+        parameters.append(json.dumps(wanted.users))
+    if wanted.after is not None:
+        conditions.append("id > ?")
+        parameters.append(wanted.after)
+    query = f"SELECT * FROM dead_letter WHERE {' AND '.join(conditions)} ORDER BY id LIMIT ?"
+    return fetch(connection, query, [*parameters, wanted.limit])
+
+
+def losses(connection: Reader, users: Sequence[str] | None) -> list[Row]:
+    """How many letters of which users were deleted because they had too many; of these users, or of all."""
+    where, parameters = ("", []) if users is None else (' WHERE "user" IN (SELECT value FROM json_each(?))', [users])
+    query = f'SELECT "user", letters, bytes, at FROM dead_letter_losses{where} ORDER BY at DESC LIMIT 1000'
+    return fetch(connection, query, [json.dumps(list(value)) for value in parameters])
