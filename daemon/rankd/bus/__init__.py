@@ -1,1 +1,1 @@
-"""NATS: the connection, the streams, pull consumers, micro-service endpoints. The one fence around nats-py."""
+"""NATS: the connection, the streams, pull consumers, micro-service endpoints. Only this package uses nats-py."""

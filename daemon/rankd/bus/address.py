@@ -1,7 +1,7 @@
-"""What the broker's URL says: ``nats://[user:password@]host[:port]``. Imports no NATS: the command line reads it, too.
+"""Parses the broker's URL, ``nats://[user:password@]host[:port]``. Imports no NATS, because the command line uses it.
 
-Every function here refuses what is not the address of a broker. So every command and service does: each of them calls
-one before it connects.
+Every function here refuses an invalid address. Every command and service calls one of them before it connects, so all
+of them refuse it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
 SCHEMES = ("nats", "tls")
-"""What nats-py speaks without further packages."""
+"""The schemes that nats-py supports without further packages."""
 
 
 def user_in(url: str) -> str | None:
-    """The user that connects, if the URL names one with a password (a name alone is a token).
+    """The user that connects; None if the URL has no password (a name alone is a token).
 
     >>> user_in("nats://alice:secret@broker:4222")
     'alice'
@@ -33,7 +33,7 @@ def user_in(url: str) -> str | None:
 
 
 def without_secret(url: str) -> str:
-    """For messages, logs and files.
+    """The URL without its user and password, for messages, logs and files.
 
     >>> without_secret("nats://alice:secret@broker:4222")
     'nats://broker:4222'
@@ -48,18 +48,18 @@ def without_secret(url: str) -> str:
 def _parts(url: str) -> SplitResult:
     if wrong := _fault(url):
         scheme, separator, rest = url.rpartition("://")
-        shown = printable(scheme + separator + rest.rpartition("@")[2])  # a password must not be in a message
+        shown = printable(scheme + separator + rest.rpartition("@")[2])  # a message must not contain a password
         raise Refused("usage", f"'{shown}' is not the URL of a broker: {wrong}; write nats://HOST:4222", "nats")
     return _split(url)
 
 
 def _split(url: str) -> SplitResult:
-    """A host without a scheme is what nats-py takes, too."""
+    """Split a URL. As nats-py does, accepts a host without a scheme."""
     return urlsplit(url if "://" in url else f"nats://{url}")
 
 
 def _fault(url: str) -> str | None:
-    """What is wrong with it; None if it can be used."""
+    """What is wrong with the URL; None if it can be used."""
     if not url.isprintable() or " " in url:
         return "it has a blank or a control character"
     try:

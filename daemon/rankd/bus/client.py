@@ -1,9 +1,9 @@
-"""nats-py's client, with a ``flush`` that does what it says, and headers that can't end the connection.
+"""nats-py's client, with a correct ``flush``, and with headers that can't end the connection.
 
-nats-py's own ``flush`` writes its PING past the commands that still wait in the client's buffer. So its PONG may come
-before the server knows of a subscription, and the first request after it is lost. When it runs out of time, it cancels
-its future and leaves it in the list of pongs that are awaited: the late pong raises InvalidStateError in the loop that
-reads the socket, which ends, and the connection is deaf until pings are missed.
+nats-py's own ``flush`` sends its PING before the commands that still wait in the client's buffer. So its PONG may
+arrive before the server knows a subscription, and the first request after it is lost. When it times out, it cancels
+its future but leaves it in the list of awaited pongs. The late pong then raises InvalidStateError in the loop that
+reads the socket. That loop ends, and the connection is deaf until pings are missed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = logging.getLogger("rankd.bus")
 
 
 class PatientClient(Client):
-    """A client whose pongs answer all commands before them and are never cancelled, and that survives any headers."""
+    """A client whose pongs follow all earlier commands and are never cancelled, and that survives any headers."""
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         """The parsed headers; None if they can't be parsed.
@@ -33,18 +33,18 @@ class PatientClient(Client):
         return parsed
 
     async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
-        """Send a PING behind every command that was given before it; ``future`` gets its PONG."""
+        """Send a PING after every earlier command; ``future`` gets its PONG."""
         transport = self._transport
-        if self._pending and transport is not None:  # as nats-py's flusher does, which may not have had its turn yet
+        if self._pending and transport is not None:  # as nats-py's flusher does, which may not have run yet
             transport.writelines(self._pending)
             self._pending, self._pending_data_size = [], 0
         await super()._send_ping(future)
 
     async def flush(self, timeout: int = DEFAULT_FLUSH_TIMEOUT) -> None:  # noqa: ASYNC109 - nats-py's signature
-        """A round trip to the server: every command before has come there. Does nothing while it reconnects.
+        """Wait until the server has received every earlier command. Does nothing while the client reconnects.
 
         Raises:
-            ConnectionClosedError: for good.
+            ConnectionClosedError: the connection is closed for good.
             FlushTimeoutError: no answer within ``timeout`` seconds. The answer may still come.
         """
         if self.is_closed:
@@ -55,6 +55,6 @@ class PatientClient(Client):
         try:
             async with asyncio.timeout(timeout):
                 await self._send_ping(pong)
-                await asyncio.shield(pong)  # whoever gives up, is cancelled alone
+                await asyncio.shield(pong)  # a caller that gives up is cancelled without cancelling the pong
         except TimeoutError:
             raise FlushTimeoutError from None

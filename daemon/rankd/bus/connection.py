@@ -1,7 +1,7 @@
-"""A connection that does not give up, and publishing that says when it is durable.
+"""A connection that does not give up, and publishing that reports when a message is durable.
 
-nats-py closes for good after 60 failed reconnects and reports slow consumers and refused publishes only to
-``error_cb``; both defaults are wrong for a daemon.
+By default, nats-py closes for good after 60 failed reconnects, and reports slow consumers and refused publishes only to
+``error_cb``. Both are wrong for a daemon.
 """
 
 from __future__ import annotations
@@ -43,26 +43,27 @@ PING_INTERVAL_S = 5
 LOOK_EVERY_S = 1.0
 PUBLISH_TIMEOUT_S = 5.0
 STREAM_BYTES = 832 * 2**20
-"""What all streams may take together, if there is room."""
+"""The bytes that all streams may use together, if there is room."""
 STORES_NOTHING = "stores_nothing"
-"""Health's code while the broker answers and acknowledges nothing for its streams."""
+"""Health's code while the broker answers but acknowledges nothing for its streams."""
 MESSAGE_ID = "Nats-Msg-Id"
 
 _FORBIDDEN = re.compile(r'permissions violation for publish to "([^"]+)"')
-"""nats-py hands the server's messages on in lower case."""
+"""nats-py passes the server's messages on in lower case."""
 
 LOST = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
-"""What the bus raises while the broker is away. Everything else is a bug."""
+"""The errors that the bus raises while the broker is away. All other errors are bugs."""
 
 
 BROKEN = (nats.errors.UnexpectedEOF, nats.errors.StaleConnectionError, OSError)
-"""What nats-py reports of a connection just before it knows that this has ended."""
+"""The errors that nats-py reports just before it notices that a connection has ended."""
 
 
 def _check_cancelled() -> None:
-    """Be cancelled now if that was asked for: :func:`asyncio.wait_for` of Python 3.11 loses a cancellation.
+    """Raise a cancellation that was requested: :func:`asyncio.wait_for` of Python 3.11 can lose one.
 
-    It does so where what it waits for fails at the same moment. A timeout around it fires once, and would be over.
+    It loses it if the awaited operation fails at the same moment. A timeout around it fires only once, and would be
+    lost.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -70,9 +71,9 @@ def _check_cancelled() -> None:
 
 
 class Bus(AbstractAsyncContextManager["Bus"]):
-    """``async with Bus(url, name) as bus``. Reconnects for ever once it was connected.
+    """``async with Bus(url, name) as bus``. Reconnects without end once it was connected.
 
-    ``connect_timeout_s``: how long to wait for a broker at first; None: as long as it takes.
+    ``connect_timeout_s``: how long to wait for the first connection; None means without limit.
     """
 
     def __init__(self, url: str, name: str, *, connect_timeout_s: float | None = 30.0) -> None:
@@ -85,11 +86,11 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.client = PatientClient()
         self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
         self.unreadable = Counter[str]()
-        """How many messages could not be decoded, by stream or kind; ``rankd diag`` shows it."""
+        """The number of messages that could not be decoded, by stream or kind; ``rankd diag`` shows it."""
         self.connected_at = 0.0
         self.loops = Loops()
         self.stream_bytes = STREAM_BYTES
-        """What the broker's streams may take together where this connection makes them."""
+        """The bytes that the broker's streams may use together, if this connection makes them."""
         self.outage = Outage(self.url)
         self.loops.reasons.append(self.outage.described)
         self.storage = Failure()
@@ -107,7 +108,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """Connect, waiting for a broker that is still starting.
 
         Raises:
-            Unavailable: ``no_broker``: nobody answered in time.
+            Unavailable: ``no_broker``: no broker answered in time.
             Refused: ``not_authorized``: the broker does not know this user, or the password is wrong.
         """
         try:
@@ -120,7 +121,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             message = f"no NATS server at {self.url}; start one, or give --nats URL"
             raise Unavailable("no_broker", message) from None
         except asyncio.CancelledError:
-            await self.client.close()  # who leaves half-way leaves no socket behind
+            await self.client.close()  # so that a cancelled connect leaves no socket behind
             raise
         return self
 
@@ -132,7 +133,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
     @property
     def knows_users(self) -> bool:
-        """Whether the broker asks who connects. Then the answers to a user go to inboxes of his own."""
+        """Whether the broker authenticates users. Then the answers to a user go to his own inboxes."""
         return bool(self.client._server_info.get("auth_required"))  # noqa: SLF001 - there is no public way
 
     async def _connect(self) -> None:
@@ -172,7 +173,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             await action()
 
     def connected_for_s(self) -> float:
-        """How long the present connection has been there; 0 while there is none."""
+        """For how many seconds the present connection has existed; 0 while there is none."""
         return time.monotonic() - self.connected_at if self.client.is_connected else 0.0
 
     async def _on_error(self, error: Exception) -> None:
@@ -191,7 +192,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send what is buffered, then close; a broker that is gone does not hold us up."""
+        """Send what is buffered, then close. A broker that is away does not delay this."""
         self._closing = True
         for leaving in (self._flush, self.client.close):
             try:
@@ -206,31 +207,31 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
     @property
     def wait_level(self) -> int:
-        """The log level for "this waits for the broker": an outage has log lines of its own."""
+        """The log level for "this waits for the broker": an outage has its own log lines."""
         return logging.INFO if self.outage.since is None else logging.DEBUG
 
     async def listen(self, subject: str, on_message: Callable[[Msg], Awaitable[None]]) -> None:
-        """Call ``on_message`` with every message on ``subject`` from now on. Health notices if that ends."""
+        """Call ``on_message`` with every message on ``subject`` from now on. Health reports it if that ends."""
         self.watch(await self.client.subscribe(subject, cb=on_message))
 
     def watch(self, subscription: Subscription) -> None:
-        """Let health notice if this subscription ends or its handler hangs."""
+        """Let health report if this subscription ends or its handler hangs."""
         self._lasting.append(LastingSubscription(subscription, self.loops))
 
     def stop_watching(self, subscriptions: Sequence[Subscription]) -> None:
-        """These end on purpose."""
+        """Stop watching subscriptions that end on purpose."""
         for lasting in [one for one in self._lasting if one.subscription in subscriptions]:
             self._lasting.remove(lasting)
             lasting.drop()
 
     async def supervise(self) -> None:
-        """Look after the connection and all loops of the service, for ever; see :mod:`rankd.bus.liveness`."""
+        """Watch the connection and all loops of the service until cancelled; see :mod:`rankd.bus.liveness`."""
         async with asyncio.TaskGroup() as group:
             group.create_task(LoopWatch(self.loops).run())
             group.create_task(self._check_for_ever())
 
     async def _check_for_ever(self) -> None:
-        """A message to the broker and back shows that the socket is still read."""
+        """Send a message to the broker and back repeatedly, which shows that the socket is still read."""
         connection = self.loops.add("connection")
         while True:
             with suppress(*LOST):
@@ -242,11 +243,11 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def publish(self, subject: str, message: msgspec.Struct) -> None:
-        """At most once: for hints and for what is repeated anyway."""
+        """Publish at most once: for hints, and for messages that are repeated anyway."""
         await self.client.publish(subject, encode(message))
 
     async def publish_durably(self, subject: str, message: msgspec.Struct | msgspec.Raw, message_id: str) -> None:
-        """Into a stream; returns once it is on the broker's disk. The same id twice is stored once.
+        """Publish into a stream; returns once it is on the broker's disk. A repeated id is stored once.
 
         Raises:
             Unavailable: ``bus_unavailable``: not acknowledged; publish again with the same id.
@@ -263,11 +264,12 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.storage.over()
 
     async def request(self, subject: str, payload: bytes, kind: type[T], *, timeout_s: float = 10.0) -> T:
-        """Ask and decode the answer.
+        """Send a request and decode the answer.
 
         Raises:
-            Refused, Unavailable: what the other side answered; ``no_answer`` if nobody did; ``unreadable_answer`` if
-                the answer can't be decoded; ``not_permitted`` if the broker does not let this connection publish there.
+            Refused, Unavailable: the error that the other side answered; ``no_answer`` without an answer;
+            ``unreadable_answer`` if the answer can't be decoded; ``not_permitted`` if the broker does not let this
+            connection publish there.
         """
         asking = self.client.request(subject, payload, timeout=timeout_s)
         try:
@@ -284,7 +286,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             raise Unavailable("unreadable_answer", message) from error
 
     async def _unless_forbidden(self, subject: str, asking: Coroutine[Any, Any, Msg]) -> Msg:
-        """The broker tells the connection, not the request, that it may not publish: nats-py waits on."""
+        """Await a request, but raise if it is forbidden: the broker reports that to the connection only."""
         scopes = self._forbidden.setdefault(subject.lower(), set())
         scope = asyncio.timeout(None)
         scopes.add(scope)

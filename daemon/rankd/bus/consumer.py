@@ -1,4 +1,4 @@
-"""Pull consumers that neither stall nor die with the broker.
+"""Pull consumers that survive stalls and restarts of the broker.
 
 nats-py's ``fetch(n > 1)`` stalls after an empty fetch (its issue 986). So this module has its own loop over
 ``$JS.API.CONSUMER.MSG.NEXT``.
@@ -25,9 +25,9 @@ from rankd.wire.subject import encode_name
 log = logging.getLogger("rankd.bus")
 
 NOT_UNIQUE = 10100
-"""The server's code where a work queue's subject has a consumer already."""
+"""The server's code for "a work queue's subject already has a consumer"."""
 NO_STREAM = 10059
-"""The server's code where the stream does not exist."""
+"""The server's code for "the stream does not exist"."""
 
 EXPIRES_S = 5.0
 ACK_WAIT_S = 5.0
@@ -46,9 +46,9 @@ _HEADERS_BYTES = 64 * 2**10
 
 
 class PullConsumer:
-    """A durable consumer that hands out messages in batches, as they come.
+    """A durable consumer that yields messages in batches, as they arrive.
 
-    One request brings at most ``batch`` messages of together about ``max_bytes``, if that is given.
+    One request gets at most ``batch`` messages, and about ``max_bytes`` together if that is given.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PullConsumer:
         self._max_bytes = max_bytes
 
     async def ensure(self) -> None:
-        """Make the consumer if it is missing, and its stream, too. Waits for the broker."""
+        """Make the consumer, and its stream, if they are missing. Waits for the broker."""
         await until_done(self._bus, self._ensure)
 
     async def _ensure(self) -> None:
@@ -81,10 +81,10 @@ class PullConsumer:
             await self._make()
 
     async def _make(self) -> None:
-        """Make the consumer in a new directory: one that is there already may lack its checksum (see `_make_stream`).
+        """Make the consumer in a new directory: an existing one may lack its checksum (see `_make_stream`).
 
-        What a predecessor was handed and did not acknowledge comes again at once, in order: the streams are work
-        queues, and what was acknowledged has left them.
+        Messages that a predecessor received but did not acknowledge are delivered again at once, in order. This works
+        because the streams are work queues, and acknowledged messages have left them.
         """
         await self._add()
         await self._bus.jetstream.delete_consumer(self._stream, self._durable)
@@ -107,7 +107,7 @@ class PullConsumer:
             await self._bus.jetstream.add_consumer(self._stream, config)
 
     async def _take_over(self) -> None:
-        """Drop consumers of other names that hold subjects of ours, as an agent that was renamed leaves one."""
+        """Delete consumers of other names that hold our subjects; for example, a renamed agent leaves one."""
         ours, offset = set(self._subjects), 0
         while found := await self._bus.jetstream.consumers_info(self._stream, offset):
             offset += len(found)
@@ -120,15 +120,15 @@ class PullConsumer:
 
     def _wanted(self) -> bytes:
         wanted = {"batch": self._batch, "expires": int(EXPIRES_S * 1e9)}
-        if self._max_bytes is not None:  # less than one message would be refused for ever
+        if self._max_bytes is not None:  # less than one message would be refused every time
             wanted["max_bytes"] = max(self._max_bytes, self._bus.client.max_payload + _HEADERS_BYTES)
         return json.dumps(wanted).encode()
 
     async def batches(self) -> AsyncGenerator[list[Msg], None]:
-        """Batches of at least one message, for ever; each message must be acknowledged by its taker.
+        """Yield batches of at least one message without end. The caller must acknowledge each message.
 
-        A request that ends otherwise than a live consumer ends it (no such consumer, a reconnect, silence) leads to
-        a pause, and then to a consumer that is there. What was not acknowledged comes again.
+        If a live consumer does not end the request itself (no such consumer, a reconnect, silence), this pauses, and
+        then makes sure that the consumer exists. Unacknowledged messages are delivered again.
         """
         inbox = self._bus.client.new_inbox()
         subscription = await self._bus.client.subscribe(inbox)
@@ -166,7 +166,7 @@ class PullConsumer:
     async def _request(
         self, inbox: str, subscription: Subscription
     ) -> AsyncGenerator[tuple[list[Msg], _End | None], None]:
-        """Ask for one batch. What comes, and how the request ended; None once all that was asked for has come."""
+        """Ask for one batch. Yields messages with the end of the request; None until it ends or all have arrived."""
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._durable}"
         await self._bus.client.publish(subject, self._wanted(), reply=inbox)
         wanted = self._batch
@@ -187,13 +187,13 @@ class _End(Enum):
     LIVE = auto()
     """The consumer ended it."""
     GONE = auto()
-    """Nobody serves this consumer."""
+    """No server serves this consumer."""
     UNKNOWN = auto()
     """A reconnect or silence."""
 
 
 class _Trouble:
-    """The pauses of a consumer that can't be reached, and what is logged of it: at first, and once a minute."""
+    """The pauses while a consumer can't be reached. Logs it at first, and once a minute."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -201,11 +201,11 @@ class _Trouble:
         self._complain_at = 0.0
 
     def over(self) -> None:
-        """It works."""
+        """Reset the pause: the consumer works."""
         self._pause_s = FIRST_PAUSE_S
 
     async def pause(self, end: _End) -> None:
-        """Wait, each time twice as long as before."""
+        """Wait, each time twice as long as before, up to :data:`LONGEST_PAUSE_S`."""
         now = time.monotonic()
         if end is _End.GONE and now >= self._complain_at:
             log.warning("bus: the consumer %s is gone; it is made again", self._what)
@@ -215,7 +215,7 @@ class _Trouble:
 
 
 async def _drain(subscription: Subscription, timeout_s: float) -> tuple[list[Msg], _End | None]:
-    """What has arrived: messages, and how the request ended if it did."""
+    """The messages that have arrived, and how the request ended; None if it has not."""
     try:
         first = await subscription.next_msg(timeout=timeout_s)
     except LOST:
@@ -233,9 +233,9 @@ def _is_status(message: Msg) -> bool:
 
 
 def is_stored(message: Msg) -> bool:
-    """Whether it comes from a stream; else it is the broker's word about the request or the consumer.
+    """Whether it comes from a stream; otherwise it is the broker's message about the request or the consumer.
 
-    Its reply subject says so. Its headers and an empty payload do not: whoever published it chose those.
+    Only its reply subject shows this. Its publisher chooses the headers and may send an empty payload.
     """
     return message.reply.startswith("$JS.ACK.")
 

@@ -1,4 +1,4 @@
-"""Diagnosis: each service answers for itself, from memory."""
+"""Diagnosis: each service answers with its own figures, from memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def answer_diag(
 ) -> None:
     """Answer for as long as the connection lives, with the service's health as :func:`own_health` finds it.
 
-    ``reset`` is called after a question that asks for it.
+    ``reset`` is called after a request that asks for it.
     """
 
     async def answer(message: Msg) -> None:
@@ -45,7 +45,7 @@ async def answer_diag(
 
 
 async def ask_diag(bus: Bus, service: str, kind: type[T], *, reset: bool = False) -> T | None:
-    """What a service says of itself; None if it does not answer. ``reset``: it begins to count anew."""
+    """What a service reports about itself; None if it does not answer. ``reset``: its counts start again."""
     try:
         return await bus.request(diag_subject(service), RESET if reset else b"", kind, timeout_s=TIMEOUT_S)
     except Unavailable:

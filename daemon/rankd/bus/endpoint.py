@@ -1,8 +1,8 @@
 """Requests by users: endpoints of a NATS micro service, behind a bounded dispatcher.
 
-nats-py's endpoint handles one request at a time, and sends the repr of an uncaught exception to the client.
-Here a handler only starts a task and returns; every error becomes a stable code. Several instances share the
-load by queue group; ``nats micro info rankd`` describes the endpoints.
+nats-py's endpoint handles one request at a time, and sends the repr of an uncaught exception to the client. Here a
+handler only starts a task and returns, and every error becomes a stable code. Several instances share the load by
+queue group. ``nats micro info rankd`` describes the endpoints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_REQUESTS = 10_000
 MAX_BYTES = 256 * 2**20
 MAX_REQUESTS_PER_ASKER = 2_000
 MAX_BYTES_PER_ASKER = 64 * 2**20
-"""So much waits at a time, of all together and of one: what comes beyond is told to come again."""
+"""The most requests and bytes that wait at a time, of all users and of one. Further requests are refused."""
 
 _UNKNOWN_OUTCOME = (
     "the service stopped before it knew whether this took place; ask again, a submission with the same Nats-Msg-Id"
@@ -39,12 +39,12 @@ _UNKNOWN_OUTCOME = (
 
 RETRY_AFTER = {"Retry-After": "1"}
 DRAIN_S = 2.0
-"""A broker that is away does not hold up a stop for longer."""
+"""The longest time for which a broker that is away delays a stop."""
 
 Reply = msgspec.Struct | Mapping[str, object]
 UserHandler = Callable[[Submitter, bytes], Awaitable[Reply]]
 IdempotentHandler = Callable[[Submitter, bytes, str | None], Awaitable[Reply]]
-"""Takes the request's ``Nats-Msg-Id``, too: the same id again has the same outcome."""
+"""Also gets the request's ``Nats-Msg-Id``: a repeated id has the same outcome."""
 NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
 
 
@@ -57,7 +57,7 @@ class Verb(NamedTuple):
 
 
 class IdempotentVerb(NamedTuple):
-    """A verb that heeds the request's message id."""
+    """A verb that uses the request's message id."""
 
     name: str
     handler: IdempotentHandler
@@ -65,7 +65,7 @@ class IdempotentVerb(NamedTuple):
 
 
 class Endpoints:
-    """The micro service ``rankd``; ``await serve()`` inside a task group that outlives the requests."""
+    """The micro service ``rankd``. Call ``await serve()`` in a task group that outlives the requests."""
 
     def __init__(self, bus: Bus, group: asyncio.TaskGroup, version: str) -> None:
         self._bus = bus
@@ -81,7 +81,7 @@ class Endpoints:
     async def serve(
         self, verbs: Sequence[Verb | IdempotentVerb], node_verbs: Mapping[str, tuple[str, NodeHandler]]
     ) -> None:
-        """Register everything; ``node_verbs`` maps a name to its subject pattern and handler."""
+        """Register all endpoints; ``node_verbs`` maps a name to its subject pattern and handler."""
         service = self._service = await add_service(
             self._bus.client, ServiceConfig(name="rankd", version=self._version, queue_group="rankd")
         )
@@ -108,14 +108,14 @@ class Endpoints:
         return [subscription for subscription in found if subscription is not None]
 
     async def drain(self) -> None:
-        """Take no more requests and answer those that are here; whoever asks now hears that nobody is listening."""
+        """Accept no more requests and answer the present ones. The broker tells later askers that nobody listens."""
         await self._stop_listening()
         while self._running.requests:
             self._idle.clear()
             await self._idle.wait()
 
     async def turn_away(self) -> None:
-        """After the task group has ended with a failure: those whose answer it cut off are told so."""
+        """Answer the requests that were cut off when the task group failed: their outcome is unknown."""
         await self._stop_listening()
         for request in self._unanswered:
             await _respond(request, Unavailable("stopping", _UNKNOWN_OUTCOME))
@@ -123,7 +123,7 @@ class Endpoints:
     async def _stop_listening(self) -> None:
         if self._service is None:
             return
-        subscriptions = self._subscriptions(self._service)  # ended here: the service's own stop() would drop what waits
+        subscriptions = self._subscriptions(self._service)  # ended here: the service's own stop() drops what waits
         self._bus.stop_watching(subscriptions)
         self._service = None
         if not self._bus.client.is_connected:
@@ -161,7 +161,10 @@ class Endpoints:
         return handle
 
     async def _dispatch(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
-        """Answer in a task of its own; a reply that is no inbox would make us speak for the asker: dropped."""
+        """Answer in a separate task. Drops a request whose reply subject is not an inbox of the asker.
+
+        Otherwise an asker could make this service publish on a subject that is forbidden to the asker.
+        """
         if not self._may_answer(request):
             self.dropped += 1
             log.warning("dropped a request on %s: its reply subject is not an inbox of the asker", request.subject)
@@ -176,7 +179,7 @@ class Endpoints:
         answering = self._answer(request, answer)
         try:
             task = self._group.create_task(answering)
-        except RuntimeError:  # the service is ending: nobody would wait for it
+        except RuntimeError:  # the service is ending, so no task group would wait for it
             answering.close()
             self._finish(request, asker)
             await _respond(request, Unavailable("stopping", "the service is stopping; try again in a second"))
@@ -208,7 +211,7 @@ class Endpoints:
             await _respond(request, error)
         except (ValueError, RecursionError) as error:
             await _respond(request, Refused("bad_request", f"the request can't be read: {error}"))
-        except Exception:  # a request that shows a bug must not end the service for everybody else
+        except Exception:  # a request that shows a bug must not end the service for all other users
             log.exception("a request on %s failed", request.subject)
             await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
         self._unanswered.discard(request)
@@ -222,7 +225,7 @@ class Endpoints:
 
 
 class _Load:
-    """How much is being answered."""
+    """The number and bytes of the requests that are being answered."""
 
     __slots__ = ("n_bytes", "requests")
 
@@ -235,12 +238,12 @@ class _Load:
         self.n_bytes += n_bytes
 
     def is_over(self, more_bytes: int, most_requests: int, most_bytes: int) -> bool:
-        """Whether one more is too much; a single one never is."""
+        """Whether one more request is too much. A single request is always accepted."""
         return self.requests >= most_requests or (self.requests > 0 and self.n_bytes + more_bytes > most_bytes)
 
 
 async def _drain(subscriptions: Sequence[Subscription]) -> None:
-    """End them all and hand over what has come: the round trip of each follows its UNSUB."""
+    """End all subscriptions and handle what has arrived. The round trip of each follows its UNSUB."""
     await asyncio.gather(*(subscription.drain() for subscription in subscriptions))  # type: ignore[no-untyped-call]
 
 
@@ -259,7 +262,7 @@ async def _respond(request: Request, reply: Reply | RankdError) -> None:
             await request.respond_error(str(reply.status), _one_line(reply.message), encode(body), headers)
         else:
             await _send(request, encode(reply))
-    except LOST as lost:  # the asker will ask again; what was decided is in the database
+    except LOST as lost:  # the asker will ask again; the decision is in the database
         log.info("could not answer on %s: %s", request.subject, lost)
 
 
@@ -268,10 +271,10 @@ async def _send(request: Request, payload: bytes) -> None:
     if len(payload) <= limit:
         await request.respond(payload)
         return
-    message = f"the answer has {len(payload)} bytes, the broker takes {limit}; ask for fewer with a filter or limit"
+    message = f"the answer has {len(payload)} bytes, the broker accepts {limit}; ask for fewer with a filter or limit"
     await _respond(request, Refused("too_large", message, "limit", status=413))
 
 
 def _one_line(text: str) -> str:
-    """Headers end at a line break."""
+    """A text for a header, which ends at a line break."""
     return " ".join(text.split())[:500]

@@ -1,7 +1,7 @@
-"""Following the events: every message of some subjects once and in order, whatever becomes of the broker meanwhile.
+"""Following the events: every message of some subjects once and in order, even if the broker restarts meanwhile.
 
-nats-py's ordered consumer falls silent for good when the broker is restarted, so this makes its own: it forgets
-the consumer after a gap or a silence, and makes another one behind the message that came last.
+nats-py's ordered consumer falls silent for good when the broker is restarted. So this module makes its own consumers.
+It forgets a consumer after a gap or a silence, and makes another one that starts after the last message.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ T = TypeVar("T")
 log = logging.getLogger("rankd.bus")
 
 HEARTBEAT_S = 1.0
-"""The consumer is made anew after a silence of more than two of these."""
+"""A new consumer is made after a silence of more than two of these."""
 
 RETRY_PAUSE_S = 0.2
 FORGOTTEN_AFTER_S = 30.0
-"""Consumers that nobody listens to any more are dropped by the broker after this."""
+"""The broker drops a consumer without a listener after this time."""
 
 
 def _ignore(_message: Msg, _error: Exception) -> None:
-    """The default for messages that can't be decoded: they are counted, and nobody is told."""
+    """Do nothing: the default for messages that can't be decoded, which are only counted."""
 
 
 async def follow(
@@ -48,9 +48,9 @@ async def follow(
     *,
     passed: Callable[[Msg, Exception], None] = _ignore,
 ) -> AsyncGenerator[T, None]:
-    """Messages on these subjects of the stream of events, for ever; from ``since`` (UTC seconds), or from now on.
+    """Yield messages on these subjects of the stream of events without end, from ``since`` (UTC seconds) or now.
 
-    A message that can't be decoded is handed to ``passed`` and left out.
+    A message that can't be decoded is passed to ``passed`` and left out.
 
     Raises:
         Unavailable: ``no_events``: there is no stream to follow.
@@ -78,9 +78,9 @@ async def follow(
 
 
 def _config(subjects: Sequence[str], last: int, since: float | None) -> ConsumerConfig:
-    """Begin behind message ``last``, or, while there is none yet, with the first one at ``since``.
+    """Begin after message ``last``; if no message has come yet, with the first one at ``since``.
 
-    With a name and one filter, the broker's permissions can say who may follow which subject.
+    The name and the single filter let the broker's permissions restrict who may follow which subject.
     """
     from_then = since is not None and last == 0
     return ConsumerConfig(
@@ -98,7 +98,7 @@ def _config(subjects: Sequence[str], last: int, since: float | None) -> Consumer
 
 
 async def _run(bus: Bus, config: ConsumerConfig) -> AsyncGenerator[Msg, None]:
-    """What one consumer hands out, until it misses one or falls silent."""
+    """The messages of one consumer, until it misses one or falls silent."""
     config.deliver_subject = bus.client.new_inbox()
     subscription = await bus.client.subscribe(config.deliver_subject)
     try:

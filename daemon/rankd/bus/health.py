@@ -1,4 +1,4 @@
-"""Health: each service answers for itself, after asking what it depends on."""
+"""Health: each service reports its own, after asking what it depends on."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = logging.getLogger("rankd.bus")
 
 
 Probe = Callable[[], Awaitable[str]]
-"""Asks what a service depends on. Returns what is well, in a few words; raises if something is wrong."""
+"""Asks what a service depends on. Returns a few words on what works; raises if something does not."""
 
 
 async def answer_health(bus: Bus, service: str, probe: Probe) -> None:
     """Answer health requests for as long as the connection lives."""
 
     async def answer(message: Msg) -> None:
-        if message.reply:  # otherwise nobody waits for the answer
+        if message.reply:  # otherwise no asker waits for the answer
             await message.respond(encode(await own_health(bus, service, probe)))
 
     await bus.listen(health_subject(service), answer)
@@ -40,7 +40,7 @@ async def own_health(bus: Bus, service: str, probe: Probe) -> Health:
         return Health(service=service, ready=True, pid=os.getpid(), detail=await _well(bus, probe))
     except RankdError as error:
         return Health(service=service, ready=False, pid=os.getpid(), detail=error.message, code=error.code)
-    except Exception as error:  # who asks after our health must hear of any illness
+    except Exception as error:  # health must report every failure
         log.exception("the service is not well")
         return Health(service=service, ready=False, pid=os.getpid(), detail=f"{type(error).__name__}: {error}")
 
@@ -52,7 +52,7 @@ async def _well(bus: Bus, probe: Probe) -> str:
 
 
 async def ask_health(bus: Bus, service: str, *, timeout_s: float = 2.0) -> Health:
-    """Ask a service.
+    """Ask a service for its health.
 
     Raises:
         Unavailable: ``no_answer``.

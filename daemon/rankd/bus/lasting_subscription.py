@@ -1,4 +1,4 @@
-"""A subscription that is meant to last as long as its connection, seen as a loop.
+"""A subscription that should last as long as its connection, watched as a loop.
 
 nats-py runs a task per subscription that hands each message to its handler. If that task ends, or a handler hangs,
 messages are dropped and nothing is reported. Here the loop beats while the task lives and handles what arrives.
@@ -24,7 +24,7 @@ class LastingSubscription:
         self._handled = 0
 
     def look(self, client: Client) -> None:
-        """Beat if it is alive and has handled something since the last look, or has nothing to handle."""
+        """Beat if the subscription is alive and has handled a message since the last look, or has none to handle."""
         subscription = self.subscription
         task: asyncio.Task[None] | None = subscription._wait_for_msgs_task  # noqa: SLF001 - nats-py has no public way to any of this
         if task is None or task.done() or client._subs.get(subscription._id) is not subscription:  # noqa: SLF001
@@ -36,5 +36,5 @@ class LastingSubscription:
             self._loop.beat()
 
     def drop(self) -> None:
-        """Forget its loop: the subscription ends on purpose."""
+        """Forget its loop, because the subscription ends on purpose."""
         self._loops.drop(self._loop.name)

@@ -1,9 +1,9 @@
-"""Which endless loops a service has, and whether each of them still comes round.
+"""Which endless loops a service has, and whether each of them still runs.
 
-Every endless loop registers itself with :meth:`Loops.add` and calls :meth:`Loop.beat` once per round. The standing
-subscriptions of a connection and the connection itself are loops as well. A loop that is late is named by health.
-A loop that stays late ends the process, so that its supervisor starts it again from the records. A service that
-waits for something known, such as a broker that is away, is not ready either, but it is not ended.
+Every endless loop registers itself with :meth:`Loops.add` and calls :meth:`Loop.beat` once per round. The permanent
+subscriptions of a connection and the connection itself are loops as well. Health names a loop that is late. A loop that
+stays late ends the process, so that its supervisor starts it again from the records. A service that waits for
+something known, such as a broker that is away, is not ready either, but it is not ended.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ log = logging.getLogger("rankd.liveness")
 
 LOOK_EVERY_S = 1.0
 RECENT_S = 15.0
-"""A failure is a reason for waiting for this long; whoever waits fails again within this time."""
+"""A failure is a reason for waiting for this many seconds. A waiting loop fails again within this time."""
 IDLE_S = 5.0
-"""A loop that waits for work comes round after this time at the latest, even without work."""
+"""A loop that waits for work beats at least this often, even without work."""
 BOUND_S = 30.0
 """Usual bound of a loop: the longest time from one beat to the next."""
 LATE_BOUNDS = 4.0
@@ -36,30 +36,30 @@ Clock = Callable[[], float]
 
 
 class Loop:
-    """One endless loop. ``bound_s``: seconds from one beat to the next at most."""
+    """One endless loop. ``bound_s``: the most seconds from one beat to the next."""
 
     def __init__(self, name: str, bound_s: float, clock: Clock) -> None:
         self.name = name
         self.bound_s = bound_s
         self.hung_s = 0.0
-        """Seconds that it has been late while nothing was known that it could be waiting for."""
+        """Seconds that it has been late without a known reason for waiting."""
         self.task = asyncio.current_task() if _is_running() else None
         self._clock = clock
         self._beaten_at = clock()
 
     def beat(self, rest_s: float = 0.0) -> None:
-        """One more round, or a long step of it, is done. ``rest_s``: the loop is about to sleep for this long."""
+        """Note that a round, or a long step of one, is done. ``rest_s``: the loop will now sleep for this long."""
         self._beaten_at = self._clock() + rest_s
         self.hung_s = 0.0
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last beat, without the rest that it announced."""
+        """Seconds since the last beat, without the sleep that it announced."""
         return max(self._clock() - self._beaten_at, 0.0)
 
     @property
     def is_late(self) -> bool:
-        """Whether it should have come round by now."""
+        """Whether its next beat is overdue."""
         return self.silent_s > self.bound_s
 
     @property
@@ -68,7 +68,7 @@ class Loop:
         return max(LATE_BOUNDS * self.bound_s, LEAST_END_S)
 
     def described(self) -> str:
-        """Which loop hangs, since when, and what happens next."""
+        """Which loop hangs, since when, and what happens next, as a message."""
         since = datetime.fromtimestamp(time.time() - self.silent_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return (
             f"the loop '{self.name}' has hung since {since} ({self.silent_s:.0f} s; a round takes {self.bound_s:.0f} s"
@@ -77,22 +77,22 @@ class Loop:
 
 
 class Failure:
-    """The last failure of something that is tried again until it succeeds, as a reason for waiting."""
+    """The last failure of an action that is repeated until it succeeds, as a reason for waiting."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
         self._at = 0.0
 
     def note(self, reason: str) -> None:
-        """It failed once more."""
+        """Note another failure."""
         self._reason, self._at = reason, time.monotonic()
 
     def over(self) -> None:
-        """It succeeded."""
+        """Note a success."""
         self._reason = None
 
     def reason(self) -> str | None:
-        """Why it failed last, unless it has succeeded since or was not tried again."""
+        """Why it failed last; None if it has succeeded since or was not tried again."""
         return self._reason if time.monotonic() - self._at < RECENT_S else None
 
 
@@ -102,11 +102,11 @@ class Loops:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.clock = clock
         self.reasons: list[Callable[[], str | None]] = []
-        """Each returns what the service waits for at present, as a sentence without a full stop, or None."""
+        """Functions that return what the service waits for at present, as a sentence without a full stop, or None."""
         self._by_name: dict[str, Loop] = {}
 
     def add(self, name: str, bound_s: float = BOUND_S) -> Loop:
-        """Register a loop; the loop itself calls this before its first round. A loop of the same name is replaced."""
+        """Register a loop. The loop itself calls this before its first round. A loop of the same name is replaced."""
         loop = self._by_name[name] = Loop(name, bound_s, self._now)
         return loop
 
@@ -119,16 +119,16 @@ class Loops:
 
     @property
     def all(self) -> list[Loop]:
-        """All that are registered."""
+        """All registered loops."""
         return list(self._by_name.values())
 
     @property
     def late(self) -> list[Loop]:
-        """Those that should have come round by now."""
+        """The loops whose next beat is overdue."""
         return [loop for loop in self._by_name.values() if loop.is_late]
 
     def waits_for(self) -> list[str]:
-        """What the service waits for, if anything."""
+        """What the service waits for; empty if it waits for nothing."""
         return [reason for find in self.reasons if (reason := find()) is not None]
 
     def verdict(self) -> str | None:
@@ -141,7 +141,7 @@ class Loops:
 
 
 class LoopWatch:
-    """Looks at the loops once a second. ``end`` ends the process with an exit status."""
+    """Checks the loops once a second. ``end`` ends the process with an exit status."""
 
     def __init__(self, loops: Loops, end: Callable[[int], Any] = os._exit) -> None:
         self._loops = loops
@@ -150,13 +150,13 @@ class LoopWatch:
         self._looked_at = loops.clock()
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Check the loops until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             self.run_once()
 
     def run_once(self) -> None:
-        """Log loops that began or ceased to hang; end the process if one of them has hung for too long."""
+        """Log loops that begin or stop hanging; end the process if one of them has hung for too long."""
         now = self._loops.clock()
         passed_s, self._looked_at = min(now - self._looked_at, 2 * LOOK_EVERY_S), now
         if self._loops.waits_for():
@@ -174,7 +174,7 @@ class LoopWatch:
             if loop.name not in self._named:
                 log.warning("%s; it waits at %s", loop.described(), _where(loop.task))
         for name in self._named - names:
-            log.info("the loop '%s' goes on", name)
+            log.info("the loop '%s' runs again", name)
         self._named = names
 
     def _give_up(self, loop: Loop) -> None:

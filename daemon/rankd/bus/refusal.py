@@ -13,7 +13,7 @@ STATUS_HEADER = "Nats-Service-Error-Code"
 
 
 def not_permitted(user: str, subject: str) -> Refused:
-    """The refusal where the broker does not let ``user`` publish on ``subject``."""
+    """The refusal for when the broker does not let ``user`` publish on ``subject``."""
     if is_admin_request(subject):
         message = f"for administrators only: the broker does not know '{user}' as an administrator"
     else:
@@ -22,10 +22,10 @@ def not_permitted(user: str, subject: str) -> Refused:
 
 
 def raise_if_refused(reply: Msg) -> None:
-    """Raise the error that a reply carries; return if the reply is an answer.
+    """Raise the error that a reply carries; return None if the reply is an answer.
 
     Raises:
-        Refused, Unavailable: what the other side refused, with its code, message, field and status.
+        Refused, Unavailable: the other side's error, with its code, message, field and status.
         ValueError, RecursionError: the error can't be decoded.
     """
     status = (reply.headers or {}).get(STATUS_HEADER)

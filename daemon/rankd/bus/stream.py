@@ -1,6 +1,6 @@
 """The JetStream streams: their sizes, and how they are created. Every stream can be rebuilt from the database.
 
-What reads a stream is in :mod:`rankd.bus.consumer`.
+The module that reads streams is :mod:`rankd.bus.consumer`.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ log = logging.getLogger("rankd.bus")
 
 DUPLICATE_WINDOW_S = 600
 EVENTS_KEPT_S = 7 * 86400
-"""The stream drops the oldest events first. Older ones can be read in the database."""
+"""The stream drops its oldest events first. The database still has them."""
 
 LEAST_STREAM_BYTES = 13 * 2**20
-"""With less, a single large submission would not fit. All streams together."""
+"""The least bytes of all streams together. With less, a single large submission would not fit."""
 EVENTS_PARTS, ENQUEUED_PARTS, DEAD_LETTERS_PARTS = 8, 4, 1
-"""How the streams share all bytes, in thirteenths."""
+"""How the streams share the bytes, in thirteenths."""
 
 ENQUEUED_WINDOW_S = 0.1
 """The shortest window that the server allows. The stream would treat equal message ids of two users as one message;
 the records distinguish users."""
 
 DEAD_LETTERS_KEPT_S = 30 * 86400
-"""The stream is a copy: the records stay in the database until somebody retries or drops them."""
+"""The stream is a copy: the records stay in the database until a user retries or drops them."""
 
 NO_ROOM = 10047
-"""The server's code where a stream would reserve more than ``max_file_store``."""
+"""The server's code for "a stream would reserve more than ``max_file_store``"."""
 NAME_IN_USE = 10058
-"""The server's code where a stream of this name exists with another configuration."""
+"""The server's code for "a stream of this name exists with another configuration"."""
 
 COMPLETE = "complete"
 """The description of a stream that was changed after its creation: its checksum was written."""
@@ -88,7 +88,7 @@ def _streams(total_bytes: int) -> list[StreamConfig]:
 
 
 async def ensure_streams(bus: Bus) -> None:
-    """Make the streams that are missing; several services may do so at once. Waits for the broker.
+    """Make missing streams; several services may do this at the same time. Waits for the broker.
 
     Raises:
         Unavailable: ``no_space``: the broker has no room for a stream.
@@ -98,7 +98,7 @@ async def ensure_streams(bus: Bus) -> None:
 
 
 async def make_streams(bus: Bus) -> None:
-    """As :func:`ensure_streams`, but tried once: for a service that found at work that a stream is missing.
+    """As :func:`ensure_streams`, but tries once: for a running service that found a stream missing.
 
     Raises:
         nats.errors.Error, OSError: the broker is away (:data:`~rankd.bus.connection.LOST`).
@@ -109,11 +109,11 @@ async def make_streams(bus: Bus) -> None:
 
 
 async def _make_stream(bus: Bus, config: StreamConfig) -> None:
-    """Make a stream unless it exists, and complete it unless somebody has.
+    """Make a stream unless it exists, and complete it unless it is complete.
 
-    A broker that was killed while it made a stream has left a directory without a checksum. It ignores that
-    directory at each start, and a second creation does not write the checksum. A change of the stream does. So
-    each stream is changed once after its creation, by whoever finds it unchanged, and its description says so.
+    A broker that was killed while it made a stream has left a directory without a checksum. It ignores that directory
+    at each start, and a second creation does not write the checksum. A change of the stream does. So each stream is
+    changed once after its creation, by the first service that finds it unchanged, and its description records this.
     """
     complete = config.evolve(description=COMPLETE)
     try:
@@ -122,9 +122,9 @@ async def _make_stream(bus: Bus, config: StreamConfig) -> None:
         await _add_stream(bus, config)
         await bus.jetstream.update_stream(complete)
         return
-    complete = complete.evolve(max_bytes=found.config.max_bytes)  # its size was chosen when it was made
+    complete = complete.evolve(max_bytes=found.config.max_bytes)  # its size was set at its creation
     if found.config.description == COMPLETE:
-        await bus.jetstream.add_stream(complete)  # refused where it is another stream
+        await bus.jetstream.add_stream(complete)  # refused if its configuration differs
     else:
         await bus.jetstream.update_stream(complete)
 
@@ -134,19 +134,19 @@ async def _add_stream(bus: Bus, config: StreamConfig) -> None:
         await bus.jetstream.add_stream(config)
     except APIError as error:
         if error.err_code == NAME_IN_USE:
-            return  # another service has made and completed it since we looked
+            return  # another service has made and completed it meanwhile
         if error.err_code != NO_ROOM:
             raise
         total = bus.stream_bytes // 2**20
         message = (
-            f"the broker at {bus.url} has no room for the stream {config.name}: all streams take {total} MiB together;"
+            f"the broker at {bus.url} has no room for the stream {config.name}: all streams need {total} MiB together;"
             " raise max_file_store in its configuration, or give the services a smaller --stream-bytes"
         )
         raise Unavailable("no_space", message) from error
 
 
 async def until_done(bus: Bus, action: Callable[[], Awaitable[object]]) -> None:
-    """Try again for as long as the broker is away; one line at first, and one a minute."""
+    """Repeat until the broker is reached. Logs one line at first, and one a minute."""
     complain_at = 0.0
     while True:
         try:

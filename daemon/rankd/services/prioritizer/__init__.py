@@ -1,1 +1,1 @@
-"""The prioritizer: ranks the pending jobs again and again, and waits for no other service."""
+"""The prioritizer: ranks the pending jobs repeatedly, and waits for no other service."""

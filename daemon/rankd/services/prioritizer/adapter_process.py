@@ -1,4 +1,4 @@
-"""Starts the process that reads an adapter, and ends it with everything that it started once its time is over."""
+"""Starts the process that reads an adapter. When its time is over, ends it and everything that it started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PER_BYTE = 8
 
 
 async def read_adapter(task: Task) -> Answer:
-    """Read an adapter. An adapter that fails gives an answer with an error."""
+    """Read an adapter. If it fails, the answer has an error."""
     process = await asyncio.create_subprocess_exec(
         *python_command("rankd.services.prioritizer.adapter_worker"),
         stdin=asyncio.subprocess.PIPE,
@@ -34,17 +34,17 @@ async def read_adapter(task: Task) -> Answer:
             content = await _talk(process, msgspec.json.encode(task), _most(task))
             status = await process.wait()
     except TimeoutError:
-        return Answer(error=f"the process that reads it did not end within {time_limit_s + START_S:g} s; ended")
+        return Answer(error=f"the process that reads it took longer than {time_limit_s + START_S:g} s; ended")
     finally:
         await _end(process)
     if status == -signal.SIGALRM:
         return Answer(error=f"took longer than {time_limit_s:g} s; ended")
     if content is None:
-        return Answer(error=f"gave more than {_most(task)} bytes; ended")
+        return Answer(error=f"sent more than {_most(task)} bytes; ended")
     try:
         return msgspec.json.decode(content, type=Answer)
     except msgspec.DecodeError:
-        return Answer(error=f"the process that read it ended with {status} and no answer")
+        return Answer(error=f"the process that read it ended with status {status} and without an answer")
 
 
 def _most(task: Task) -> int:
@@ -69,7 +69,7 @@ async def _talk(process: asyncio.subprocess.Process, task: bytes, most: int) -> 
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process and its group, also what it left behind if it ended by itself."""
+    """Kill the process and its group, including processes that it left behind."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

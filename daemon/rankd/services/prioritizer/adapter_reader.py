@@ -1,8 +1,8 @@
-"""Reads the configured adapters, each with its own period, beside the passes of the prioritizer.
+"""Reads the configured adapters, each with its own period, independently of the prioritizer's passes.
 
-An input is checked as a whole, stored, and used from the next full pass on. A reading that fails changes only the
-adapter's row (view ``adapter``), which says why. Failures are logged and published when they begin and when they end;
-another reason is logged and published too.
+An input is checked as a whole, stored, and used from the next full pass on. A failed reading changes only the adapter's
+row (view ``adapter``), which shows the reason. Failures are logged and published when they begin, when their reason
+changes, and when they end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rankd.wire.subject import adapter_event
 log = logging.getLogger("rankd.adapter")
 
 STORE_BOUND_S = 60.0
-"""Added to an adapter's time limit, for checking and storing what was read."""
+"""Seconds for checking and storing an input, added to an adapter's time limit."""
 
 Use = Callable[[InForce, Catalog], Awaitable[None]]
 
@@ -52,18 +52,18 @@ class AdapterReader:
         self._use = use
         self._clock = clock
         self._one_by_one = asyncio.Lock()
-        """Held while an input is combined with the last inputs of the other adapters."""
+        """Held while one input is combined with the last inputs of the other adapters."""
         self.number: int | None = None
-        """The configuration's number, if it is a recorded one."""
+        """The configuration's number; None if it is not a recorded one."""
         self._group: asyncio.TaskGroup | None = None
         self._reading: list[asyncio.Task[None]] = []
         self._catalog: Catalog | None = None
         self._digests: dict[str, str] = {}
         self._failing: dict[str, str] = {}
-        """By failing adapter the reason that was published last."""
+        """The last published reason of each failing adapter."""
 
     async def start(self) -> None:
-        """Use the inputs that are in force since an earlier run."""
+        """Use the inputs that an earlier run has stored."""
         adapters = self._stated.settings.adapters
         await self._database.write(lambda c: register_adapters(c, adapters), role=ROLE)
         found = await self._database.read(lambda c: in_force(c.exec_driver_sql, self._stated))
@@ -96,13 +96,13 @@ class AdapterReader:
             self._begin(self._group)
 
     def _restored_names(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
-        """Add the names in the stored inputs. Those of another configuration's time may be missing."""
+        """Add the names in the stored inputs. Some may be missing if another configuration was in force meanwhile."""
         catalog = self._names(connection, effective, now)
         names_came(connection)
         return catalog
 
     def _names(self, connection: Connection, effective: Configuration, now: float) -> Catalog:
-        """Add the names of the configuration, unless it has been replaced. The newer one has its names already."""
+        """Add the names of the configuration, unless a newer one has replaced it, whose names are there already."""
         if newest_configuration(connection.exec_driver_sql) != self.number:
             return read_catalog(connection)
         return sync_names(connection, effective, now)
@@ -124,7 +124,7 @@ class AdapterReader:
             await asyncio.sleep(rest_s)
 
     async def read_once(self, adapter: AdapterSettings) -> None:
-        """Read one adapter, and store and use what it gave."""
+        """Read one adapter; store and use its input."""
         allowed = Range()
         if adapter.factor is not None:
             lowest, highest = factor_range(adapter.factor)
@@ -145,12 +145,12 @@ class AdapterReader:
         if self._failing.get(adapter.name) == message:
             return
         self._failing[adapter.name] = message
-        kept = "its last good input stays in force" if adapter.name in self._digests else "it has given nothing yet"
+        kept = "its last good input stays in force" if adapter.name in self._digests else "it has no good input yet"
         log.warning("adapter '%s' fails, %s: %s", adapter.name, kept, message)
         await self._publish(AdapterEvent(adapter=adapter.name, event="failed", at=at, message=message))
 
     async def _note_same(self, adapter: AdapterSettings, answer: Answer, at: float) -> None:
-        """The input has not changed. Usage without times of its own now counts as of this reading."""
+        """Handle an unchanged input. Usage without its own times now counts as of this reading."""
         await self._database.write(lambda c: save_reading(c, adapter.name, answer.rows, at), role=ROLE)
         await self._recover(adapter, answer, at)
         if adapter.input == "usage" and self._catalog is not None:
@@ -171,15 +171,15 @@ class AdapterReader:
             await self._fail(adapter, error.message, at)
             return
         await self._recover(adapter, answer, at)
-        log.info("adapter '%s' gives something new: %d rows", adapter.name, answer.rows)
+        log.info("adapter '%s' has a new input: %d rows", adapter.name, answer.rows)
         await self._publish(AdapterEvent(adapter=adapter.name, event="changed", at=at, rows=answer.rows))
         await announce(self._bus, ROLE)
 
     def _with(self, connection: Connection, new: StoredInput) -> InForce:
-        """The inputs in force, with the new one.
+        """The inputs in force, including the new one.
 
         Raises:
-            ConfigurationError: the inputs do not make an account tree together.
+            ConfigurationError: the inputs together do not make an account tree.
         """
         adapters = self._stated.settings.adapters
         known = {one.name: one for one in stored_inputs(connection.exec_driver_sql, adapters)} | {new.name: new}
@@ -193,11 +193,11 @@ class AdapterReader:
     async def _publish(self, event: AdapterEvent) -> None:
         try:
             await self._bus.publish(adapter_event(event.adapter), event)
-        except LOST as error:  # the view shows it
+        except LOST as error:  # the view shows the state
             log.info("the event of adapter '%s' was not sent: %s", event.adapter, error)
 
     def _store(self, connection: Connection, stored: StoredInput, effective: Configuration) -> Catalog:
-        """Store the input and the names in it, in one transaction."""
+        """Store the input and its names in one transaction."""
         save_input(connection, stored)
         return self._names(connection, effective, stored.read_at)
 

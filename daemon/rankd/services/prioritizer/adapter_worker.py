@@ -1,7 +1,7 @@
-"""One reading of one adapter, in a process of its own: ``python -m rankd.services.prioritizer.adapter_worker``.
+"""One reading of one adapter, in a separate process: ``python -m rankd.services.prioritizer.adapter_worker``.
 
 It reads a task from standard input, writes the answer to standard output and ends. A plugin that blocks, leaks, prints
-or crashes affects this process alone. The rows are checked here, so that the prioritizer decodes only valid ones. An
+or crashes affects only this process. The rows are checked here, so that the prioritizer decodes only valid ones. An
 alarm ends the process when the time limit is over.
 """
 
@@ -21,7 +21,7 @@ from rankd.core.model.setting import AdapterSettings
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """Which adapter to read. ``digest``: of the input in force, which is not sent again if it has not changed."""
+    """Which adapter to read. ``digest`` is that of the input in force; an unchanged input is not sent again."""
 
     settings: AdapterSettings
     directory: str
@@ -30,7 +30,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An ``error``; or the input's ``digest`` and number of ``rows``, and the input itself if it has changed."""
+    """Either an ``error``, or the input's ``digest`` and number of ``rows``, with the input itself if it changed."""
 
     error: str = ""
     digest: str = ""
@@ -50,7 +50,7 @@ def read(task: Task) -> Answer:
     except ValueError as error:
         return Answer(error=str(error) or "ValueError")
     except MemoryError:
-        return Answer(error="it does not fit into the memory")
+        return Answer(error="the input does not fit into the memory")
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything
         return Answer(error=f"{type(error).__name__}: {error}")
     finally:
@@ -62,7 +62,7 @@ def read(task: Task) -> Answer:
 
 
 def main() -> None:
-    """Run one task. What a plugin prints goes to standard error."""
+    """Run one task. Output of a plugin goes to standard error."""
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
     answer_to = os.dup(1)
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""A delta pass: puts jobs that have changed into the newest order, and makes one delta generation of them."""
+"""A delta pass: adds changed jobs to the newest order, and makes one delta generation of them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from rankd.store.engine.database import Database
 from rankd.store.record.generation import Header
 
 MOST_CHANGES = 2_000
-"""Changes per delta generation: 25 ms of work, and for a few of these it holds the write lock."""
+"""Most changes per delta generation. They take 25 ms of work, and hold the write lock for a few of these."""
 
 
 class DeltaPass(NamedTuple):
-    """``made``: its generation, None if there was nothing to show. ``may_have_more``: whether to run another one."""
+    """``made``: its generation; None if there was nothing to show. ``may_have_more``: whether to run another one."""
 
     made: Header | None
     may_have_more: bool
 
 
 class _Found(NamedTuple):
-    """``gone``: jobs that are not pending any more; other jobs may have waited for them."""
+    """``gone``: jobs that are no longer pending; other jobs may have waited for them."""
 
     changes: Changes
     may_have_more: bool
@@ -39,7 +39,7 @@ class _Found(NamedTuple):
 
 
 class DeltaPasses:
-    """``call_full_pass`` is called when something has changed that a delta cannot show."""
+    """``call_full_pass`` is called when a change happened that a delta cannot show."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class DeltaPasses:
         self._call_full_pass = call_full_pass
 
     async def run_once(self, now: float) -> DeltaPass:
-        """One delta pass. Without an order that can take changes it does nothing."""
+        """Run one delta pass. Does nothing if there is no order that can be changed."""
         async with self._writer.lock:
             live = self._writer.live
             if live is None or live.is_broken:
@@ -82,7 +82,7 @@ class DeltaPasses:
         return _Found(changes, len(changes) > 0, found.gone)
 
     def _read(self, connection: Connection) -> tuple[JobChanges, Applications | None, bool]:
-        """Changes of jobs, the applications if any of these jobs has one, and whether nodes have changed."""
+        """The changes of jobs; the applications if any of these jobs has one; and whether nodes have changed."""
         changes = self._source.read_changes(connection, MOST_CHANGES)
         has_applications = any(row.application != NO_GROUP for row in changes.rows)
         applications = self._source.applications(connection) if has_applications else None
@@ -90,7 +90,7 @@ class DeltaPasses:
 
 
 def as_changes(found: JobChanges, revision: int, applications: Applications | None) -> Changes:
-    """Changes of jobs up to the event ``revision``, as columns."""
+    """The changes of jobs up to the event ``revision``, as columns."""
     return Changes(
         gone=np.array(found.gone, dtype=np.int64),
         jobs=JobColumns.from_rows(found.rows),

@@ -1,4 +1,4 @@
-"""Makes jobs eligible once their dependencies are met and their begin time has come; lets applications age."""
+"""Makes jobs eligible when their dependencies are met and their begin time has come. Updates old applications."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Eligibility:
         self._only_early: set[int] = set()
 
     async def age_applications(self, now: float) -> None:
-        """Applications that have been starting for long enough run; those that have been completing are over."""
+        """Let applications run that have been starting long enough; end those that have been completing long enough."""
         overdue = await self._database.read_at_once(lambda c: overdue_applications(c, now))
         if overdue:
             events = {id_: [event] for id_, event in overdue.items()}
             await self._database.write(lambda c: follow(c, events, now), role=ROLE)
 
     async def release(self, now: float) -> bool:
-        """Make every job eligible that does not have to wait any longer; return whether there was one."""
+        """Make every job eligible that need not wait any longer; returns whether there was one."""
         return await self._release(dict(self._jobs.blocked.by_id), now)
 
     async def release_after(self, changed: Iterable[int], now: float) -> bool:
-        """As :meth:`release`, but only jobs that wait for one of these, or for a begin time that has come."""
+        """As :meth:`release`, but only for jobs that wait for one of these, or whose begin time has come."""
         return await self._release(self._jobs.blocked.concerned(changed, now), now)
 
     async def _release(self, blocked: Mapping[int, Blocked], now: float) -> bool:
@@ -57,7 +57,7 @@ class Eligibility:
 
 
 def _make_eligible(connection: Connection, jobs: Sequence[int], actor: str, now: float, revision: int) -> None:
-    """``revision``: the last event that the decision knows of. A job that was updated later may still have to wait."""
+    """``revision``: the last event that the decision considers. A job that was updated later may still have to wait."""
     waiting = still_blocked(connection, jobs, revision, now)
     states = read_states(connection, [job for job in jobs if job not in waiting])
     changes = [

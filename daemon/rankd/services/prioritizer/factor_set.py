@@ -1,4 +1,4 @@
-"""The factors of the passes: those that are configured, with values from adapters, and their last good values."""
+"""The factors of the passes: the configured ones, with values from adapters, and their last good values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from rankd.wire.diag import PluginDiag
 
 
 class FactorSet:
-    """``configured``: as ``settings`` weigh them. ``used``: the same, with external values, as the last pass had them.
+    """The configured factors, with and without external values, and their last good values.
 
-    ``last_good``: by factor the values of the last pass in which it did not fail.
+    ``configured``: the factors with a weight in ``settings``. ``used``: the same with external values, as in the last
+    pass. ``last_good``: by factor, the values of the last pass in which it did not fail.
     """
 
     def __init__(self, settings: PrioritySettings, bus: Bus) -> None:
@@ -44,21 +45,21 @@ class FactorSet:
             self.configured = self.used = factors
 
     def use_inputs(self, found: InForce) -> None:
-        """Use what adapters have given from the next pass on. It may take a while, so it belongs into a thread."""
+        """Use the inputs of adapters from the next pass on. This may take a while, so call it in a thread."""
         self._external = external_values(found)
 
     def read_last_good(self, connection: Connection) -> None:
-        """After a start: continue with the values that the newest generation stores."""
+        """Continue after a start with the values that the newest generation stores."""
         self.last_good = last_stored(connection, self.configured)
 
     def prepare(self, state: RankingState, live: LiveOrder | None) -> None:
-        """Before a pass over ``state``, in its thread."""
+        """Prepare the factors for a pass over ``state``. Runs in the pass's thread."""
         self.last_good |= self._watch.prepare(self.configured)
         self.last_good |= gained_values(self.last_good, live)
         self.used = with_external_values(self.configured, self._external, state.tree, state.association_ids)
 
     async def keep_good(self, ranking: Ranking, now: float) -> None:
-        """After a pass: keep what its factors gave, and report those that failed."""
+        """Keep the values that the factors returned in a pass, and report those that failed."""
         failures = ranking.priorities.failures
         failed = {error.factor for error in failures}
         for factor in ranking.priorities.factors:
@@ -67,18 +68,18 @@ class FactorSet:
         await self._watch.note(failures, now)
 
     def close_retired(self) -> None:
-        """End the workers of factors that nothing uses any more."""
+        """End the workers of factors that are no longer used."""
         retired, self._retired = self._retired, []
         for worker in workers_among(retired):
             worker.close()
 
     def diag(self) -> dict[str, PluginDiag]:
-        """How the workers of factors are doing."""
+        """The state of the factors' workers."""
         return self._watch.diag()
 
 
 def external_values(found: InForce) -> dict[str, ExternalValues]:
-    """By factor the values that all adapters together give for it."""
+    """The values of all adapters together, by factor."""
     rows: dict[str, list[FactorRow]] = {}
     for stored in found.inputs:
         if stored.input.factor is not None:

@@ -33,34 +33,34 @@ class FactorWatch:
         self._bus = bus
         self._factors: Sequence[Factor] = ()
         self._failing: dict[str, str] = {}
-        """By failing factor its last message."""
+        """The last message of each failing factor."""
 
     def prepare(self, factors: Sequence[Factor]) -> dict[str, FactorValues]:
-        """Before a pass, in its thread: by factor the values that arrived after the deadline of an earlier pass."""
+        """Start new factors' workers, in the pass's thread; returns values that arrived after an earlier deadline."""
         if factors is not self._factors:
             self._factors = factors
             start_workers(factors, START_PATIENCE_S)
         return late_values(factors)
 
     async def note(self, failures: Iterable[FactorError], at: float) -> None:
-        """Report what failed in a pass, and what failed before and does not any more."""
+        """Report the factors that failed in a pass, and those that failed before and now work."""
         failing = {error.factor: error.message for error in failures}
         before, self._failing = self._failing, failing
         for factor in failing.keys() - before.keys():
             log.error("%s; its last good values stay in force", failing[factor])
             await self._publish(FactorEvent(factor=factor, event="failed", at=at, message=failing[factor]))
         for factor in before.keys() - failing.keys():
-            log.info("factor '%s' gives values again", factor)
+            log.info("factor '%s' returns values again", factor)
             await self._publish(FactorEvent(factor=factor, event="recovered", at=at))
 
     async def _publish(self, event: FactorEvent) -> None:
         try:
             await self._bus.publish(factor_event(event.factor), event)
-        except LOST as error:  # the generation shows it
+        except LOST as error:  # the generation shows the failure
             log.info("the event of factor '%s' was not sent: %s", event.factor, error)
 
     def diag(self) -> dict[str, PluginDiag]:
-        """How the workers of factors are doing."""
+        """The state of the factors' workers."""
         return {
             worker.name: PluginDiag(
                 pid=worker.pid,
@@ -77,7 +77,7 @@ class FactorWatch:
 
 
 def last_stored(connection: Connection, factors: Iterable[Factor]) -> dict[str, FactorValues]:
-    """After a start: the values that the newest generation stores of factors with a worker."""
+    """The values of factors with a worker that the newest generation stores. Called after a start."""
     workers = {worker.name: worker for worker in workers_among(factors)}
     found = stored_values(connection, workers)
     for name, values in found.items():

@@ -1,4 +1,4 @@
-"""A full pass: reads everything, ranks all jobs in a thread, and makes one full generation of them."""
+"""A full pass: reads everything, ranks all jobs in a thread, and makes one full generation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rankd.store.record.generation import Header
 
 
 class FullPasses:
-    """Passes that rank with ``factors``. Delta passes go on beside them."""
+    """Passes that rank with ``factors``. Delta passes continue meanwhile."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FullPasses:
         self._queue_priorities = QueuePriorities()
 
     async def run_once(self, now: float, configuration: int | None) -> tuple[Ranking, list[Header]]:
-        """One pass under the configuration of this number; returns the generations that it made, oldest first."""
+        """Run a pass with the configuration of this number; returns the generations that it made, oldest first."""
         clock = [time.perf_counter()]
         await self._eligibility.age_applications(now)
         if not self._source.jobs.is_loaded:
@@ -67,9 +67,9 @@ class FullPasses:
         return ranking, made
 
     async def _read(self, now: float) -> tuple[RankingState, Snapshot, int]:
-        """The state without its jobs, the jobs, and the last event that is in them.
+        """The state without its jobs; the jobs; and the last event that they include.
 
-        Later changes of jobs are kept in the writer's backlog, for the generation that this pass makes.
+        Later changes of jobs are kept in the writer's backlog, and added to the generation of this pass.
         """
         jobs = self._source.jobs
         async with self._writer.lock:
@@ -82,12 +82,12 @@ class FullPasses:
         return self._source.known_state, snapshot, revision
 
     def _keep(self, changes: JobChanges) -> None:
-        """The newest generation does not show these changes yet. The next delta pass does."""
+        """Keep changes for the next delta pass, because the newest generation does not show them yet."""
         if changes.is_shown:
             self._writer.unapplied.append(as_changes(changes, self._source.jobs.revision, None))
 
     def _rank(self, state: RankingState, snapshot: Snapshot, now: float) -> tuple[Ranking, RankingState]:
-        """The pass itself, in a thread."""
+        """Rank the jobs. Runs in a thread."""
         state = msgspec.structs.replace(state, jobs=merged(snapshot))
         own = self._factors
         own.prepare(state, self._writer.live)

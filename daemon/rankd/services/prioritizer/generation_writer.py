@@ -1,7 +1,7 @@
-"""Makes generations visible: full ones, which are staged while deltas go on, and the deltas based on them.
+"""Makes generations visible: full ones, which are staged while deltas continue, and the deltas based on them.
 
-A full pass knows the jobs as they were when it began. What has happened since is put into its order before it
-becomes visible, and becomes visible together with it as a delta. So no job disappears meanwhile.
+A full pass knows the jobs as they were when it began. Later changes are added to its order before it becomes visible.
+They become visible together with it, as a delta. So no job disappears meanwhile.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from rankd.store.record.retention import prune, stale_tables
 from rankd.store.schema.view import FactorColumn
 
 FEW = 32
-"""The commit that makes a full generation visible may add this many changes."""
+"""The commit that makes a full generation visible may add up to this many changes."""
 ROUNDS = 10
-"""Further batches of changes that are added before that commit, if they come meanwhile."""
+"""The most further batches of changes that are added before that commit."""
 
 
 class FullPass(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a pass over the jobs as they were after the event ``revision``; durations are in seconds."""
+    """The result of a pass over the jobs, as of the event ``revision``. Durations are in seconds."""
 
     ranking: Ranking
     state: RankingState
@@ -59,7 +59,7 @@ class FullPass(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> list[FactorColumn]:
-        """The factors as the views show them. Values that a failed factor kept come from no formula."""
+        """The factors as the views show them. Values that a failed factor kept have no formula."""
         failed = {error.factor for error in self.ranking.priorities.failures}
         return [
             FactorColumn(
@@ -75,7 +75,7 @@ class FullPass(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationWriter:
     """Stores generations. :attr:`lock` is held while a delta is made.
 
-    ``when_staged`` is called once the leaves of a full generation are stored, which is what the scheduler needs of it.
+    ``when_staged`` is called once the leaves of a full generation are stored; the scheduler needs only these.
     """
 
     def __init__(
@@ -89,9 +89,9 @@ class GenerationWriter:
         self.live: LiveOrder | None = None
         self.newest: Header | None = None
         self.backlog: list[Changes] | None = None
-        """Changes since the beginning of the pass that is being stored; None if no pass is."""
+        """Changes since the beginning of the pass that is being stored; None if no pass is being stored."""
         self.unapplied: list[Changes] = []
-        """Changes that the pass which is being stored has read and the newest generation does not show yet."""
+        """Changes that are part of the pass that is being stored, but not of the newest generation."""
         self._database = database
         self._source = source
         self._clock = clock
@@ -102,7 +102,7 @@ class GenerationWriter:
         self._head: IntArray = np.empty(0, dtype=np.int64)
 
     async def save_full(self, found: FullPass) -> list[Header]:
-        """Store a pass and make it visible; return the generations that this made, oldest first."""
+        """Store a pass and make it visible; returns the generations that this made, oldest first."""
         if self._last_number is None:
             self._last_number = await self._database.read(newest_number)
             await self._prune(await self._database.read(newest_base))
@@ -121,7 +121,7 @@ class GenerationWriter:
         return made
 
     async def forget(self) -> None:
-        """After a write that failed: forget the order, which may differ from the records, until a full pass."""
+        """Forget the order after a failed write, until a full pass: it may differ from the records."""
         async with self.lock:
             self.live, self.backlog, self.unapplied = None, None, []
 
@@ -155,7 +155,7 @@ class GenerationWriter:
         )
 
     async def _stage(self, parts: Iterator[Stage]) -> list[Stage]:
-        """Write all parts but the last, and return that one for the commit that makes them visible."""
+        """Write all parts except the last; returns that one for the commit that makes them visible."""
         stage = await asyncio.to_thread(next, parts, None)
         while stage is not None:
             following = await asyncio.to_thread(next, parts, None)
@@ -166,9 +166,9 @@ class GenerationWriter:
         return []
 
     async def _catch_up(self, live: LiveOrder, number: int) -> bool:
-        """Put most changes since the beginning of the pass into its order, before it is visible; return if any.
+        """Add most changes since the beginning of the pass to its order before it is visible; returns whether any.
 
-        It ends even if changes come faster than it adds them. The last commit adds the rest.
+        It ends even if changes arrive faster than it adds them. The last commit adds the rest.
         """
         carried, rounds = False, 2 * len(self.backlog or []) + ROUNDS
         while self.backlog and sum(map(len, self.backlog)) > FEW and rounds > 0:
@@ -198,7 +198,7 @@ class GenerationWriter:
         return made
 
     async def save_delta(self, changes: Changes, durations: dict[str, float]) -> Header | None:
-        """Make a delta generation of changes; None if the order cannot show them. The caller holds the lock."""
+        """Make a delta generation; returns None if the order cannot show the changes. The caller holds the lock."""
         live, newest = self.live, self.newest
         if live is None or newest is None:
             return None
@@ -249,13 +249,13 @@ class GenerationWriter:
         return msgspec.structs.replace(full, number=self._next_number(), revision=revision, jobs=live.n_ranked)
 
     async def _save_waiting(self, number: int, waiting: frozenset[int]) -> None:
-        """Store the waiting applications, unless there are none now and at this process's last generation."""
+        """Store the waiting applications. Skipped if there are none now, nor in this process's last generation."""
         if waiting or self._waiting != waiting:
             await self._database.write(lambda c: save_waiting_applications(c, number, waiting), role=ROLE)
         self._waiting = waiting
 
     async def _prune(self, base: int) -> None:
-        """Delete what is stored of other full generations than ``base``."""
+        """Delete the rows of full generations other than ``base``."""
         for table in await self._database.read(lambda c: stale_tables(c, base)):
             while await self._database.write(lambda c, table=table: prune(c, table, base), role=ROLE):  # type: ignore[misc]
                 pass

@@ -1,6 +1,6 @@
-"""What the prioritizer reads of the records, for a full pass and for deltas: the tables of the mirror, kept up.
+"""The prioritizer's view of the records, for full passes and deltas: the mirror's tables, kept up to date.
 
-A `RankingState` is what the pure pass needs. Everything here can be read again from the database.
+A `RankingState` is the input of the pure pass. Everything here can be read again from the database.
 """
 
 from __future__ import annotations
@@ -48,36 +48,36 @@ _NOWHERE = Membership({}, frozenset())
 
 
 class RankingSource:
-    """The prioritizer's memory, in tables that it keeps up with the records."""
+    """The prioritizer's memory, in tables that follow the records."""
 
     def __init__(self, configuration: Configuration, catalog: Catalog) -> None:
         self.configuration = configuration
         self.jobs = JobTable()
         self.associations = AssociationTable()
         self.ledgers: tuple[Ledger, ...] = ()
-        """The usage of the associations in the tree; and of those outside of it."""
+        """The usage of the associations in the tree, and of those outside of it."""
         self.state: RankingState | None = None
         self._guard = threading.Lock()
-        """Deltas read changes while a pass reads everything."""
+        """Needed because deltas read changes while a pass reads everything."""
         self._catalog = catalog
         self._queues = LiveQueues(configuration, catalog)
         self._applications = ApplicationTable()
         self._sorts = load_application_sorts(configuration.partitions)
         self._node_event = 0
         self._associations_version: AssociationsVersion | None = None
-        """Of the tree; None where it has to be built again."""
+        """The version of the tree; None if it has to be built again."""
         self._new_inputs: tuple[InForce, Catalog] | None = None
-        """What adapters have given since the last reading."""
+        """The inputs of adapters since the last reading."""
         self._usage_inputs: list[StoredInput] = []
         self._external: list[External] = []
         self._partition_of = self._partition_indices()
 
     def use_inputs(self, found: InForce, catalog: Catalog) -> None:
-        """Use what adapters have given, from the next :meth:`read_groups` on."""
+        """Use the inputs of adapters from the next :meth:`read_groups` on."""
         self._new_inputs = found, catalog
 
     def configure(self, configuration: Configuration, catalog: Catalog) -> bool:
-        """Use another configuration, between two passes; return whether deltas of the last pass have to stop."""
+        """Use another configuration, between two passes; returns whether deltas of the last pass have to stop."""
         with self._guard:
             before, self.configuration, self._catalog = self.configuration, configuration, catalog
             self._new_inputs = None
@@ -86,14 +86,14 @@ class RankingSource:
             self._associations_version = None
             self.associations.forget_outside()
             self._partition_of = self._partition_indices()
-        if _only_configured(before) or _only_configured(configuration):  # jobs' rows depend on who is in the tree
+        if _only_configured(before) or _only_configured(configuration):  # jobs' rows depend on the users in the tree
             self.jobs.forget()
             return True
         self.jobs.set_partitions(self._partition_of)
         return [one.name for one in before.partitions] != [one.name for one in configuration.partitions]
 
     def load(self, connection: Connection) -> None:
-        """Start with all pending jobs. Takes a second per 400,000."""
+        """Load all pending jobs. Takes a second per 400,000."""
         only_configured = _only_configured(self.configuration)
         outside = unconfigured_users(connection) if only_configured else frozenset[int]()
         places = {partition.name: place for place, partition in enumerate(self.configuration.partitions)}
@@ -101,27 +101,27 @@ class RankingSource:
         self.jobs.load(load_jobs(connection), Membership(indices, outside))
 
     def read_changes(self, connection: Connection, limit: int = NO_LIMIT) -> JobChanges:
-        """What has happened to jobs since the last time, to ``limit`` jobs at most."""
+        """Read the changes of jobs since the last call, of at most ``limit`` jobs."""
         found = changed_jobs(connection, self.jobs.revision, self.jobs.shapes, limit)
         return self.jobs.apply(found, self._membership(connection) if found.jobs else _NOWHERE)
 
     def _membership(self, connection: Connection) -> Membership:
-        """Queues and associations of new jobs may be new themselves."""
+        """The queues and associations of new jobs. Reads new ones first, because they may be new as well."""
         self._refresh_queues(connection)
         if _only_configured(self.configuration):
             self._refresh_associations(connection)
         return Membership(self._partition_of, self.associations.outside)
 
     def applications(self, connection: Connection) -> Applications:
-        """All applications, to place jobs among those of an earlier pass."""
+        """All applications, for adding jobs to those of an earlier pass."""
         return self._read_applications(connection, {}, {})
 
     def has_other_nodes(self, connection: Connection) -> bool:
-        """Whether nodes have come, gone or changed since the last :meth:`read_groups`."""
+        """Whether nodes were added, removed or changed since the last :meth:`read_groups`."""
         return last_id(connection, "node_events") != self._node_event
 
     def adopt(self, snapshot: Snapshot, columns: JobColumns) -> RankingState:
-        """Keep the columns that the snapshot was merged into; return the state with these jobs."""
+        """Keep the columns that contain the merged snapshot; returns the state with these jobs."""
         self.jobs.adopt(snapshot, columns)
         self.state = msgspec.structs.replace(self.known_state, jobs=columns)
         return self.state
@@ -133,7 +133,7 @@ class RankingSource:
         return self.state
 
     def read_groups(self, connection: Connection) -> None:
-        """Read everything of the state but its jobs."""
+        """Read everything of the state except its jobs."""
         self._use_new_inputs()
         self._refresh_queues(connection)
         self._refresh_qos(connection)
@@ -189,7 +189,7 @@ class RankingSource:
             return self._applications.with_use(used, states)
 
     def _filtering(self) -> list[int]:
-        """The leaf queues that may hold applications back."""
+        """The leaf queues that may hold back applications."""
         return [
             self._queues.ids[partition.name, queue.path.lower()]
             for partition in self._queues.partitions
@@ -203,12 +203,12 @@ class RankingSource:
                 self._partition_of = self._partition_indices()
 
     def _partition_indices(self) -> dict[int, int]:
-        """By queue the index of its partition."""
+        """The index of each queue's partition."""
         partitions = {p.name: place for place, p in enumerate(self.configuration.partitions)}
         return {id_: partitions.get(name, 0) for (name, _), id_ in self._queues.ids.items()}
 
     def _refresh_qos(self, connection: Connection) -> None:
-        """A job may have a QoS that came with a later configuration; its name is in the records already."""
+        """Read the QoS again if a job has one of a later configuration, whose name is in the records already."""
         if self.jobs.largest_qos > max(self._catalog.qos.values(), default=-1):
             self._catalog = read_catalog(connection)
 
@@ -240,5 +240,5 @@ class RankingSource:
 
 
 def _only_configured(configuration: Configuration) -> bool:
-    """Whether users whom the configuration does not list stay outside of the tree."""
+    """Whether users that the configuration does not list stay outside of the tree."""
     return configuration.settings.admission.unknown_association == "zero"

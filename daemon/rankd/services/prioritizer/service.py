@@ -1,9 +1,9 @@
-"""The prioritizer: computes all priorities and the ranking again and again, and waits for no other service.
+"""The prioritizer: computes all priorities and the ranking repeatedly, and waits for no other service.
 
-It has two loops. One puts jobs into the newest order, and removes them, as soon as they come, change or go. Each time
-it makes a delta generation, whose cost depends on the number of changes. The other makes a full pass every
+It has two loops. One adds jobs to the newest order, and removes them, as soon as they arrive, change or end. Each time
+it makes a delta generation, whose cost depends on the number of changes. The other loop makes a full pass every
 ``priority.period_s``, and soon after a change that a delta cannot show: of usage, nodes, associations or queues. Full
-passes run in a thread, and deltas go on beside them. The arithmetic of both is in ``core.ranking``.
+passes run in a thread, and deltas continue meanwhile. The arithmetic of both is in ``core.ranking``.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ from rankd.wire.subject import EVENT_RANKING, WAKE
 log = logging.getLogger("rankd.prioritizer")
 
 REST = 1.0
-"""After a full pass, wait for this multiple of its duration even if something has changed: half a core stays free."""
+"""After a full pass, wait this many times its duration, even after changes: this leaves half a core free."""
 SWITCH_S = 0.001
-"""The interpreter's switch interval. A pass in its thread and deltas take turns at every call of the database."""
+"""The interpreter's switch interval. A pass in its thread and deltas alternate at every call of the database."""
 PASS_BOUND_S = 300.0
 """A pass over a million jobs takes about 10 s on an idle machine."""
 DELTA_BOUND_S = 60.0
 LOOK_EVERY_S = 1.0
-"""Hints on the bus may be lost. The records are read this often without one."""
+"""Hints on the bus may be lost, so the records are read at this interval even without one."""
 
 
 class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Addresses and paths. ``weights`` replace the configuration's."""
+    """Addresses and paths. ``weights`` replace those of the configuration."""
 
     nats: str
     db: str
@@ -107,14 +107,14 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack, clock: Cloc
 
 
 class ConfiguredFactors(NamedTuple):
-    """A configuration, and the factors that it gives weights."""
+    """A configuration, and the factors to which it gives weights."""
 
     configuration: Configuration
     factors: list[Factor]
 
 
 class Prioritizer:
-    """One instance. :meth:`run_once` is a full pass, :meth:`insert_once` a delta pass."""
+    """One prioritizer. :meth:`run_once` is a full pass, :meth:`insert_once` a delta pass."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Prioritizer:
         self._writer = GenerationWriter(database, source, clock, lambda: announce(bus, ROLE))
         self._eligibility = Eligibility(source.jobs, database)
         self._soon = asyncio.Event()
-        """A full pass is due before its time."""
+        """Set if a full pass is due before its time."""
         own = database, source, self._writer, self._eligibility
         self._full_passes = FullPasses(*own, self.factors)
         self._delta_passes = DeltaPasses(*own, self._soon.set)
@@ -143,13 +143,13 @@ class Prioritizer:
         self.follower = ConfigurationFollower(database, self._with_factors, self._soon.set)
 
     def start_from(self, number: int | None, weights: dict[str, float]) -> None:
-        """Start with the configuration of this number; these weights count with it and with later ones."""
+        """Start with the configuration of this number. These weights also apply to later configurations."""
         self._weights = weights
         self.adapters.number = number
         self.follower.start_from(number)
 
     async def healthy(self) -> str:
-        """The prioritizer is ready once it has made a generation visible.
+        """Report readiness: the prioritizer is ready once it has made a generation visible.
 
         Raises:
             Unavailable: ``not_ranked``, or what :func:`probe` raises.
@@ -159,12 +159,12 @@ class Prioritizer:
         return f"generation {self._writer.newest.number}, {await probe(self.database, self.bus)}"
 
     def diag(self) -> PrioritizerDiag:
-        """How it is doing."""
+        """What ``rankd diag`` shows about the prioritizer."""
         shown = self.statistic.shown(self.follower.diag())
         return msgspec.structs.replace(shown, plugins=self.factors.diag())
 
     async def run(self) -> None:
-        """Both loops, the adapters, and changes of the configuration."""
+        """Run both loops, the adapters, and the follower of configurations."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rank_for_ever())
             group.create_task(self._insert_for_ever())
@@ -172,14 +172,14 @@ class Prioritizer:
             group.create_task(self.follower.run(self.bus.loops))
 
     async def _use_inputs(self, found: InForce, catalog: Catalog) -> None:
-        """Use what adapters have given from the next full pass on, which then comes soon."""
+        """Use inputs of adapters from the next full pass on, which then starts soon."""
         await asyncio.to_thread(self.factors.use_inputs, found)
         self._source.use_inputs(found, catalog)
         if self._writer.newest is not None:
             self._soon.set()
 
     def _with_factors(self, configuration: Configuration) -> ConfiguredFactors:
-        """What passes need from a configuration.
+        """The parts of a configuration that passes need.
 
         Raises:
             ConfigurationError: a factor or a policy of sorting applications cannot be loaded.
@@ -189,7 +189,7 @@ class Prioritizer:
         return ConfiguredFactors(configuration, load_factors(configuration.settings.priority))
 
     async def _use_configuration(self, new: Prepared[ConfiguredFactors]) -> None:
-        """Between two full passes. Deltas go on with what the last pass knew, as far as that is possible."""
+        """Use a configuration between two full passes. Deltas continue with the last pass's data if possible."""
         configuration, factors = new.parts
         catalog = await self.database.read(read_catalog)
         async with self._writer.lock:
@@ -218,7 +218,7 @@ class Prioritizer:
         return self.factors.settings.period_s
 
     async def _until_due(self, begun: float, took: float) -> None:
-        """Wait until the period is over; if something has changed, only for as long as the last pass ``took``."""
+        """Wait until the period is over; if something has changed, only as long as the last pass ``took``."""
         left = begun + self._period_s - time.monotonic()
         if left > 0 and await is_set(self._soon, left):
             await asyncio.sleep(min(REST * took, max(begun + self._period_s - time.monotonic(), 0)))
@@ -246,12 +246,12 @@ class Prioritizer:
             begun, known = time.monotonic(), self._source.jobs.revision
 
     def _pause(self, now: float) -> float:
-        """Seconds until there is something to do even if nothing happens."""
+        """Seconds until there is work even without a change."""
         begin = self._source.jobs.blocked.next_begin(now)
         return self._period_s if begin is None else min(self._period_s, begin - now)
 
     async def run_once(self, now: float) -> Ranking:
-        """A full pass, under the newest configuration; its generations are published."""
+        """Run a full pass with the newest configuration, and publish its generations."""
         await self.follower.adopt(self._use_configuration)
         ranking, made = await self._full_passes.run_once(now, self.follower.in_force)
         for header in made:
@@ -259,7 +259,7 @@ class Prioritizer:
         return ranking
 
     async def insert_once(self, now: float) -> bool:
-        """A delta pass; its generation is published. Returns whether another one may have something to do."""
+        """Run a delta pass and publish its generation. Returns whether another one may have work."""
         made, may_have_more = await self._delta_passes.run_once(now)
         if made is not None:
             await self._publish(made)

@@ -1,4 +1,4 @@
-"""Which usage a full pass moves from ended allocations into the accumulators of their associations."""
+"""The usage that a full pass moves from ended allocations into the accumulators of their associations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rankd.store.record.generation import Settlement
 def settlement_of(ledgers: Iterable[Ledger], now: float, half_life_s: float | None) -> Settlement:
     """The accumulators of associations whose allocations ended by ``now``.
 
-    An allocation that ended on a faster clock is settled once ours has come that far. Before, it would be charged in
-    part.
+    An allocation that ended according to a faster clock is settled once this clock has reached its end. Before, it
+    would be charged only in part.
     """
     rows: list[tuple[float, float, int]] = []
     allocations: list[int] = []
