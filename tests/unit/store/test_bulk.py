@@ -2,11 +2,13 @@ from contextlib import closing
 
 import pytest
 from builder import new_database
+from sqlalchemy import select
 
-from rankd.store.engine.bulk import bulk_insert, bulk_update, stream
+from rankd.store.engine.bulk import bulk_insert, bulk_replace, bulk_update, replace_numbered, stream
 from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.sqlite_bulk import AT_ONCE
 from rankd.store.engine.url import open_database
+from rankd.store.schema.generation_table import ranking_head
 
 INTO = "INSERT INTO node_events (node, event, at, actor)"
 QUERY = "SELECT node, event, at, actor FROM node_events ORDER BY id"
@@ -36,6 +38,23 @@ async def test_an_update_changes_these_columns_of_these_rows_and_no_other(databa
     await database.write(lambda c: bulk_update(c, "node_events", ["node", "at"], changes))
     expected = [(f"new-{row}", "x", -1.0, actor) for row, (*_, actor) in enumerate(rows_of(300))][:n_rows]
     assert await database.read(lambda c: list(map(tuple, c.exec_driver_sql(QUERY)))) == expected + rows_of(300)[n_rows:]
+
+
+async def test_whole_rows_take_the_place_of_those_with_the_same_keys(database):
+    await database.write(lambda c: bulk_replace(c, ranking_head, [(1, 10), (2, 20)]))
+    await database.write(lambda c: bulk_replace(c, ranking_head, [(2, 21), (3, 30)]))
+    assert await database.read(ranked) == [(1, 10), (2, 21), (3, 30)]
+
+
+async def test_values_are_numbered_and_take_the_place_of_those_with_the_same_numbers(database):
+    await database.write(lambda c: replace_numbered(c, ranking_head, 1, "[10,20]"))
+    await database.write(lambda c: replace_numbered(c, ranking_head, 2, "[21,30]"))
+    await database.write(lambda c: replace_numbered(c, ranking_head, 9, "[]"))
+    assert await database.read(ranked) == [(1, 10), (2, 21), (3, 30)]
+
+
+def ranked(connection):
+    return [tuple(row) for row in connection.execute(select(ranking_head).order_by(ranking_head.c.rank))]
 
 
 async def test_a_stream_yields_every_row_in_batches(database):

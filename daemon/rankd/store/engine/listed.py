@@ -6,10 +6,10 @@ applies. Each database writes it in its own dialect.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from sqlalchemy import Select, Text, bindparam, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -25,11 +25,11 @@ class _JsonList(TypeDecorator[Iterable[object]]):
     cache_ok = True
 
     def process_bind_param(self, value: Iterable[object] | None, dialect: object) -> str:  # noqa: ARG002 - SQLAlchemy's
-        return json.dumps(list(value or ()))
+        return msgspec.json.encode(list(value or ())).decode()
 
 
 class _Rows(FunctionElement[Any]):
-    """The rows of a list: ``key`` from 0 on, and ``value``."""
+    """The rows of a list."""
 
     name = "rows_of_list"
     inherit_cache = True
@@ -41,8 +41,8 @@ def _sqlite_rows(element: _Rows, compiler: SQLCompiler, **named: Any) -> str:  #
 
 
 def listed(parameter: str) -> TableValuedAlias:
-    """The list that ``parameter`` is given, as a table with the columns ``key`` (0, 1, …) and ``value``."""
-    return _Rows(bindparam(parameter, type_=_JsonList())).table_valued("key", "value")
+    """The list that ``parameter`` is given, as a table with the column ``value``."""
+    return _Rows(bindparam(parameter, type_=_JsonList())).table_valued("value")
 
 
 def values_of(parameter: str) -> Select[tuple[Any]]:

@@ -106,6 +106,11 @@ def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> li
     return _decoded(names, rows)
 
 
+def has_view(connection: Reader, name: str) -> bool:
+    """Whether the database has a view of this name."""
+    return bool(fetch(connection, "SELECT 1 AS one FROM sqlite_master WHERE type = 'view' AND name = ?", [name]))
+
+
 def tuples(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
     """The same without names, for what runs on SQLAlchemy's connections as well."""
     return [tuple(row.values()) for row in fetch(connection, sql, parameters)]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 
 AT_ONCE = (250, 50, 10, 1)
 """Rows per statement. These few texts stay prepared in the driver."""
@@ -26,6 +26,16 @@ class SqliteBulk:
         for some in _some(rows):
             statement = f"{into} {_values(len(some[0]), len(some))}"
             connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
+
+    def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
+        """See :func:`.bulk.bulk_replace`."""
+        self.bulk_insert(connection, f"INSERT OR REPLACE INTO {table.name}", rows)
+
+    def replace_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
+        """See :func:`.bulk.replace_numbered`."""
+        number, value = (column.name for column in table.columns)
+        into = f"INSERT OR REPLACE INTO {table.name} ({number}, {value})"
+        connection.exec_driver_sql(f"{into} SELECT key + ?, value FROM json_each(?)", (first, values))
 
     def bulk_update(
         self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.engine.reading import Reader, Row, fetch, has_view
 from rankd.store.look.job_filter import as_json, conditions
 from rankd.wire.message import JobFilter
 
@@ -28,7 +28,7 @@ _BREAKDOWN = (
 
 def has_ranking(connection: Reader) -> bool:
     """Whether there was a ranking yet: the first generation creates the views with factors."""
-    return bool(fetch(connection, "SELECT 1 AS one FROM sqlite_master WHERE type = 'view' AND name = 'job_priority'"))
+    return has_view(connection, "job_priority")
 
 
 def breakdown(connection: Reader, job_id: int) -> Row | None:

@@ -1,18 +1,12 @@
-"""How far events are published: for each kind, the id of the last event that the broker has acknowledged.
-
-Text: SQLAlchemy Core has this statement only for each dialect by itself.
-"""
+"""How far events are published: for each kind, the id of the last event that the broker has acknowledged."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 from rankd.store.engine.connection import Connection
-
-_MOVE = (
-    "INSERT INTO relay_marks (name, event_id) VALUES (?, ?)"
-    " ON CONFLICT (name) DO UPDATE SET event_id = excluded.event_id"
-)
+from rankd.store.engine.upsert import upsert
+from rankd.store.schema.table import relay_marks
 
 
 class Mark(StrEnum):
@@ -26,4 +20,4 @@ class Mark(StrEnum):
 
 def move_mark(connection: Connection, mark: Mark, event_id: int) -> None:
     """Record that all events of this kind up to this id are published."""
-    connection.exec_driver_sql(_MOVE, (mark, event_id))
+    upsert(connection, relay_marks, ["name"], [{"name": mark, "event_id": event_id}])

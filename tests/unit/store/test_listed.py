@@ -1,0 +1,48 @@
+"""A list as a table in a statement: any length, one statement."""
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, Text, create_engine, insert, select
+from sqlalchemy.dialects import mysql, sqlite
+from sqlalchemy.exc import CompileError
+
+from rankd.store.engine.listed import listed, values_of
+
+things = Table("things", MetaData(), Column("id", Integer, primary_key=True), Column("name", Text))
+
+
+@pytest.fixture
+def connection():
+    with create_engine("sqlite://").connect() as connection:
+        things.create(connection)
+        connection.execute(insert(things), [{"id": number, "name": f"n{number}"} for number in range(1, 6)])
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"), [([], []), ([2, 9, 4], [2, 4]), (range(4, 100_000), [4, 5]), ({1}, [1]), (iter([3]), [3])]
+)
+def test_numbers(connection, wanted, found):
+    query = select(things.c.id).where(things.c.id.in_(values_of("wanted"))).order_by(things.c.id)
+    assert connection.execute(query, {"wanted": wanted}).scalars().all() == found
+
+
+def test_texts_with_quotes_and_accents(connection):
+    connection.execute(insert(things), [{"id": 9, "name": 'it\'s é "x"'}])
+    query = select(things.c.id).where(things.c.name.in_(values_of("names")))
+    assert connection.execute(query, {"names": ['it\'s é "x"', "n7"]}).scalars().all() == [9]
+
+
+def test_a_join_keeps_the_order_of_the_list(connection):
+    wanted = listed("wanted")
+    query = select(things.c.name).join_from(wanted, things, things.c.id == wanted.c.value)
+    assert connection.execute(query, {"wanted": [5, 1, 8, 3]}).scalars().all() == ["n5", "n1", "n3"]
+
+
+def test_the_statement_is_the_same_for_any_length():
+    text = str(values_of("ids").compile(dialect=sqlite.dialect()))
+    assert text.count("?") == 1
+
+
+def test_a_database_that_has_no_such_table_says_so():
+    with pytest.raises(CompileError, match="no default compilation handler"):
+        values_of("ids").compile(dialect=mysql.dialect())
