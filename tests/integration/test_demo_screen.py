@@ -121,7 +121,8 @@ async def test_the_demo_explains_a_job_behind_another_users(broker, tmp_path):
         with closing(open_for_reading(cluster.database.path)) as connection:
             said = _explained(connection)
     assert "(true of alice)" in said[0]
-    assert said[-2:] == ["Just above was job 3 of bob with 1000 (+1000):", "  it goes first by its class +1000"] or (
-        "of bob" in said[-2] and said[-1].startswith("  it goes first by its class +1000")
-    )
+    assert said[-2:] == [
+        "Just above was job 3 of bob with 1000 (+1000):",
+        "  difference in points: class +1000",
+    ] or ("of bob" in said[-2] and said[-1].startswith("  difference in points: class +1000"))
     assert max(map(len, said)) <= 80

@@ -351,11 +351,11 @@ async def test_why_names_the_fence_and_the_offset_that_hold_a_job_back(broker, t
             ("root.tenant.a", 995, 1000), ("root.tenant", 10, 995),
         ]  # fmt: skip
         text = explained(answer)
-        offset = "In root.tenant it is held back by the offset -5 of root.tenant.a: it counts 995 there, 1000 without."
+        offset = "In root.tenant, the offset -5 of root.tenant.a lowers its priority from 1000 to 995."
         assert offset in text
-        assert "In root it is held back by the fence of root.tenant: it counts 10 there, 995 without." in text
-        assert "  in root, root.tenant shows 10 of this job and root.default shows 500 of the other" in text
-        offset = "In root.tenant it is lifted by the offset +7 of root.tenant.b: it counts 8 there, 1 without."
+        assert "In root, the fence of root.tenant lowers its priority from 995 to 10." in text
+        assert f"  in root, root.tenant shows 10 for job {held}, and root.default shows 500 for job {free}" in text
+        offset = "In root.tenant, the offset +7 of root.tenant.b raises its priority from 1 to 8."
         assert offset in explained(look(cluster, why, lifted))
         assert look(cluster, why, free)["path"] == [
             {"queue": "root.default", "policy": "default", "offset": 0, "shows": 500, "without": 500}

@@ -129,7 +129,8 @@ def test_an_unknown_state_is_a_usage_error(rankd):
 
 def test_prio_has_a_column_per_configured_factor_and_adds_up(rankd):
     header, rows = table(rankd("prio"))
-    assert header == ["JOBID", "QUEUE", "USER", "ACCOUNT", "PRIORITY", "FAIRSHARE", "USER", "AGE", "CLASS", "QOSNAME"]
+    names = ["JOBID", "QUEUENAME", "USERNAME", "ACCOUNT", "PRIORITY"]
+    assert header == [*names, "FAIRSHARE", "USER", "AGE", "CLASS", "QOSNAME"]
     assert [row[0] for row in rows] == ["2", "1", "3", "6"]
     for row in rows[:2]:
         assert int(row[4]) == int(row[8]) + int(sum(float(points) for points in row[5:8]))
@@ -219,7 +220,7 @@ def test_prio_of_a_job_that_does_not_exist_is_refused_as_show_does(rankd, capsys
 def test_prio_before_the_first_pass_says_so(tmp_path, capsys):
     database = make_database(tmp_path / "rankd.db", ranked=False)
     assert main(["prio", "--db", str(database)]) == 0
-    assert "nothing is ranked yet" in capsys.readouterr().err
+    assert "no job is ranked yet" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         help="wait for other jobs: afterok:1:2,afterany:3; all conditions must be met",
     )
     group.add_argument("-H", "--hold", action="store_true", help="hold the job until `rankd release`")
-    group.add_argument("-a", "--array", metavar="INDEXES", help="an array of jobs: 0-9")
+    group.add_argument("-a", "--array", metavar="INDEXES", help="not supported yet: an array of jobs; use --count")
     group.add_argument(
         "--requeue",
         action=argparse.BooleanOptionalAction,

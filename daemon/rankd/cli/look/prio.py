@@ -1,4 +1,4 @@
-"""``rankd prio``: pending jobs' priorities by factor, in sprio's words. A row adds up to its priority."""
+"""``rankd prio``: the points of pending jobs by factor, with sprio's options. A row adds up to its priority."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LETTERS = {
     "site": "s",
     "user": "x",
 }
-"""sprio's letters of factors: small for the raw value, capital for points; x is ours."""
+"""sprio's letters of factors: small for the raw value, capital for points. Slurm has no `x`."""
 
 LEAST_DECIMALS = 2
 MOST_DECIMALS = 12
 MOST_NAMED = 10
-"""Numbers of jobs in a message."""
+"""The most job ids that a message lists."""
 LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -82,13 +82,13 @@ def run(arguments: argparse.Namespace) -> int:
         _refuse_unknown(source, arguments.jobs)
     factors = [factor["name"] for factor in rows[0]["factors"]] if rows else list(source.weights())
     if not factors and not rows:
-        print("rankd: nothing is ranked yet: the prioritizer has made no pass", file=sys.stderr)
+        print("rankd: no job is ranked yet: the prioritizer has made no pass", file=sys.stderr)
     _print_rows(arguments, rows, factors)
     return 0
 
 
 def _refuse_unknown(source: Source, ids: list[int]) -> None:
-    """Refuse numbers of which none is a job's, in the words of `rankd show`; jobs that don't wait are left out.
+    """Refuse if none of the ids is a job's. Jobs that are not pending are only left out of the table.
 
     Raises:
         Refused: ``unknown_job``.
@@ -161,11 +161,11 @@ def _factor_field(name: str, place: int, places: int, *, raw: bool) -> Field:
 
 
 def _fields(factors: list[str], places: int, *, raw: bool) -> dict[str, Field]:
-    """The usual columns by name, in order."""
+    """The usual columns by name, in order. No heading of a name repeats that of a factor: QUEUENAME, not QUEUE."""
     return {
         "id": column_of("id", "JOBID", numeric=True),
-        "queue": column_of("queue", "QUEUE"),
-        "user": column_of("user", "USER"),
+        "queue": column_of("queue", "QUEUENAME"),
+        "user": column_of("user", "USERNAME"),
         "account": column_of("account", "ACCOUNT"),
         "priority": column_of("priority", "PRIORITY", numeric=True),
         **{f"factor {name}": _factor_field(name, place, places, raw=raw) for place, name in enumerate(factors)},
@@ -175,7 +175,7 @@ def _fields(factors: list[str], places: int, *, raw: bool) -> dict[str, Field]:
 
 
 def _more() -> dict[str, Field]:
-    """What ``-l`` adds, by letter."""
+    """The columns that ``-l`` adds, by letter."""
     return {
         "k": column_of("rank", "RANK", numeric=True, none="-"),
         "r": column_of("partition", "PARTITION"),

@@ -1,4 +1,4 @@
-"""``rankd why JOB``: in words, why a job stands where it stands and why it does not run."""
+"""``rankd why JOB``: explains in words why a job has its rank, and why it does not run."""
 
 from __future__ import annotations
 
@@ -20,18 +20,25 @@ if TYPE_CHECKING:
     from rankd.core.evaluate.result import Result
 
 _DECISIONS = {
-    "priority": "by its priority",
-    "override": "because its priority is {override}",
-    "queue": "because of its queue's offset or fence: its own priority is lower",
-    "queue order": "because of the order of the queues: priorities are equal, its queue has used less of its share",
-    "submission": "because it was submitted earlier: priorities are equal",
+    "priority": "its priority is higher",
+    "queue": "of the queues' offsets and fences, although its own priority is lower",
+    "queue order": "its queue has used less of its share; the priorities are equal",
+    "submission": "it was submitted earlier; the priorities are equal",
 }
+_OVERRIDES = {
+    "initial": "it has no points yet",
+    "expedited": "its urgency is 31",
+    "fixed": "its priority is fixed",
+    "class": "only priority classes count in this configuration",
+    "fcfs": "only the time of submission counts in this configuration",
+}
+"""Why a priority is not the sum of the points."""
 _SIDES = {"above": "Just above", "above_other": "The next above of another user", "below": "Just below"}
 SHOWN = 5
-"""So many nodes are named."""
+"""The most nodes that are listed."""
 
 _REASONS = {
-    "held": "it is held; `rankd release` lets it go",
+    "held": "it is held",
     "dependency": "it waits for other jobs",
     "begin time": "its begin time has not come",
     "resources": "there is no room now",
@@ -40,7 +47,7 @@ _REASONS = {
     "reserved": "the room is kept for a job before it",
     "user limit": "its user or group is at a limit",
     "application waiting": "its application waits for its turn",
-    "not eligible": "it waits nowhere",
+    "not eligible": "its queue can't hold jobs any more",
 }
 
 
@@ -75,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_gaps(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Gap]]:
-    """The answer, and what would close the gaps; computed here or by the service."""
+    """The answer, and what would close the gaps. Computed here, or by the intake if there is no database here."""
     from rankd.cli.common.report import fetch_report, over_bus
 
     if (place := over_bus(arguments)) is None:
@@ -92,7 +99,7 @@ def _with_gaps(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str,
 
 
 def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Gap]:
-    """``gap`` to the job above and ``gap_other`` to the next of another user; without those that there aren't."""
+    """``gap`` to the job above, and ``gap_other`` to the next one of another user. A missing job has no entry."""
     sides = {"gap": answer["above"], "gap_other": answer.get("above_other")}
     others = {name: side["id"] for name, side in sides.items() if side is not None and not side.get("gone")}
     if not others:
@@ -118,7 +125,7 @@ def _gaps(answer: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Ga
 
 
 def closing(gap: Gap) -> list[str]:
-    """The ways in words: those that lead before the job above first, then how far the others fall short."""
+    """The ways in words: first those that put the job before the other one, then the others with what is missing."""
     among = "only these two compared" if gap.jobs == 2 else f"all {gap.jobs} waiting jobs compared"
     close = [f"  {_way(way)}: its priority would be {way.priority}" for way in gap.ways if way.closes]
     short = [f"  not {_way(way)}: {way.priority}, {_behind(way)}" for way in gap.ways if not way.closes]
@@ -127,7 +134,7 @@ def closing(gap: Gap) -> list[str]:
 
 
 def _behind(way: Way) -> str:
-    """Why that is not enough. Between queues, and between applications, own priorities don't decide alone."""
+    """Why that is not enough. Between queues and between applications, the jobs' priorities don't decide alone."""
     if way.short > 0:
         return f"{way.short} short"
     if way.short == 0:
@@ -154,8 +161,10 @@ def explained(answer: dict[str, Any]) -> list[str]:
     lines = [*_place(name, answer), *_queues(answer), *_neighbours(answer)]
     reason = answer["reason"]
     if reason:
-        fact = f" ({answer['reason_fact']})" if answer["reason_fact"] else ""
+        fact = f": {answer['reason_fact']}" if answer["reason_fact"] else ""
         lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
+        if reason == "held":
+            lines.append(f"`rankd release {answer['id']}` lets it start.")
         lines += _lacking(answer.get("lacks") or [])
     if answer.get("expected_start_at"):
         nodes = fold(answer["reserved_nodes"])
@@ -164,7 +173,7 @@ def explained(answer: dict[str, Any]) -> list[str]:
 
 
 def _lacking(found: list[dict[str, Any]]) -> list[str]:
-    """What the nodes lack that lack least, and how many there are of the others."""
+    """What nodes lack, for those that lack least, and the number of the other nodes."""
     shown = [f"  {lack['node']} {_lack(lack)}" for lack in found[:SHOWN]]
     return shown + ([f"  and {len(found) - SHOWN} more nodes have no room"] if len(found) > SHOWN else [])
 
@@ -182,7 +191,8 @@ def _place(name: str, answer: dict[str, Any]) -> list[str]:
     lines = [f"{name} has {place} (generation {answer['generation']}), priority {answer['priority']}."]
     if answer["override"]:
         by = f" by {answer['override_by']}" if answer["override_by"] else ""
-        lines.append(f"Its priority is {answer['override']}{by}, not the sum below.")
+        why = _OVERRIDES.get(answer["override"], answer["override"])
+        lines.append(f"The sum below does not count, because {why}{by}.")
     lines.append(f"  {answer['class_value']:>14} class value")
     lines += [
         f"  {factor['points']:>14.4f} {factor['name']} = {factor['value']:.7f} x {factor['weight']:g}"
@@ -190,12 +200,12 @@ def _place(name: str, answer: dict[str, Any]) -> list[str]:
         if factor["points"] is not None
     ]
     if answer["points_sum"] is not None:
-        lines.append(f"  {answer['points_sum']:>14.4f} sum of the factors, cut to a whole number")
+        lines.append(f"  {answer['points_sum']:>14.4f} sum of the points, cut to a whole number")
     return lines
 
 
 def _queues(answer: dict[str, Any]) -> list[str]:
-    """What fences and offsets on the way up make of the priority."""
+    """How the fences and offsets of the queues above change the priority."""
     lines = []
     for row in answer["path"]:
         if row["shows"] == row["without"]:
@@ -203,8 +213,8 @@ def _queues(answer: dict[str, Any]) -> list[str]:
         parent = row["queue"].rpartition(".")[0]
         fenced = row["policy"] == "fence"
         by = f"the fence of {row['queue']}" if fenced else f"the offset {row['offset']:+d} of {row['queue']}"
-        effect = "held back" if row["shows"] < row["without"] else "lifted"
-        lines.append(f"In {parent} it is {effect} by {by}: it counts {row['shows']} there, {row['without']} without.")
+        effect = "lowers" if row["shows"] < row["without"] else "raises"
+        lines.append(f"In {parent}, {by} {effect} its priority from {row['without']} to {row['shows']}.")
     return lines
 
 
@@ -214,25 +224,31 @@ def _neighbours(answer: dict[str, Any]) -> list[str]:
         other = answer.get(side)
         if other is None or other.get("gone"):
             continue
-        decision = _decision(other, answer if side == "below" else other)
+        first = answer if side == "below" else other
         subject = f"{place} is job {other['id']} of {other['user']} with {other['priority']}"
-        whose = "this one goes first" if side == "below" else "it goes first"
-        lines.append(f"{subject} ({other['difference']:+d}): {whose} {decision}.")
-        lines += _meeting(other["meets"]) if other["decided_by"] == "queue" else []
+        why = _decision(other["decided_by"], first)
+        lines.append(f"{subject} ({other['difference']:+d}). Job {first['id']} goes first because {why}.")
+        lines += _meeting(answer["id"], other) if other["decided_by"] == "queue" else []
         parts = [f"{name} {points:+.2f}" for name, points in other["parts"].items() if abs(points) >= 0.005]
         if parts:
-            lines.append(f"  its difference: {', '.join(parts)}")
+            lines.append(f"  difference in points: {', '.join(parts)}")
     if answer["rank"] == 1:
-        lines.append("Nothing is above it.")
+        lines.append("No job is above it.")
     return lines
 
 
-def _meeting(meets: dict[str, Any] | None) -> list[str]:
+def _meeting(job: int, other: dict[str, Any]) -> list[str]:
+    """The priorities that two queues show to the queue above both."""
+    meets = other["meets"]
     if meets is None:
         return []
-    shown = [f"{row['queue']} shows {row['shows']}" for row in (meets["this"], meets["other"])]
-    return [f"  in {meets['queue']}, {shown[0]} of this job and {shown[1]} of the other"]
+    mine, its = (f"{row['queue']} shows {row['shows']}" for row in (meets["this"], meets["other"]))
+    return [f"  in {meets['queue']}, {mine} for job {job}, and {its} for job {other['id']}"]
 
 
-def _decision(other: dict[str, Any], first: dict[str, Any]) -> str:
-    return _DECISIONS[other["decided_by"]].format(override=first.get("override"))
+def _decision(decided_by: str, first: dict[str, Any]) -> str:
+    """Why the first of two neighbours goes first. ``first`` has its ``override``."""
+    if decided_by != "override":
+        return _DECISIONS[decided_by]
+    override = str(first.get("override"))
+    return _OVERRIDES.get(override, override)

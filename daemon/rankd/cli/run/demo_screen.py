@@ -109,7 +109,7 @@ def _table(rows: list[Row], width: int) -> list[str]:
 
 
 def explain(row: Row, neighbour: Row) -> list[str]:
-    """One job's place behind another user's, in words: its own points, and where the other's are more or fewer."""
+    """Explains why a job is behind another user's job: its own points, and the difference to the other job's."""
     shown = [
         f"Why job {row['id']} ({row['name']} of {row['user']}) had rank {row['rank']}: priority {row['priority']} ="
     ]
@@ -118,7 +118,7 @@ def explain(row: Row, neighbour: Row) -> list[str]:
         f"  {factor['points']:>12.2f}     {factor['name']}: {factor['value']:.6f} x weight {factor['weight']:g}"
         for factor in row["factors"]
     ]
-    shown.append(f"  {row['points_sum']:>12.2f}     the sum of all factors, cut to a whole number")
+    shown.append(f"  {row['points_sum']:>12.2f}     the sum of all points, cut to a whole number")
     gap = neighbour["priority"] - row["priority"]
     shown.append(
         f"Just above was job {neighbour['id']} of {neighbour['user']} with {neighbour['priority']} ({gap:+d}):"
@@ -128,13 +128,13 @@ def explain(row: Row, neighbour: Row) -> list[str]:
 
 
 def _reason(row: Row, neighbour: Row) -> str:
-    """What makes the difference, the largest part first."""
+    """Why the neighbour went first. Parts of the difference are listed from the largest to the smallest."""
     parts = {"class": neighbour["class_value"] - row["class_value"]}
     for mine, its in zip(row["factors"], neighbour["factors"], strict=True):
         parts[mine["name"]] = its["points"] - mine["points"]
     large = sorted((item for item in parts.items() if abs(item[1]) >= 0.5), key=lambda item: -abs(item[1]))
     if neighbour["priority"] < row["priority"]:
-        return "it goes first because of its queue's offset or fence"
+        return f"job {neighbour['id']} went first because of the queues' offsets and fences"
     if neighbour["priority"] == row["priority"] or not large:
-        return "it goes first because it was submitted earlier"
-    return "it goes first by its " + ", ".join(f"{name} {points:+.0f}" for name, points in large)
+        return f"job {neighbour['id']} went first because it was submitted earlier"
+    return "difference in points: " + ", ".join(f"{name} {points:+.0f}" for name, points in large)

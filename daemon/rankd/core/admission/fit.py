@@ -8,7 +8,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.node import Node
 from rankd.core.placement.constraint import parse_constraints, satisfied
-from rankd.core.placement.request import Shape, described
+from rankd.core.placement.request import Shape, described_request
 
 
 def shape_of(accepted: AcceptedJob) -> Shape:
@@ -34,7 +34,7 @@ def check_fit(shape: Shape, nodes: Sequence[Node]) -> None:
     n_able = sum(_could_hold(node, shape) and satisfied(terms, node.labels) for node in own)
     if n_able < shape.min_nodes:
         message = (
-            f"the job asks for {shape.min_nodes} node(s) with {described(shape)}, but {n_able} of the {len(own)}"
+            f"the job asks for {described_request(shape)}, but {n_able} of the {len(own)}"
             f" nodes in partition '{shape.partition}' could ever hold that; ask for less, or for another partition"
         )
         raise Refused("no_node_fits", message, "resources")

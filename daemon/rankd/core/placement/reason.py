@@ -13,7 +13,7 @@ from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
 from rankd.core.placement.problem import NO_NODE_FITS, RESERVED, RESOURCES
 from rankd.core.placement.quota import Account, Over
-from rankd.core.placement.request import Shape, described
+from rankd.core.placement.request import Shape, counted_nodes, described_request
 
 
 class Reason(NamedTuple):
@@ -37,9 +37,9 @@ def not_able(shape: Shape, n_able: int, table: NodeTable) -> Reason:
     """Too few nodes that are up could hold it, were they empty."""
     facts, key = table.set.facts, (id(shape), n_able)
     if key not in facts:
-        asked = f"{shape.min_nodes} node(s) with {described(shape)} asked"
-        fact = f"{asked}; {n_able} of {len(table.nodes)} could hold it{_missing(shape, table)}"
-        table.set.keep_fact(key, shape, fact)
+        able = f"{n_able} of {counted_nodes(len(table.nodes))} could hold it"
+        fact = f"it needs {described_request(shape)}. {able}.{_missing(shape, table)}"
+        table.set.keep_fact(key, shape, fact.removesuffix("."))
     return Reason(NO_NODE_FITS, facts[key][1])
 
 
@@ -50,18 +50,24 @@ def lacking(
     lacks = tuple(column for column, amount in demand.pairs if amount > largest[column])
     facts, key = table.set.facts, (id(shape), n_free, demand.n_able, lacks, backfill)
     if key not in facts:
-        fact = f"{shape.min_nodes} node(s) with {described(shape)} free asked"
-        fact += f", {n_free} have room now, {demand.n_able} could hold it"
+        fact = f"it needs {described_request(shape)} free. {_room(n_free, demand.n_able)}."
         types = [table.types[column] for column in lacks if column < len(table.types)]
-        fact += f"; no node has enough {' or '.join(types)} free" if types else ""
-        fact += "; no room is kept for it, later jobs that fit go first" if backfill == "none" else ""
-        table.set.keep_fact(key, shape, fact)
+        fact += f" No node has enough {' or '.join(types)} free." if types else ""
+        fact += " No room is kept for it: later jobs that fit go first." if backfill == "none" else ""
+        table.set.keep_fact(key, shape, fact.removesuffix("."))
     return Reason(RESOURCES, facts[key][1])
 
 
 def reserved(node: str, job: int, at: float) -> Reason:
     """There is room on the node, but it is promised to a job from an instant on, whose start it would delay."""
     return Reason(RESERVED, f"it would delay job {job}, for which {node} is kept from {shown_instant(at)} on")
+
+
+def _room(n_free: int, n_able: int) -> str:
+    """``2 nodes could hold it, but only 1 has room now``."""
+    if n_free == 0:
+        return f"{counted_nodes(n_able)} could hold it, but {'it has no' if n_able == 1 else 'none has'} room now"
+    return f"{counted_nodes(n_able)} could hold it, but only {n_free} {'has' if n_free == 1 else 'have'} room now"
 
 
 def _missing(shape: Shape, table: NodeTable) -> str:
@@ -73,4 +79,4 @@ def _missing(shape: Shape, table: NodeTable) -> str:
         for kind, amount in sorted(shape.resources.items())
         if kind not in columns or amount > int(np.int64(most[columns[kind]]))
     ]
-    return f"; no node has enough {', '.join(lacks)}" if lacks else ""
+    return f" No node has enough {', '.join(lacks)}." if lacks else ""

@@ -41,6 +41,16 @@ def described(shape: Shape) -> str:
     return ", ".join(parts + (["exclusive"] if shape.exclusive else [])) or "nothing in particular"
 
 
+def described_request(shape: Shape) -> str:
+    """``2 nodes with vcore 4``: the fewest nodes that are enough, and the amounts on each of them."""
+    return f"{counted_nodes(shape.min_nodes)} with {described(shape)}"
+
+
+def counted_nodes(number: int) -> str:
+    """``1 node`` or ``2 nodes``."""
+    return f"{number} node{'' if number == 1 else 's'}"
+
+
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What jobs of one leaf have in common for which one answer of a cycle serves them all.
 

@@ -120,7 +120,7 @@ def test_what_too_few_nodes_could_ever_hold_waits_because_no_node_fits(nodes, as
     given = problem(ONE, {1: waiting((1, asked))}, nodes)
     reason = only_reason(given)
     assert reason.reason == NO_NODE_FITS
-    assert f"of {len(nodes)} could hold it" in reason.fact
+    assert f"of {len(nodes)} node{'' if len(nodes) == 1 else 's'} could hold it" in reason.fact
     assert reason.queue == 1
     assert given.kinds[reason.kind].shape == asked
 

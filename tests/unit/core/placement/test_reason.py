@@ -12,16 +12,16 @@ def test_no_node_fits_says_what_no_node_has_enough_of():
     asked = shape(resources={"vcore": 8000, "gpu": 1})
     code, fact = not_able(asked, 0, NODES)
     assert code == NO_NODE_FITS
-    assert "0 of 2 could hold it" in fact
-    assert fact.endswith("no node has enough gpu (at most 0), vcore (at most 4)")
+    assert "0 of 2 nodes could hold it" in fact
+    assert fact.endswith(". No node has enough gpu (at most 0), vcore (at most 4)")
 
 
 def test_too_little_room_says_how_many_nodes_have_room_and_how_many_could():
     asked = shape(vcore=2000, nodes=2)
     code, fact = lacking(asked, 1, NODES.demand(asked), [1000, 1], NODES, "none")
     assert code == RESOURCES
-    assert "1 have room now, 2 could hold it" in fact
-    assert "no node has enough vcore free" in fact
+    assert fact.startswith("it needs 2 nodes with vcore 2 free. 2 nodes could hold it, but only 1 has room now. ")
+    assert "No node has enough vcore free" in fact
     assert fact.endswith("later jobs that fit go first")
     assert "later jobs" not in lacking(asked, 1, NODES.demand(asked), [1000, 1], NODES, "easy")[1]
 
