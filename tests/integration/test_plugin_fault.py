@@ -17,7 +17,7 @@ from watch import PATIENCE_S, gone
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
 from rankd.core.model.setting import PluginSettings, PrioritySettings
-from rankd.services.runtime.stated import Stated
+from rankd.services.runtime.service_configuration import NumberedConfiguration
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
 from rankd.wire.message import FactorEvent
@@ -367,7 +367,9 @@ async def test_other_weights_are_served_by_another_worker_and_the_old_one_ends(b
         await prioritizer.run_once(NOW + 1)
         priority = msgspec.structs.replace(used.settings.priority, weights={"user": 1.0, "stranger": 200.0})
         settings = msgspec.structs.replace(used.settings, priority=priority)
-        await prioritizer.follower.prepare(Stated(None, msgspec.structs.replace(used, settings=settings)))
+        await prioritizer.follower.prepare(
+            NumberedConfiguration(None, msgspec.structs.replace(used, settings=settings))
+        )
         await prioritizer.run_once(NOW + 2)
         assert cluster.rows("SELECT id, stranger_points FROM job_priority ORDER BY id") == [(1, 50.0), (2, 200.0)]
         await gone(before)

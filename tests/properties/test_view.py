@@ -37,7 +37,7 @@ from rankd.mirror.leaf_orders import LeafOrders
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.service import ConfiguredFactors, Prioritizer
 from rankd.services.runtime.configuration_follower import Prepared
-from rankd.services.runtime.stated import Stated
+from rankd.services.runtime.service_configuration import NumberedConfiguration
 from rankd.services.scheduler.outbox import BusOutbox
 from rankd.services.scheduler.scheduler import Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
@@ -221,7 +221,7 @@ class Cluster:
             self.scheduler = self.new_scheduler()
         else:
             self.prioritizer.follower.prepared = Prepared(None, ConfiguredFactors(config, self.factors()))
-            await self.scheduler.follower.prepare(Stated(None, self.patient()))
+            await self.scheduler.follower.prepare(NumberedConfiguration(None, self.patient()))
 
     def patient(self):
         """The configuration for a scheduler that takes no generation for overdue."""

@@ -1,11 +1,10 @@
-import asyncio
+"""What only SQLite has of the schema, and rows of older schemas; tests/contract/test_migration.py has the rest."""
+
 from contextlib import closing, contextmanager
 
 import pytest
 from alembic import command
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
-from alembic.migration import MigrationContext
 from builder import new_database
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
@@ -28,20 +27,6 @@ def newest() -> str:
     return max(path.name for path in (shipped("migrations") / "versions").glob("*.py")).split("_")[0]
 
 
-def schema(connection):
-    """Everything that makes the schema, as SQLite has it."""
-    rows = connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master ORDER BY type, name")
-    return [tuple(row) for row in rows]
-
-
-async def test_models_and_migrations_agree(database):
-    def differences(connection):
-        options = {"version_table": "schema_version", "compare_type": True}
-        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
-
-    assert await database.write(differences) == []
-
-
 async def test_columns_and_indices_of_migrations_are_those_of_the_models_to_the_last_default(database):
     with closing(sqlite3.connect(":memory:")) as connection:
         engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: connection)
@@ -60,12 +45,6 @@ def described(execute, table):
     )
     (own,) = (row[0] for row in execute(f"SELECT sql FROM sqlite_master WHERE name = '{table}'"))
     return columns, indices, members, conditions, "AUTOINCREMENT" in own, "WITHOUT ROWID" in own
-
-
-async def test_an_upgrade_done_twice_changes_nothing(database):
-    before = await database.read(schema)
-    await upgrade(database)
-    assert await database.read(schema) == before
 
 
 async def test_an_upgrade_keeps_what_is_stored_and_makes_the_views_anew(database):
@@ -89,13 +68,6 @@ async def test_a_new_file_is_made_in_write_ahead_mode(tmp_path):
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("SELECT version_num FROM schema_version").fetchall() == [(newest(),)]
-
-
-async def test_two_who_upgrade_at_once_make_one_schema(tmp_path):
-    path = tmp_path / "new.db"
-    async with open_database(path) as one, open_database(path) as other:
-        await asyncio.gather(upgrade(one), upgrade(other))
-        assert {row[1] for row in await one.read(schema)} >= {"jobs", "generations", "job", "ranking"}
 
 
 def test_migrations_travel_with_rankd():
@@ -169,42 +141,3 @@ def test_nodes_of_an_older_database_have_no_instance_and_keep_the_rest():
         kept = connection.exec_driver_sql("SELECT name, agent FROM nodes ORDER BY name").all()
     assert upgraded == [("a", "up", "a", 5.0, None)]
     assert kept == [("a", "a"), ("b", "b")]
-
-
-MADE_ANEW = {"ranking_chunks", "rank_chunks", "wait_reasons"}
-"""What the next pass or cycle writes again; an upgrade may drop it."""
-DROPPED = {"allocations": {"published", "cancel_published"}}
-"""Internal columns whose meaning another one has now: allocations are taken, not published."""
-
-
-def revisions() -> list[str]:
-    names = sorted(path.name for path in (shipped("migrations") / "versions").glob("*.py"))
-    return [name.split("_")[0] for name in names]
-
-
-def contents(connection):
-    """By table its rows as dictionaries, of those tables that hold any."""
-    names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
-    kept = [name for name in names if not name.startswith(("sqlite_", "schema_version"))]
-    tables = {name: connection.exec_driver_sql(f'SELECT * FROM "{name}"').mappings().all() for name in kept}
-    return {name: [dict(row) for row in rows] for name, rows in tables.items() if rows}
-
-
-@pytest.mark.parametrize("revision", revisions()[:-1])
-def test_an_upgrade_from_any_revision_keeps_a_row_of_every_table(revision):
-    with database_at(revision) as (connection, config):
-        names = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
-        for name in names:
-            if not name.startswith(("sqlite_", "schema_version")):
-                columns = connection.exec_driver_sql(f"PRAGMA table_info({name})").all()
-                put(connection, name, **{column[1]: 1 for column in columns if column[5]})
-        before = contents(connection)
-        command.upgrade(config, "head")
-        after = contents(connection)
-    for table in before.keys() - MADE_ANEW:
-        [old], [new] = before[table], after[table]
-        assert {column: new[column] for column in old if column in new} == {
-            column: value for column, value in old.items() if column in new
-        }
-        lost = old.keys() - new.keys() - DROPPED.get(table, set())
-        assert not lost, f"{table} lost {lost}"

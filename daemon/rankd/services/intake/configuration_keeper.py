@@ -26,7 +26,7 @@ from rankd.core.admission.admit import Submitter
 from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import is_set
-from rankd.services.runtime.stated import last_recorded, parsed
+from rankd.services.runtime.service_configuration import last_recorded, parsed
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import GroupCommit

@@ -130,7 +130,7 @@ class Deliveries:
 
     async def run_once(self, now: float) -> None:
         """Withdraw allocations that nodes with a living agent did not request in time."""
-        waiting = await self._database.read_at_once(untaken)
+        waiting = await self._database.read(untaken)
         overdue = [oldest for oldest in waiting if self._is_overdue(oldest, now)]
         self._there_since = {one.node: self._there_since.get(one.node, 0.0) for one in waiting}
         if overdue:

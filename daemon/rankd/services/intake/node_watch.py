@@ -141,7 +141,7 @@ class NodeWatch:
 
     async def _drain(self, nodes: Sequence[str], unable: str) -> None:
         """Drain nodes whose agent can't run jobs. They get no jobs until an administrator resumes them."""
-        if not await self._database.read_at_once(lambda connection: undrained(connection, nodes)):
+        if not await self._database.read(lambda connection: undrained(connection, nodes)):
             return
         reason = f"its agent can run no jobs: {unable}; fix that, then resume the node"
         if drained := await self._group.do(lambda c: drain_undrained(c, nodes, ACTOR, reason, self._clock())):

@@ -146,7 +146,7 @@ class Relay:
     async def run_once(self) -> bool:
         """Publish new events; returns whether there were any. While the broker is away, the watermark stays."""
         try:
-            new = await self._database.read_at_once(lambda c: read_unpublished(c, BATCH, LETTERS))
+            new = await self._database.read(lambda c: read_unpublished(c, BATCH, LETTERS))
             for outbox in self._outboxes:
                 outbox.fill(new.events[outbox.channel.mark])
             some = [await self._publish_events(outbox) for outbox in self._outboxes]

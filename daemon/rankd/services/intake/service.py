@@ -92,7 +92,7 @@ async def run(
 
 
 async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) -> Intake:
-    database = await stack.enter_async_context(open_database(options.db))
+    database = await stack.enter_async_context(open_database(options.db, clock=clock))
     found = await find(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
     bus.stream_bytes = options.stream_bytes
@@ -267,7 +267,7 @@ class Intake:
         """Load the present nodes, if jobs that fit no node are refused."""
         if not self.configuration.settings.admission.refuse_unfit:
             return
-        newest = await self.database.read_at_once(lambda c: last_id(c, "node_events"))
+        newest = await self.database.read(lambda c: last_id(c, "node_events"))
         if newest != self._node_event:
             nodes, _ = await self.database.read(read_nodes)
             self._node_event = newest

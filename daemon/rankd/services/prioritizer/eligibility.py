@@ -26,7 +26,7 @@ class Eligibility:
 
     async def age_applications(self, now: float) -> None:
         """Let applications run that have been starting long enough; end those that have been completing long enough."""
-        overdue = await self._database.read_at_once(lambda c: overdue_applications(c, now))
+        overdue = await self._database.read(lambda c: overdue_applications(c, now))
         if overdue:
             events = {id_: [event] for id_, event in overdue.items()}
             await self._database.write(lambda c: follow(c, events, now), role=ROLE)
@@ -44,7 +44,7 @@ class Eligibility:
             return False
         revision = self._jobs.revision
         dependencies = {dependency for why in blocked.values() for dependency in why.depends_on}
-        progress = await self._database.read_at_once(lambda c: progress_of(c, dependencies))
+        progress = await self._database.read(lambda c: progress_of(c, dependencies))
         verdicts = {job: blocked_by(why, progress, now) for job, why in blocked.items()}
         free = [job for job, reason in verdicts.items() if reason is None]
         if free:

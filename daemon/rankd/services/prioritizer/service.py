@@ -40,7 +40,7 @@ from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.configuration_follower import ConfigurationFollower, Prepared
 from rankd.services.runtime.life import Patience, Wake, announce, is_set, probe, run_until, stay_alive, unless
 from rankd.services.runtime.pause import pause
-from rankd.services.runtime.stated import read_stated, settled, with_weights
+from rankd.services.runtime.service_configuration import starting_configuration, with_catalog, with_weights
 from rankd.services.runtime.statistic import PrioritizerStatistic
 from rankd.store.engine.database import Database
 from rankd.store.engine.url import open_database
@@ -74,26 +74,26 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
     weights: dict[str, float] = {}
 
 
-async def run(options: PrioritizerOptions, stop: asyncio.Event) -> None:
-    """Rank until ``stop``."""
+async def run(options: PrioritizerOptions, stop: asyncio.Event, clock: Clock = time.time) -> None:
+    """Rank until ``stop``. ``clock`` returns UTC seconds."""
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
-        prioritizer = await unless(stop, _start(options, stack))
+        prioritizer = await unless(stop, _start(options, stack, clock))
         if prioritizer is not None:
             log.info("ready")
             alive = stay_alive(prioritizer.database, ROLE, prioritizer.bus.loops)
             await run_until(stop, prioritizer.bus.supervise(), alive, prioritizer.run())
 
 
-async def _start(options: PrioritizerOptions, stack: AsyncExitStack, clock: Clock = time.time) -> Prioritizer:
-    database = await stack.enter_async_context(open_database(options.db, durable=False))
-    stated = await read_stated(database, options.config)
+async def _start(options: PrioritizerOptions, stack: AsyncExitStack, clock: Clock) -> Prioritizer:
+    database = await stack.enter_async_context(open_database(options.db, durable=False, clock=clock))
+    stated = await starting_configuration(database, options.config)
     with_weights(stated.configuration, options.weights)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, clock())
-    stated, catalog = await settled(database, ROLE, stated, options.config)
+    stated, catalog = await with_catalog(database, ROLE, stated, options.config, clock)
     configuration = with_weights(stated.configuration, options.weights)
     await ensure_streams(bus)
     prioritizer = Prioritizer(configuration, RankingSource(configuration, catalog), database, bus, clock)
@@ -127,7 +127,7 @@ class Prioritizer:
         self.database = database
         self.bus = bus
         self.wake = Wake()
-        self.statistic = PrioritizerStatistic()
+        self.statistic = PrioritizerStatistic(clock)
         self.factors = FactorSet(configuration.settings.priority, bus)
         self._clock = clock
         self._source = source

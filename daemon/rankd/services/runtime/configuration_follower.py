@@ -16,7 +16,7 @@ from rankd.bus.liveness import Loops
 from rankd.config.configuration import Configuration
 from rankd.core.errors import RankdError, Unavailable
 from rankd.services.runtime.life import Patience, Wake
-from rankd.services.runtime.stated import Stated, parsed
+from rankd.services.runtime.service_configuration import NumberedConfiguration, parsed
 from rankd.store.engine.database import Database
 from rankd.store.record.configuration import newest_configuration, recorded
 from rankd.wire.diag import ConfigurationDiag
@@ -81,14 +81,14 @@ class ConfigurationFollower(Generic[T]):
 
     async def run_once(self) -> None:
         """Look once for a new configuration."""
-        newest = await self._database.read_at_once(lambda c: newest_configuration(c.exec_driver_sql))
+        newest = await self._database.read(lambda c: newest_configuration(c.exec_driver_sql))
         if newest is None or newest == self._seen:
             return
         before, self._seen = self._seen, newest
         try:
             found = await self._database.read_in_thread(lambda c: recorded(c.exec_driver_sql, newest))
             if found is not None:
-                await self.prepare(Stated(newest, await asyncio.to_thread(parsed, found)))
+                await self.prepare(NumberedConfiguration(newest, await asyncio.to_thread(parsed, found)))
         except RankdError as error:
             self._seen = before if error.retryable else newest
             self._fail(newest, error.message)
@@ -98,7 +98,7 @@ class ConfigurationFollower(Generic[T]):
         else:
             self._message = None
 
-    async def prepare(self, stated: Stated) -> None:
+    async def prepare(self, stated: NumberedConfiguration) -> None:
         """Prepare a configuration for the service's next round.
 
         Raises:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
+from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.staleness import Staleness
 from rankd.store.record.generation import Header
 from rankd.wire.diag import ConfigurationDiag, PrioritizerDiag, SchedulerDiag, Spread
@@ -47,14 +47,15 @@ def spread(seconds: Iterable[float]) -> Spread:
 class SchedulerStatistic:
     """What ``rankd diag`` shows about the scheduler."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.reset()
 
     def reset(self) -> None:
         """Reset all counts."""
         self.durations = Durations()
         self.stale = 0
-        self._started_at = time.time()
+        self._started_at = self._clock()
         self._triggers: Counter[str] = Counter()
         self._sums: Counter[str] = Counter()
         self._last: Mapping[str, int] = {}
@@ -101,7 +102,8 @@ class SchedulerStatistic:
 class PrioritizerStatistic:
     """What ``rankd diag`` shows about the prioritizer."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._newest: Header | None = None
         self._pass_at: float | None = None
         self.reset()
@@ -109,7 +111,7 @@ class PrioritizerStatistic:
     def reset(self) -> None:
         """Reset all counts."""
         self._durations = Durations()
-        self._started_at = time.time()
+        self._started_at = self._clock()
         self._made: Counter[str] = Counter()
 
     def made(self, header: Header) -> None:

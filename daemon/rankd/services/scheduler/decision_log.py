@@ -45,6 +45,6 @@ class DecisionLog:
 
     async def _next_cycle(self) -> int:
         if not self.cycle:
-            self.cycle = await self._database.read_at_once(last_cycle)
+            self.cycle = await self._database.read(last_cycle)
         self.cycle += 1
         return self.cycle

@@ -47,7 +47,7 @@ class NodeWakeUp:
         Raises:
             Unavailable: the database cannot be read.
         """
-        waiting = await self._database.read_at_once(waiting_nodes)
+        waiting = await self._database.read(waiting_nodes)
         nodes = self._hints.due(waiting, now)
         if nodes:
             await self._outbox.wake_nodes(nodes)

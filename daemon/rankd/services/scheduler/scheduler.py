@@ -72,7 +72,7 @@ class Scheduler:
         self.wake = Wake()
         self.database = database
         self.nodes = NodeWakeUp(database, outbox)
-        self.statistic = SchedulerStatistic()
+        self.statistic = SchedulerStatistic(clock)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.follower = ConfigurationFollower(database, with_policies, self.wake.set)
         self._outbox = outbox
@@ -135,7 +135,7 @@ class Scheduler:
         """Load a generation that is not visible yet. Does at least one step, and stops when other work is due."""
         while self._source.has_staged_work:
             loop.beat()
-            await self.database.read_at_once(lambda c: self._source.prepare_staged(c, self._clock()))
+            await self.database.read(lambda c: self._source.prepare_staged(c, self._clock()))
             if self.wake.take() or self._source.triggers or self._clock() >= self._next_start_at:
                 return
 
@@ -148,7 +148,7 @@ class Scheduler:
         begun, durations = time.perf_counter(), self.statistic.durations
         if not self._source.is_loaded:
             await self.database.read_in_thread(self._source.load)
-        await self.database.read_at_once(lambda connection: self._source.refresh(connection, now))
+        await self.database.read(lambda connection: self._source.refresh(connection, now))
         durations.add("read", time.perf_counter() - begun)
         await self._report_if_stale(now)
         self.nodes.due.set()

@@ -23,7 +23,7 @@ from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
-from rankd.services.runtime.stated import read_stated, settled
+from rankd.services.runtime.service_configuration import starting_configuration, with_catalog
 from rankd.services.scheduler.outbox import BusOutbox
 from rankd.services.scheduler.scheduler import ROLE, Scheduler
 from rankd.services.scheduler.scheduling_source import SchedulingSource
@@ -61,13 +61,13 @@ async def run(options: SchedulerOptions, stop: asyncio.Event, clock: Clock = tim
 
 
 async def _start(options: SchedulerOptions, stack: AsyncExitStack, clock: Clock) -> tuple[Scheduler, Bus]:
-    database = await stack.enter_async_context(open_database(options.db))
-    stated = await read_stated(database, options.config)
+    database = await stack.enter_async_context(open_database(options.db, clock=clock))
+    stated = await starting_configuration(database, options.config)
     bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, clock())
-    (number, configuration), catalog = await settled(database, ROLE, stated, options.config)
+    (number, configuration), catalog = await with_catalog(database, ROLE, stated, options.config, clock)
     await ensure_streams(bus)
     source = SchedulingSource(configuration, catalog)
     scheduler = Scheduler(configuration, source, database, BusOutbox(bus, ROLE), clock)

@@ -1,8 +1,30 @@
 """The connection that every function of the store takes. Services pass it through and run no statement on it."""
 
-from sqlalchemy import Connection
+from __future__ import annotations
 
-__all__ = ["Connection", "ping"]
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from rankd.core.errors import Unavailable
+
+__all__ = ["Connection", "needs_tables", "ping"]
+
+
+@contextmanager
+def needs_tables() -> Iterator[None]:
+    """For the first look at a database, which may have no tables yet.
+
+    Raises:
+        Unavailable: ``storage_failed``, with what to do, in place of the driver's error.
+    """
+    try:
+        yield
+    except OperationalError as error:
+        message = f"the database can't be read; `rankd db upgrade` creates its tables: {error.orig}"
+        raise Unavailable("storage_failed", message) from error
 
 
 def ping(connection: Connection) -> None:

@@ -46,9 +46,6 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
             Unavailable: ``storage_failed``: the disk is full or a device fails.
         """
 
-    async def read_at_once(self, work: Callable[[Connection], T]) -> T:
-        """As :meth:`read`."""
-
     async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
         """As :meth:`read`, for work that takes long: no short read waits behind it."""
 

@@ -135,10 +135,6 @@ class SqliteDatabase(Database):
         """See :class:`.database.Database`."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work, self._reading)
 
-    async def read_at_once(self, work: Callable[[Connection], T]) -> T:
-        """See :class:`.database.Database`."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work, self._reading)
-
     async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
         """See :class:`.database.Database`."""
         return await asyncio.to_thread(self._read, work, self._reading)

@@ -7,32 +7,32 @@ intake has recorded a configuration. So all three use the same texts, even while
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy.exc import OperationalError
 
 from rankd.config.configuration import Configuration, load_configuration, read_configuration
 from rankd.config.plugin import factor_names
 from rankd.config.settings import check_weights
-from rankd.core.errors import ConfigurationError, Unavailable
-from rankd.store.engine.connection import Connection
+from rankd.core.errors import ConfigurationError
+from rankd.services.runtime.clock import Clock
+from rankd.store.engine.connection import Connection, needs_tables
 from rankd.store.engine.database import Database
 from rankd.store.record.catalog import Catalog, read_catalog, sync_catalog
 from rankd.store.record.configuration import Recorded, newest_configuration, newest_recorded
 
 
-class Stated(NamedTuple):
+class NumberedConfiguration(NamedTuple):
     """A configuration as its files state it, and its number; the number is None if no intake recorded it."""
 
     number: int | None
     configuration: Configuration
 
 
-async def read_stated(database: Database, directory: Path) -> Stated:
+async def starting_configuration(database: Database, directory: Path) -> NumberedConfiguration:
     """The configuration to start with.
 
     Raises:
@@ -41,21 +41,18 @@ async def read_stated(database: Database, directory: Path) -> Stated:
     """
     found = await last_recorded(database)
     if found is None:
-        return Stated(None, await asyncio.to_thread(load_configuration, directory))
-    return Stated(found.number, await asyncio.to_thread(parsed, found))
+        return NumberedConfiguration(None, await asyncio.to_thread(load_configuration, directory))
+    return NumberedConfiguration(found.number, await asyncio.to_thread(parsed, found))
 
 
 async def last_recorded(database: Database) -> Recorded | None:
     """The newest recorded configuration, for a service that starts; None if there is none.
 
     Raises:
-        Unavailable: as :func:`read_stated`.
+        Unavailable: as :func:`starting_configuration`.
     """
-    try:
+    with needs_tables():
         return await database.read_in_thread(lambda c: newest_recorded(c.exec_driver_sql))
-    except OperationalError as error:
-        message = f"the database can't be read; `rankd db upgrade` creates its tables: {error.orig}"
-        raise Unavailable("storage_failed", message) from error
 
 
 def parsed(found: Recorded) -> Configuration:
@@ -67,22 +64,23 @@ def parsed(found: Recorded) -> Configuration:
     return read_configuration(found.directory, found.files)
 
 
-async def settled(database: Database, role: str, stated: Stated, directory: Path) -> tuple[Stated, Catalog]:
-    """The configuration and the ids of its names; reads a newer configuration if one was recorded since ``stated``."""
+async def with_catalog(
+    database: Database, role: str, read: NumberedConfiguration, directory: Path, clock: Clock
+) -> tuple[NumberedConfiguration, Catalog]:
+    """The configuration and the ids of its names; reads a newer configuration if one was recorded since ``read``."""
     while True:
-        read, now = stated, time.time()
-        catalog = await database.write(lambda c: _catalog(c, read, now), role=role)  # noqa: B023 - done within the turn
+        catalog = await database.write(partial(_catalog, read=read, now=clock()), role=role)
         if catalog is not None:
-            return stated, catalog
-        stated = await read_stated(database, directory)
+            return read, catalog
+        read = await starting_configuration(database, directory)
 
 
-def _catalog(connection: Connection, stated: Stated, now: float) -> Catalog | None:
+def _catalog(connection: Connection, read: NumberedConfiguration, now: float) -> Catalog | None:
     """The ids; None if another configuration has been recorded since. A recorded one already has its names there."""
-    if newest_configuration(connection.exec_driver_sql) != stated.number:
+    if newest_configuration(connection.exec_driver_sql) != read.number:
         return None
-    if stated.number is None:
-        return sync_catalog(connection, stated.configuration, now)
+    if read.number is None:
+        return sync_catalog(connection, read.configuration, now)
     return read_catalog(connection)
 
 
