@@ -1,5 +1,5 @@
 """``rankd evaluate``: the whole decision as a pure function of one document.
 
-The document is turned into the very structures that the daemon's services fill from the database, and decided by
-the same functions. Nothing here reads a file, a clock or an entry point.
+The document is converted to the same structures that the daemon's services fill from the database. The same functions
+decide on them. The modules here do not read files, clocks or entry points.
 """

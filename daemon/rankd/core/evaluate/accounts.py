@@ -1,7 +1,7 @@
-"""Whose account a job of a document is charged to, and the tree of all that are.
+"""The association that a job of a document is charged to, and the tree of all associations.
 
-The rule for users without an association is the document's ``unknown_association``; here, unlike at a
-submission, ``zero`` really makes none: the job has fair share 0 and nobody else's numbers change.
+The document's ``unknown_association`` is the rule for users without an association. With ``zero``, no association is
+made here, unlike at a submission. The job has fair share 0, and the numbers of other users do not change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 
 
 class Accounts(msgspec.Struct, frozen=True):
-    """The tree of the listed associations, and what becomes of users who are not in it."""
+    """The tree of the listed associations, and the rule for users who are not in it."""
 
     listed: Sequence[Association]
     tree: AccountTree
@@ -37,7 +37,7 @@ class Accounts(msgspec.Struct, frozen=True):
         return cls(listed, build_tree(listed), rule)
 
     def resolve(self, account: str | None, user: str | None) -> Pair | None:
-        """The association (account, user) of a job; None where it has none and needs none.
+        """The association (account, user) of a job. None if it has none and the rule allows that.
 
         Raises:
             Refused: ``unknown_account``, ``unknown_association``.
@@ -54,17 +54,17 @@ class Accounts(msgspec.Struct, frozen=True):
             raise Refused("unknown_account", f"unknown account '{wanted}'; known: {known}", "account")
         if self.rule == "zero" or not user:
             return None
-        message = f"user '{user}' is not in account '{wanted}'; name one of the user's own, or leave it out"
+        message = f"user '{user}' is not in account '{wanted}'; give one of the user's own accounts, or leave it out"
         raise Refused("unknown_association", message, "account")
 
     def _newcomer(self, user: str | None) -> Pair | None:
-        """A user whom no account lists, and who names none."""
+        """The association of a user who is in no account and gives none."""
         if self.rule == "refuse":
             raise Refused("unknown_association", f"user '{user}' is in no account; list it in associations", "user")
         return (DEFAULT_ACCOUNT, user) if self.rule == "default" and user else None
 
     def with_newcomers(self, pairs: Iterable[Pair]) -> Accounts:
-        """With one share for each of these that is not listed, in the account that is open to all."""
+        """The accounts, with one share in the default account for each of these users who is not listed."""
         known: Mapping[Pair, int] = self.tree.user_indices
         new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
         if not new:

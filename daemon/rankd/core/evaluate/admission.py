@@ -1,7 +1,7 @@
-"""Which jobs of a document are taken, and as what: submission's own rules, one refusal per job.
+"""Which jobs of a document are accepted, and with which values. The rules are those of a submission.
 
-Pending jobs are held against all rules, running ones are only looked up (they were admitted long ago), ended ones
-not at all: others may depend on them, that is all.
+Pending jobs are checked by all rules. Of running jobs, which were admitted before, only the names are resolved. Ended
+jobs are not checked; they only matter for dependencies. A refused job has one refusal: its first fault.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_CLASS = Resolved(class_value=0, name=None, preemption_policy=PREEMPT_LOWER_PR
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What jobs are held against. ``default_qos`` None: a job that names no QoS has none."""
+    """The rules for jobs. If ``default_qos`` is None, a job that names no QoS has none."""
 
     catalogue: QueueCatalogue
     classes: ClassTable
@@ -53,7 +53,7 @@ class Rules(msgspec.Struct, frozen=True):
         qos: Sequence[Qos],
         default_qos: str | None,
     ) -> Rules:
-        """The rules, in the form that submission has them in as well."""
+        """The rules, with the tables that a submission uses."""
         tables = AdmissionTables(
             settings=_SETTINGS,
             classes=classes,
@@ -71,9 +71,9 @@ _SETTINGS = Settings()
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was taken. ``number`` is its sequence number: its place in the document, unless it says.
+    """A job that was accepted. ``number`` is its sequence number; see :func:`sequence_numbers`.
 
-    ``queue`` and ``qos`` are indices; ``resources`` per node.
+    ``queue``, ``partition`` and ``qos`` are indices. ``resources`` are internal amounts per node.
     """
 
     entry: JobEntry
@@ -87,12 +87,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def min_nodes(self) -> int:
-        """The least number of nodes that it may start with."""
+        """The smallest number of nodes that the job may start with."""
         return self.entry.nodes if self.entry.min_nodes is None else self.entry.min_nodes
 
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was not."""
+    """A job that was refused."""
 
     job: Id
     code: str
@@ -101,7 +101,7 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """Jobs by what became of them, each list in the document's order."""
+    """The pending, running and refused jobs. Each list is in the document's order."""
 
     pending: list[Job]
     active: list[Job]
@@ -109,7 +109,7 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 def admit_jobs(entries: Sequence[JobEntry], rules: Rules) -> Admitted:
-    """Take what can be taken; a bad job is no other job's problem."""
+    """Admit all jobs that the rules allow. A refused job does not affect other jobs."""
     admitted = Admitted([], [], [])
     for number, entry in zip(sequence_numbers(entries), entries, strict=True):
         if entry.state is not State.PENDING and entry.state not in ACTIVE_STATES:
@@ -124,7 +124,7 @@ def admit_jobs(entries: Sequence[JobEntry], rules: Rules) -> Admitted:
 
 
 def sequence_numbers(entries: Iterable[JobEntry]) -> Iterator[int]:
-    """From 1, each one more than the one before, unless the job says."""
+    """The sequence number of each job: its own if it gives one, else one more than the job before. The first is 1."""
     number = 0
     for entry in entries:
         number = number + 1 if entry.sequence is None else entry.sequence
@@ -147,9 +147,9 @@ def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
 
 
 def _asks(entry: JobEntry) -> bool:
-    """Whether it is for the queue's access list to say if the job is taken.
+    """Whether the queue's access list applies to the job.
 
-    Not where it was taken long ago (its class is resolved), nor where nobody is named.
+    It does not apply if the job is privileged, was accepted before (its class is resolved), or names no user.
     """
     return entry.user is not None and entry.class_value is None and not entry.privileged
 
@@ -184,7 +184,7 @@ def _job(
 
 
 def _resolved(entry: JobEntry, rules: Rules) -> Resolved:
-    """The class, unless the job says what it was resolved to long ago."""
+    """The job's class: the one that was resolved before, if the job gives it; else resolved now."""
     if entry.class_value is None:
         return resolve(rules.classes, entry.priority_class, entry.priority, entry.preemption_policy, entry.privileged)
     return Resolved(

@@ -1,4 +1,4 @@
-"""Amounts of a document, as users write them, read into internal ones."""
+"""Conversion of a document's amounts, which users write, to internal ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from rankd.core.model.quantity import Amount, Resources, parse_amount
 def read_amounts(
     amounts: Mapping[str, Amount], path: str, problems: list[Problem], *, keep_zeros: bool = False
 ) -> Resources:
-    """As internal ones, vcore in thousandths, zeros left out; what is no amount is noted with its path.
+    """The internal amounts: vcore in thousandths, without types of which the amount is 0.
 
-    ``keep_zeros``: for what nodes have, where none of a type is not the same as no word about it.
+    For each amount that is not valid, a problem with its path is added to ``problems``. ``keep_zeros``: amounts of 0
+    are kept. This is for the capacity of nodes, where 0 of a type is not the same as an unknown type.
     """
     read: Resources = {}
     for kind, value in amounts.items():
@@ -28,6 +29,6 @@ def read_amounts(
 
 
 def add(total: Resources, amounts: Mapping[str, int]) -> None:
-    """Add to a total, in place."""
+    """Add ``amounts`` to ``total``, in place."""
     for kind, amount in amounts.items():
         total[kind] = total.get(kind, 0) + amount

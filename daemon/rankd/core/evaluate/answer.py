@@ -1,4 +1,4 @@
-"""From what was decided to the output: rows by name, numbers as users see them."""
+"""The output, from the decisions: rows with names instead of ids, and numbers as users see them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _warnings(situation: Situation, ranking: Ranking) -> Iterator[Warned]:
         yield Warned(code=error.code, message=f"{error.message}; it counts 0")
     for node in situation.inventory.nodes:
         if node.partition not in situation.catalogue.names:
-            message = f"node '{node.name}' is in the partition '{node.partition}', which queues does not have"
+            message = f"node '{node.name}' is in partition '{node.partition}', which is not in the section queues"
             yield Warned(code="unknown_partition", message=message)
 
 
@@ -103,7 +103,7 @@ def _jobs(situation: Situation, ranking: Ranking, placed: Placed) -> Iterator[Jo
 
 
 def _override(job: Job, situation: Situation) -> str | None:
-    """Why the priority is not the sum of its row."""
+    """Why the priority is not the sum of its factors; None if it is."""
     if job.entry.urgency == URGENCY_EXPEDITE:
         return Override.EXPEDITED
     if job.entry.fixed_priority is not None:
@@ -135,7 +135,7 @@ def _rows(ranking: Ranking) -> dict[int, QueueRow]:
 
 
 def _order_key(situation: Situation, queue: int) -> str:
-    """A queue's path, behind its partition's name if that is not the first."""
+    """A queue's path, after the name of its partition if that is not the first one."""
     place, path = situation.catalogue.places[queue], situation.catalogue.paths[queue]
     return path if place == 0 else f"{situation.catalogue.names[place]}:{path}"
 
@@ -150,7 +150,7 @@ def _queue_orders(situation: Situation, ranking: Ranking) -> dict[str, list[str]
 
 
 def _application_orders(situation: Situation, ranking: Ranking) -> dict[str, list[Id]]:
-    """Applications by id; a job that is its own application by the job's."""
+    """The applications of each leaf by id. A job that is its own application has the job's id."""
     state, ids = situation.state, _ids(situation)
     leaves = queues_by_id(state.queues, state.totals)
     orders = application_order(state.jobs, ranking.priorities.priorities, state.applications, leaves, ranking.held_back)
@@ -164,7 +164,7 @@ def _application_orders(situation: Situation, ranking: Ranking) -> dict[str, lis
 
 
 def _associations(situation: Situation, ranking: Ranking) -> list[AssociationResult]:
-    """The tree as it is shown: accounts, their users, their sub-accounts."""
+    """The tree in the order of the output: each account, its users, then its sub-accounts."""
     if not situation.accounts.listed:
         return []
     tree, numbers = situation.accounts.tree, ranking.fairshare

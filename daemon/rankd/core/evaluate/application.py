@@ -26,14 +26,14 @@ STATES = frozenset(
         "rejected", "expired",
     }
 )  # fmt: skip
-"""YuniKorn's, in lower case."""
+"""YuniKorn's states, in lower case."""
 
 ApplicationKey = tuple[int, Id]
 """An application: its leaf queue and its id."""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """An application; ``used`` and ``pending`` as stated outright, None where its jobs say."""
+    """An application. ``used`` and ``pending`` are the document's own values; None means the sum of its jobs."""
 
     id: Id
     queue: int
@@ -44,19 +44,19 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationBook(msgspec.Struct, frozen=True):
-    """All applications, and the place of each among them."""
+    """All applications, and the index of each."""
 
     applications: list[Application]
     places: dict[ApplicationKey, int]
 
     def place_of(self, job: Job) -> int:
-        """The place of the job's application; -1 where it is its own."""
+        """The index of the job's application; -1 if the job has none."""
         if job.entry.application is None:
             return NO_GROUP
         return self.places[job.queue, job.entry.application]
 
     def ranked(self, used: Mapping[int, Resources]) -> Applications:
-        """As the ranking takes them; ``used`` by place."""
+        """The applications for the ranking. ``used``: amounts by the application's index."""
         by_id = sorted(range(len(self.applications)), key=lambda place: _id_key(self.applications[place].id))
         id_places = np.empty(len(by_id), dtype=np.int64)
         id_places[by_id] = np.arange(len(by_id))
@@ -72,20 +72,20 @@ class ApplicationBook(msgspec.Struct, frozen=True):
 
 
 def _id_key(id_: Id) -> tuple[bool, int, str]:
-    """Numbers in their order, before texts in theirs."""
+    """A sort key: numbers in their order, then texts in their order."""
     return (False, id_, "") if isinstance(id_, int) else (True, 0, id_)
 
 
 def read_applications(
     document: Document, catalogue: QueueCatalogue, jobs: Sequence[Job], problems: list[Problem]
 ) -> ApplicationBook:
-    """The applications of the document and of these jobs; what is wrong is noted."""
+    """The applications of the document and of these jobs. Errors are added to ``problems``."""
     book = ApplicationBook([], {})
     created = _first_submissions(jobs, document.now)
     for place, entry in enumerate(document.applications):
         key = (_queue_of(entry, place, catalogue, problems), entry.id)
         if key in book.places:
-            message = f"'{entry.id}' is there twice in its queue; remove one"
+            message = f"'{entry.id}' is listed twice in its queue; remove one"
             problems.append(Problem(path=f"$.applications[{place}].id", message=message))
         book.places[key] = len(book.applications)
         book.applications.append(_application(entry, place, key[0], created.get(key, document.now), problems))
@@ -111,7 +111,7 @@ def _queue_of(entry: ApplicationEntry, place: int, catalogue: QueueCatalogue, pr
     if queue is not None and queue.is_leaf:
         return catalogue.id_of(queue)
     where = "" if entry.partition is None else f" of the partition '{entry.partition}'"
-    message = f"'{wanted}' is not a leaf queue{where}; name one that queues has"
+    message = f"'{wanted}' is not a leaf queue{where}; give a leaf queue of the section queues"
     problems.append(Problem(path=f"$.applications[{place}].queue", message=message))
     return NO_GROUP
 

@@ -1,4 +1,4 @@
-"""What the sections of a document must be towards each other: every problem, each with its JSON path."""
+"""Checks of a document that need several of its sections or entries. Every problem has its JSON path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankd.core.model.setting import PrioritySettings
 Range = tuple[float, float]
 
 UNIT_RANGE: Range = (0.0, 1.0)
-"""Of factors that no plugin provides."""
+"""The range of factors that no plugin provides."""
 
 LARGEST_PRIORITY = 2**53
 
@@ -22,9 +22,9 @@ def check(document: Document, ranges: Mapping[str, Range], provided: Collection[
     """All problems, section by section.
 
     Args:
-        document: decoded.
-        ranges: lowest and highest value of the installed factors that the document names.
-        provided: those of its weights that plugins provide.
+        document: the decoded document.
+        ranges: lowest and highest value of each installed factor that the document names.
+        provided: the names in its weights that plugins provide.
     """
     settings = document.priority or PrioritySettings()
     return [
@@ -45,7 +45,7 @@ def _twice(names: Iterable[Hashable], path: str, field: str) -> Iterator[Problem
     for place, name in enumerate(names):
         first = seen.setdefault(name, place)
         if first != place:
-            message = f"'{name}' is there twice, first at {path}[{first}]; remove one"
+            message = f"'{name}' is listed twice, first at {path}[{first}]; remove one"
             yield Problem(path=f"{path}[{place}].{field}", message=message)
 
 
@@ -53,7 +53,7 @@ def _sequences(jobs: Collection[JobEntry]) -> Iterator[Problem]:
     last = 0
     for place, number in enumerate(sequence_numbers(jobs)):
         if number <= last:
-            message = f"{number} is not over {last}, of the job before; list jobs by their sequence numbers"
+            message = f"{number} is not larger than {last}, the number of the job before; sort jobs by sequence"
             yield Problem(path=f"$.jobs[{place}].sequence", message=message)
         last = number
 
@@ -69,7 +69,7 @@ def _weights(settings: PrioritySettings, jobs: Collection[JobEntry], provided: C
             message = f"unknown factor '{name}': no plugin provides it, and {given} in factors; correct the name"
             yield Problem(path=f"$.priority.weights.{name}", message=message)
     if settings.policy == "multifactor" and not any(settings.weights.values()):
-        message = 'all weights are 0, so that every job ranks the same; give one, or set policy to "class"'
+        message = 'all weights are 0, so all jobs would rank the same; set one, or set policy to "class"'
         yield Problem(path="$.priority.weights", message=message)
 
 
@@ -84,7 +84,7 @@ def _association_priorities(document: Document) -> Iterator[Problem]:
     for place, row in enumerate(document.associations or ()):
         if abs(row.priority) > LARGEST_PRIORITY:
             path = f"$.associations[{place}].priority"
-            yield Problem(path=path, message=f"{row.priority} is beyond 2^53; write a smaller number")
+            yield Problem(path=path, message=f"{row.priority} is outside -2^53 to 2^53; write a smaller number")
 
 
 def _factor_values(jobs: Iterable[JobEntry], ranges: Mapping[str, Range]) -> Iterator[Problem]:
@@ -92,7 +92,7 @@ def _factor_values(jobs: Iterable[JobEntry], ranges: Mapping[str, Range]) -> Ite
         for name, value in job.factors.items():
             lowest, highest = ranges.get(name, UNIT_RANGE)
             if not lowest <= value <= highest:
-                message = f"{value} is outside [{lowest}, {highest}], where values of '{name}' lie"
+                message = f"{value} is outside [{lowest}, {highest}], the range of '{name}'"
                 yield Problem(path=f"$.jobs[{place}].factors.{name}", message=message)
 
 

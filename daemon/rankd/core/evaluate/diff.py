@@ -1,4 +1,4 @@
-"""Whose rank differs between two results, and by how much."""
+"""The jobs whose rank differs between two results, and by how much."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rankd.core.evaluate.result import JobResult, Result
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A job whose rank differs. None: not ranked, or not there. ``change`` below 0: it runs earlier."""
+    """A job whose rank differs. None means that it is not ranked or not in the result.
+
+    A negative ``change`` means that it is ranked earlier.
+    """
 
     job: Id
     rank_before: int | None
@@ -22,7 +25,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def moves(before: Result, after: Result) -> list[Move]:
-    """Jobs whose rank differs, by their rank afterwards, those without one last."""
+    """Jobs whose rank differs, sorted by their rank in ``after``. Jobs without a rank there are last."""
     old, new = ({job.id: job for job in result.jobs} for result in (before, after))
     found = [_move(id_, old.get(id_), new.get(id_)) for id_ in dict.fromkeys([*new, *old])]
     changed = [move for move in found if move.rank_before != move.rank_after]

@@ -1,7 +1,7 @@
 """The input of ``rankd evaluate``, and its decoding with every error in it, each with its JSON path.
 
-Decoding is done in one step; only a document that this refuses is looked through again, for all that is wrong.
-What the sections say about each other is checked in :mod:`rankd.core.evaluate.check`.
+Decoding is one step. Only if it fails, the document is searched again for all errors. Checks that need several sections
+are in :mod:`rankd.core.evaluate.check`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ UnknownAssociation = Literal["refuse", "default", "zero"]
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A typo is an error, never a silent default."""
+    """Base of all sections: an unknown key (a typo) is an error."""
 
 
 class NodeEntry(_Section, frozen=True, kw_only=True):
-    """A node. ``partition`` None: the first. ``used`` None: what the allocations say."""
+    """A node. ``partition`` None means the first one. ``used`` None means the sum of its allocations."""
 
     name: str
     partition: str | None = None
@@ -42,9 +42,10 @@ class NodeEntry(_Section, frozen=True, kw_only=True):
 
 
 class ApplicationEntry(_Section, frozen=True, kw_only=True):
-    """An application. ``created_at`` None: with its first job. ``used``, ``pending`` None: what its jobs say.
+    """An application.
 
-    ``partition`` None: the first that has its queue.
+    ``created_at`` None means the submission of its first job. ``used`` or ``pending`` None means the sum of its jobs.
+    ``partition`` None means the first one that has its queue.
     """
 
     id: Id
@@ -57,11 +58,12 @@ class ApplicationEntry(_Section, frozen=True, kw_only=True):
 
 
 class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job: as submitted, and what became of it.
+    """A job: its request, and its state.
 
-    ``submitted_at`` None: now. ``eligible_at`` unset: since it was submitted (or since its begin time); null: not
-    eligible. ``class_value``: resolved already. ``factors``: values instead of the plugins'. ``sequence`` None: one
-    more than the job before. The last fields are those of a job's record that decide nothing.
+    ``submitted_at`` None means now. ``eligible_at`` unset means since its submission, or since its begin time if that
+    is later; null means not eligible. ``class_value``: the value of its class, if it was resolved before. ``factors``:
+    values that replace those of the plugins. ``sequence`` None means one more than the job before. The fields from
+    ``reason`` on belong to a job's record and have no effect.
     """
 
     id: Id
@@ -85,7 +87,10 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AllocationEntry(_Section, frozen=True, kw_only=True):
-    """What a job holds of one node. ``resources`` None: what it asks for per node. ``started_at`` None: now."""
+    """A job's allocation on one node.
+
+    ``resources`` None means the amounts that the job asks for per node. ``started_at`` None means now.
+    """
 
     job: Id
     node: str
@@ -94,7 +99,7 @@ class AllocationEntry(_Section, frozen=True, kw_only=True):
 
 
 class Document(_Section, frozen=True, kw_only=True):
-    """A state of everything at ``now``. A section that is None is lacking: the configuration's, or the default."""
+    """The whole state at ``now``. A section that is None comes from the configuration, or has its default."""
 
     now: float
     priority: PrioritySettings | None = None
@@ -115,7 +120,7 @@ _DECODER = msgspec.json.Decoder(Document)
 
 
 def decode(data: bytes) -> Document:
-    """The document that a text holds. A null where null says nothing is as if the key were not there.
+    """Decode a document. Where null is not an allowed value, a null key counts as left out.
 
     Raises:
         ConfigurationError: with every problem; paths begin with ``$``.
@@ -130,7 +135,7 @@ def decode(data: bytes) -> Document:
 
 
 def _without_nulls(data: bytes) -> Document | None:
-    """The document without its idle nulls; None if that does not help."""
+    """The document without nulls that count as left out. None if it can't be decoded without them either."""
     try:
         return _DECODER.decode(msgspec.json.encode(_filled(msgspec.json.decode(data), Document)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -138,7 +143,7 @@ def _without_nulls(data: bytes) -> Document | None:
 
 
 def _filled(value: object, kind: object) -> object:
-    """The value without the keys of its objects that are null, may be left out, and may not be null."""
+    """The value without keys that are null, if the field is optional and null is not one of its values."""
     kind = sole(kind)
     if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
@@ -155,7 +160,7 @@ def _filled(value: object, kind: object) -> object:
 
 def _explain(data: bytes, error: Exception) -> list[Problem]:
     try:
-        value = json.loads(data)  # takes NaN and 1e999, so that they can be pointed at
+        value = json.loads(data)  # accepts NaN and 1e999, so that the errors can name their places
         found = [*not_finite(value, "$"), *mismatches(value, Document, "$")]
     except RecursionError:
         return [Problem(path="$", message="nested too deeply")]

@@ -1,4 +1,4 @@
-"""Which pending jobs of a document are eligible, since when, and why the others are not."""
+"""Which pending jobs of a document are eligible and since when, and why the others are not."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ NOT_ELIGIBLE = "not eligible"
 UNKNOWN_JOB = -1
 
 Verdict = float | str
-"""Since when a job is eligible, or why it is not."""
+"""The time (UTC seconds) since which a job is eligible, or the reason why it is not."""
 
 
 def judge(pending: Sequence[Job], entries: Sequence[JobEntry], now: float) -> list[Verdict]:
-    """A verdict per pending job; the first reason that applies."""
+    """A verdict for each pending job. Of several reasons, the first one that applies."""
     numbers = {entry.id: number for number, entry in enumerate(entries, start=1)}
     progress = _progress(entries) if any(job.entry.depends_on for job in pending) else {}
     return [_verdict(job.entry, numbers, progress, now) for job in pending]
 
 
 def submitted_at(entry: JobEntry, now: float) -> float:
-    """When a job was submitted: now, unless it says."""
+    """When a job was submitted (UTC seconds). The default is now."""
     return now if entry.submitted_at is None else entry.submitted_at
 
 
@@ -46,7 +46,7 @@ def _verdict(entry: JobEntry, numbers: Mapping[Id, int], progress: Mapping[int, 
 
 
 def _progress(entries: Sequence[JobEntry]) -> dict[int, Progress]:
-    """How far each job is, by number."""
+    """The progress of each job, by its position in ``entries`` from 1."""
     return {
         number: Progress(entry.state, entry.state is State.RUNNING or entry.started_at is not None)
         for number, entry in enumerate(entries, start=1)

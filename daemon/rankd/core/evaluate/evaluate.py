@@ -1,8 +1,8 @@
-"""The one function of this package: what would be decided on a document, by the daemon's own functions.
+"""The one function of this package. It decides on a document with the daemon's own functions.
 
     admission (names, classes, urgency)  ->  ranking  ->  a scheduling cycle  ->  rows
 
-What a document can't say itself comes with it as `Surroundings`: queues that are read already, loaded plugins.
+Inputs that a document can't contain are in `Surroundings`: the parsed queues and the loaded plugins.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from rankd.core.ranking.ranking import rank
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes with a document.
+    """The inputs besides a document.
 
-    ``factors`` are those of its weights that plugins provide, ``ranges`` the values that installed factors take;
-    ``application_sorts`` are those that leaves of the catalogue name, or leaves that first use makes in it; ``classes``
-    and ``default_qos`` serve where the document has none of its own.
+    ``factors``: the factors in its weights that plugins provide. ``ranges``: the lowest and highest value of installed
+    factors. ``application_sorts``: all policies named by leaf queues of the catalogue, or by leaf queues that first use
+    may make in it. ``classes`` and ``default_qos`` are used if the document has none.
     """
 
     catalogue: QueueCatalogue
@@ -73,7 +73,7 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
 
 
 def _classes(document: Document, surroundings: Surroundings, problems: list[Problem]) -> ClassTable:
-    """The document's classes, taken as they are, like stored ones; what is none is noted."""
+    """The document's classes. Rules do not apply to them, as to stored classes. Malformed ones go to ``problems``."""
     if document.priority_classes is None:
         return ClassTable.of(surroundings.classes)
     read: dict[str, PriorityClass] = {}
@@ -88,13 +88,13 @@ def _classes(document: Document, surroundings: Surroundings, problems: list[Prob
             problems.append(Problem(path=path, message=str(error)))
             continue
         if given.name in read:
-            problems.append(Problem(path=f"{path}.name", message=f"'{given.name}' is there twice; remove one"))
+            problems.append(Problem(path=f"{path}.name", message=f"'{given.name}' is listed twice; remove one"))
         read[given.name] = given
     return ClassTable.of(read.values())
 
 
 class Given:
-    """A factor that no plugin provides, or need provide: nothing but the values that the jobs give."""
+    """A factor without a plugin. All its values are given by the jobs."""
 
     per = Per.JOB
     lowest = 0.0
@@ -104,13 +104,13 @@ class Given:
         self.name = name
 
     def values(self, context: FactorContext) -> FloatArray:
-        """Replaced by what each job gives."""
+        """Zeros. The values given by the jobs replace them."""
         return np.zeros(len(context.jobs))
 
     def sql(self) -> str | None:
-        """None: it is never stored."""
+        """Returns None: the factor is never stored."""
         return None
 
     def parameters(self) -> Mapping[str, float]:
-        """None."""
+        """Returns an empty mapping: there is no formula."""
         return {}

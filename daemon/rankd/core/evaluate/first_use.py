@@ -1,7 +1,6 @@
-"""Queues that the jobs of a document make by going there, as their submission would make them in the daemon.
+"""Queues that the jobs of a document make on first use, as their submission would make them in the daemon.
 
-A queue is made for a job that is taken, or for an application that is listed; those that only refused jobs would
-have made are not there.
+A queue is made for an accepted job, or for a listed application. Queues that only refused jobs name are not made.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rankd.core.model.queue import DEFAULT_QUEUE
 def admit_making_queues(
     document: Document, catalogue: QueueCatalogue, rules_of: Callable[[QueueCatalogue], Rules]
 ) -> tuple[QueueCatalogue, Admitted]:
-    """What becomes of the jobs, and the queues afterwards."""
+    """The catalogue with the queues that are made, and the result of the jobs' admission."""
     possible, made = _with_all(document, catalogue)
     admitted = admit_jobs(document.jobs, rules_of(possible))
     if not made:
@@ -36,7 +35,7 @@ def admit_making_queues(
 def _with_all(
     document: Document, catalogue: QueueCatalogue
 ) -> tuple[QueueCatalogue, dict[tuple[str, str], tuple[str, str]]]:
-    """The catalogue as it would be if all jobs were taken, and its new leaves, (partition, path) by key."""
+    """The catalogue if all jobs were accepted, and its new leaves: (partition, path) by key."""
     made: dict[tuple[str, str], tuple[str, str]] = {}
     if all(entry.below is None for entry in catalogue.entries.values()):
         return catalogue, made
@@ -54,7 +53,7 @@ def _with_all(
 
 
 def _wanted(document: Document, catalogue: QueueCatalogue) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The queues that jobs and applications name, once each, with the partitions where each is looked up."""
+    """The queues that jobs and applications name, without duplicates, each with the partitions to search."""
     named: dict[tuple[str, tuple[str, ...]], None] = {}
     for job in document.jobs:
         if job.state is State.PENDING or job.state in ACTIVE_STATES:

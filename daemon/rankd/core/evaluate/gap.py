@@ -1,7 +1,7 @@
-"""What would put a job before another one: each way is tried on the state by evaluating it, never guessed.
+"""What would put a job before another one. Each way is tried by evaluating the changed state; no result is a guess.
 
-Tried are the other QoS, queues and accounts of its user, time in which nothing else happens, and the decay of its
-user's usage. Everything else stays as it is.
+The ways are: another QoS, queue or account of its user; time in which nothing else happens; and the decay of its user's
+usage. All other values stay the same.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ from rankd.core.model.setting import PrioritySettings
 Decide = Callable[[Document], Result]
 
 ALL_JOBS_UP_TO = 2_000
-"""With more jobs only the two are compared: their own order is the same but for queues that use what others use."""
+"""The most jobs for a trial with all of them. With more, only the two jobs are compared.
+
+Their order is then the same, except for queues whose order depends on the usage of other jobs.
+"""
 
 WAITS_S = (60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0, 3 * 86400.0, 7 * 86400.0, 14 * 86400.0, 28 * 86400.0)
 PRECISE_TO = 0.02
-"""Of a time, so large a part is left open."""
+"""The relative error of a time that is found."""
 
 FRACTIONS = (0.5, 0.25, 0.1, 0.01, 0.0)
-"""Of the user's usage that may be left."""
+"""The fractions of the user's usage to try."""
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was tried. ``closes``: the job is then before the other one.
+    """One way that was tried, and its result.
 
-    ``kind`` is ``qos``, ``queue``, ``account``, ``time`` (``amount``: seconds from now) or ``usage`` (``amount``: the
-    part that is left; ``seconds``: how long it takes to decay to that; None: it does not decay). ``priority`` is then
-    the job's, ``short`` by how much the other one's is larger.
+    ``kind``: ``qos``, ``queue``, ``account``, ``time`` or ``usage``. ``amount``: for ``time`` the seconds from now, for
+    ``usage`` the fraction of the usage that is left. ``seconds``: how long the usage takes to decay to that; None if it
+    never does. ``closes``: the job is then before the other one. ``priority``: the priority that the job then has.
+    ``short``: by how much the priority of the other job is larger.
     """
 
     kind: str
@@ -47,7 +51,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was tried, and between how many jobs."""
+    """All ways that were tried. ``jobs``: the number of pending jobs in the trials."""
 
     job: Id
     other: Id
@@ -56,7 +60,7 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_ways(document: Document, job: Id, other: Id, decide: Decide) -> Gap:
-    """Try everything. ``decide`` is :func:`rankd.core.evaluate.evaluate.evaluate` with its surroundings."""
+    """Try all ways. ``decide`` is :func:`rankd.core.evaluate.evaluate.evaluate` with its surroundings."""
     pending = sum(entry.state == "pending" for entry in document.jobs)
     if pending > ALL_JOBS_UP_TO:
         document, pending = _only(document, {job, other}), 2
@@ -66,7 +70,7 @@ def find_ways(document: Document, job: Id, other: Id, decide: Decide) -> Gap:
 
 
 def _only(document: Document, wanted: set[Id]) -> Document:
-    """The document with these jobs, and those that they depend on."""
+    """The document with only these jobs and the jobs that they depend on."""
     entries = {entry.id: entry for entry in document.jobs}
     kept = wanted | {needed.job for id_ in wanted for needed in entries[id_].depends_on}
     jobs = [entry for entry in document.jobs if entry.id in kept]
@@ -86,7 +90,7 @@ class _Trial:
         self._settings = document.priority or PrioritySettings()
 
     def changes(self) -> Iterator[Way]:
-        """Other QoS, queues and accounts; what admission refuses is left out."""
+        """Other QoS, queues and accounts, without those that admission refuses."""
         present = self._decide(self._document)
         for qos in self._document.qos or []:
             if qos.name != self._own.qos:
@@ -103,11 +107,14 @@ class _Trial:
                 yield from self._with(kind="account", what=row.account, own=own)
 
     def waiting(self) -> Iterator[Way]:
-        """The first time after which it is before the other one; else the longest wait that was tried."""
+        """The shortest wait after which the job is before the other one; else the longest wait that was tried."""
         yield self._first("time", WAITS_S, self._later, growing=True)
 
     def decay(self) -> Iterator[Way]:
-        """The largest part of its user's usage that may be left; else none at all."""
+        """The largest tried fraction of its user's usage that puts the job before the other one; else fraction 0.
+
+        Yields nothing if the user has no usage.
+        """
         if any(row.user == self._own.user and row.usage for row in self._document.associations or []):
             yield self._first("usage", FRACTIONS, self._used, growing=False)
 
@@ -141,7 +148,7 @@ class _Trial:
         return way
 
     def _with(self, *, kind: str, what: str, own: JobEntry) -> Iterator[Way]:
-        """The way of a job with another field, unless it would be refused."""
+        """The way with a changed job, unless the job would be refused."""
         result = self._decide(self._replacing(own))
         if not any(row.job == self._job for row in result.rejected):
             yield self._way(result, kind=kind, what=what)

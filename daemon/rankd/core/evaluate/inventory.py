@@ -1,4 +1,4 @@
-"""The nodes of a document, and what its running jobs hold of them."""
+"""The nodes of a document, and the amounts that its running jobs hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNTED = (NodeState.UP, NodeState.DRAINING)
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What a running job holds of one node, since when."""
+    """The amounts that a running job holds on one node. ``since``: UTC seconds."""
 
     job: Job
     resources: Resources
@@ -26,7 +26,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What any job, taken or not, has of a node; ``time_limit_s`` as it states it."""
+    """The amounts that any job, accepted or not, has on one node. ``time_limit_s``: the job's own, if it has one."""
 
     node: str
     resources: Resources
@@ -36,9 +36,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes with what is in use of them, by whom; and by partition, how much and how many there are in all.
+    """The nodes with their used amounts, and the amounts held by each job.
 
-    ``totals`` and ``counts`` are of nodes that are up or draining: the denominators of shares.
+    ``totals`` and ``counts``: by partition, the amounts and the number of all nodes that are up or draining. These are
+    the denominators of shares.
     """
 
     nodes: list[Node]
@@ -55,9 +56,9 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
 def read_inventory(
     document: Document, catalogue: QueueCatalogue, active: Sequence[Job], problems: list[Problem]
 ) -> Inventory:
-    """Nodes and allocations; amounts that are none are noted.
+    """Read the nodes and allocations. Amounts that are not valid are added to ``problems``.
 
-    An exclusive job holds its nodes whole. What a node states as used stands instead of the sum of allocations.
+    An exclusive job holds all amounts of its nodes. The ``used`` of a node replaces the sum of its allocations.
     """
     nodes = {node.name: node for node in _nodes(document, catalogue, problems)}
     parts = _parts(document, nodes, problems)
@@ -96,7 +97,7 @@ def _nodes(document: Document, catalogue: QueueCatalogue, problems: list[Problem
 
 
 def _parts(document: Document, nodes: dict[str, Node], problems: list[Problem]) -> list[Part]:
-    """What jobs have of nodes, in the allocations' order."""
+    """The amounts that jobs have on nodes, in the order of the allocations."""
     entries = {entry.id: entry for entry in document.jobs} if document.allocations else {}
     parts: list[Part] = []
     for place, allocation in enumerate(document.allocations):
@@ -116,7 +117,10 @@ def _parts(document: Document, nodes: dict[str, Node], problems: list[Problem]) 
 
 
 def _held(document: Document, parts: Sequence[Part], active: Sequence[Job]) -> tuple[list[Held], dict[str, Resources]]:
-    """What jobs hold, and its sum by node; also of jobs that were not taken: their nodes are busy all the same."""
+    """The amounts that accepted jobs hold, and by node the sum for all jobs.
+
+    Jobs that were not accepted are part of the sum, because they use their nodes too.
+    """
     jobs = {job.entry.id: job for job in active}
     held: list[Held] = []
     used: dict[str, Resources] = {}

@@ -27,7 +27,10 @@ _DEFAULTS = SchedulingSettings()
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """What starts now and what is promised, in the order decided; why jobs do not start, by job number."""
+    """The jobs that start now and the reservations, in the order of the decisions.
+
+    ``reasons``: why each other job does not start, by job number.
+    """
 
     placements: list[Placement]
     reservations: list[Reservation]
@@ -35,7 +38,7 @@ class Placed(msgspec.Struct, frozen=True):
 
 
 def place(situation: Situation, ranking: Ranking, sorts: NodeSorts) -> Placed:
-    """Run a cycle in each partition on what was ranked."""
+    """Run a cycle for the ranked jobs of each partition."""
     placed = Placed([], [], {})
     cycles = _Cycles(situation, ranking)
     for at, partition in enumerate(situation.catalogue.partitions):
@@ -47,7 +50,7 @@ def place(situation: Situation, ranking: Ranking, sorts: NodeSorts) -> Placed:
 
 
 class _Cycles:
-    """What the cycles of all partitions are made of."""
+    """The input of the cycles of all partitions."""
 
     def __init__(self, situation: Situation, ranking: Ranking) -> None:
         self._situation = situation
@@ -68,7 +71,7 @@ class _Cycles:
         self._pending = {row.id: row.pending for row in ranking.queues}
 
     def problem(self, at: int) -> PartitionProblem:
-        """The cycle of a partition by its place."""
+        """The input of the cycle of one partition, by its index."""
         situation = self._situation
         partition, views = situation.catalogue.partitions[at], situation.state.queues[at]
         return PartitionProblem(
@@ -93,7 +96,7 @@ class _Cycles:
         return none if limit is None else limit
 
     def _waiting_jobs(self, ranking: Ranking) -> dict[int, WaitingJobs]:
-        """By leaf its ranked jobs, in the ranking's order."""
+        """The ranked jobs of each leaf, in the order of the ranking."""
         situation = self._situation
         jobs = {job.number: place for place, job in enumerate(situation.pending)}
         places = np.array([jobs[number] for number in ranking.ids.tolist()], dtype=np.int64)
@@ -133,7 +136,7 @@ class _Cycles:
         return self._kinds[key]
 
     def _running(self) -> list[Tenant]:
-        """Jobs that run, with what their allocations hold."""
+        """The running jobs, with the amounts that their allocations hold."""
         amounts: dict[int, Resources] = {}
         for held in self._situation.inventory.held:
             add(amounts.setdefault(held.job.number, {}), held.resources)
@@ -150,7 +153,7 @@ class _Cycles:
 
 
 def node_order(situation: Situation, sorts: NodeSorts) -> dict[str, list[tuple[str, float]]]:
-    """By partition its nodes that are up with their utilisation, the next to be used first; before the cycle."""
+    """By partition, its nodes that are up, with their utilisation before the cycle. The next node to use is first."""
     return {
         partition.name: NodeTable(
             situation.inventory.of(partition.name), sorts[partition.nodesort.type], partition.nodesort.resourceweights

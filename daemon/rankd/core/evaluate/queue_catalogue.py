@@ -1,4 +1,4 @@
-"""The queues of all partitions with the indices that a document's decision uses for them."""
+"""The queues of all partitions, with the ids that the decision on a document uses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rankd.core.model.queue import Partition, with_made
 
 
 class QueueCatalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """Partitions in the document's order; a queue's id counts them all, partition by partition, root first.
+    """Partitions in the document's order. Ids count the queues of all partitions, one partition after another.
 
-    ``ids`` and ``entries`` are by (partition, path in lower case), as admission looks queues up; ``places`` says
-    for every id its partition's place.
+    In a partition, root is first. The keys of ``ids`` and ``entries`` are (partition, path in lower case), as in
+    admission. ``places``: the index of the queue's partition, by queue id.
     """
 
     partitions: tuple[Partition, ...]
@@ -41,7 +41,7 @@ class QueueCatalogue(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_made(self, made: Iterable[tuple[str, str]]) -> QueueCatalogue:
-        """With leaf queues, (partition, path), that first use makes."""
+        """The catalogue, with more leaf queues (partition, path) that first use makes."""
         wanted = list(made)
         if not wanted:
             return self
@@ -51,7 +51,7 @@ class QueueCatalogue(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def find(self, path: str, partitions: Iterable[str] | None = None) -> QueueEntry | None:
-        """The queue of this path in the first of the partitions that has it; ``root.`` may be left out."""
+        """The queue of this path in the first of the partitions that has it, or None. ``root.`` may be left out."""
         return find_queue(path, self.names if partitions is None else tuple(partitions), self.entries)
 
     def id_of(self, queue: QueueEntry) -> int:

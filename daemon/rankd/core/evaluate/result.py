@@ -1,4 +1,4 @@
-"""The output of ``rankd evaluate``. Amounts and numbers as users see them: vcore in cores, +infinity as ``"inf"``."""
+"""The output of ``rankd evaluate``, with amounts as users see them: vcore in cores, +infinity as ``"inf"``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FactorRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A pending job. ``rank`` is None while it is not ranked; ``reason`` is None if it starts now."""
+    """A pending job. ``rank`` is None if it is not ranked. ``reason`` is None if it starts now."""
 
     id: Id
     priority: int
@@ -33,7 +33,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue. ``partition`` is given where there are several."""
+    """A queue. ``partition`` is given if there are several partitions."""
 
     path: str
     priority: int | None
@@ -46,14 +46,14 @@ class QueueResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeScore(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is up; the score is its utilisation."""
+    """A node that is up. ``score`` is its utilisation."""
 
     name: str
     score: float
 
 
 class AssociationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """An account (``user`` None) or a user in it; None where the algorithm has no such number."""
+    """An account (``user`` None) or a user in it. Numbers that the algorithm does not have are None."""
 
     account: str
     user: str | None
@@ -72,7 +72,7 @@ class AllocationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReservationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that is promised these nodes."""
+    """A reservation: the job can start on these nodes at ``starts_at`` (UTC seconds)."""
 
     job: Id
     nodes: list[str]
@@ -80,14 +80,14 @@ class ReservationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Warned(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that will not do what it seems to."""
+    """A warning: a part of the document or configuration will not have the effect that it seems to have."""
 
     code: str
     message: str
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is decided."""
+    """All decisions."""
 
     rejected: list[Rejection]
     jobs: list[JobResult]

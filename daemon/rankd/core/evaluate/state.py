@@ -1,8 +1,8 @@
-"""From a document to the structures that the daemon fills from its database: `RankingState` and what goes with it.
+"""From a document to the structures that the daemon fills from its database: `RankingState` and related ones.
 
-Usage: an association's ``usage`` is complete at its ``usage_at``, running jobs included up to then. From then on
-(or from their start, if that is later) running jobs are charged continuously, as everywhere in rankd. So usage
-without ``usage_at``, which is of ``now``, is taken as it is.
+Usage: an association's ``usage`` includes the use of running jobs up to its ``usage_at``. From ``usage_at`` on, or from
+their start if that is later, running jobs are charged continuously, as everywhere in rankd. Usage without ``usage_at``
+is that of ``now``, so nothing is added to it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ApplicationSorts = Mapping[str, ApplicationSortPolicy]
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a document says, ready to be decided. ``verdicts`` and ``shapes`` stand beside ``pending``."""
+    """The whole content of a document. ``verdicts[i]`` and ``shapes[i]`` belong to ``pending[i]``."""
 
     document: Document
     settings: PrioritySettings
@@ -63,7 +63,7 @@ def build(
     """The situation.
 
     Raises:
-        ConfigurationError: amounts that are none, and names that nothing else in the document has.
+        ConfigurationError: with all amounts that are not valid, and all names that are unknown in the document.
     """
     return _Builder(document, catalogue, accounts, admitted, qos, sorts).situation()
 
@@ -184,7 +184,7 @@ class _Builder:
         return usage
 
     def _rate(self, job: Job, resources: dict[str, int]) -> float:
-        """Billing units per second for what the job holds of one node."""
+        """Billing units per second for the amounts that the job holds on one node."""
         usage_factor = 1.0 if job.qos == NO_GROUP else self.qos[job.qos].usage_factor
         return billing_rate(resources, 1, self.settings.fairshare.billing, usage_factor)
 
@@ -193,7 +193,7 @@ class _Builder:
         with np.errstate(over="ignore"):
             bound = usage.amounts.sum() + usage.rates.sum() * elapsed
         if not np.isfinite(bound):
-            message = "the sum of all usage is over 1.8e308; give usage, or its billing, in larger units"
+            message = "the sum of all usage is more than 1.8e308; give usage, or its billing, in larger units"
             raise ConfigurationError([Problem(path="$.associations", message=message)])
 
     def _stated_pending(self) -> dict[int, dict[str, int]]:
@@ -201,7 +201,7 @@ class _Builder:
         return stated_pending([job for job, verdict in verdicts if not isinstance(verdict, str)], self.book)
 
     def _given_factors(self) -> dict[str, FloatArray]:
-        """Values per job of the factors that any job gives."""
+        """For each factor with a value in any job: the values by job, NaN for jobs without one."""
         given: dict[str, FloatArray] = {}
         for place, job in enumerate(self.pending):
             for name in job.entry.factors:
@@ -215,7 +215,7 @@ _SCHEDULING = SchedulingSettings()
 
 
 def _shapes(pending: Sequence[Job], catalogue: QueueCatalogue) -> tuple[list[Shape], list[int]]:
-    """What jobs ask for, once each, and which of them each job does."""
+    """The distinct shapes of the pending jobs, and for each job the index of its shape."""
     shapes: dict[object, int] = {}
     found: list[Shape] = []
     places = []

@@ -1,4 +1,4 @@
-"""What queues and applications of a document use and wait for: summed from jobs, or as stated outright."""
+"""The used and pending amounts of a document's queues and applications: the sums of jobs, or the document's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rankd.core.ranking.columns import NO_GROUP
 
 
 def read_stated(document: Document, catalogue: QueueCatalogue, problems: list[Problem]) -> dict[int, Resources]:
-    """What queues of the first partition use, as the document says under ``used``."""
+    """The amounts that queues of the first partition use, from the document's section ``used``, by queue id."""
     stated: dict[int, Resources] = {}
     for path, amounts in document.used.items():
         queue = catalogue.find(path, catalogue.names[:1])
@@ -28,7 +28,7 @@ def read_stated(document: Document, catalogue: QueueCatalogue, problems: list[Pr
 
 
 def used_by_application(held: Sequence[Held], book: ApplicationBook) -> dict[int, Resources]:
-    """By place, of those that use anything."""
+    """The used amounts by the application's index, without applications that use nothing."""
     used: dict[int, Resources] = {}
     for hold in held:
         place = book.place_of(hold.job)
@@ -39,7 +39,7 @@ def used_by_application(held: Sequence[Held], book: ApplicationBook) -> dict[int
 
 
 def used_by_leaf(held: Sequence[Held], book: ApplicationBook, used: Mapping[int, Resources]) -> dict[int, Resources]:
-    """By queue: what its applications use (``used``), and its jobs without one."""
+    """The used amounts by leaf: of its applications (``used``), and of its jobs without an application."""
     sums: dict[int, Resources] = {}
     for place, amounts in used.items():
         add(sums.setdefault(book.applications[place].queue, {}), amounts)
@@ -52,10 +52,10 @@ def used_by_leaf(held: Sequence[Held], book: ApplicationBook, used: Mapping[int,
 def with_stated(
     of_leaves: Mapping[int, Resources], stated: Mapping[int, Resources], parents: Mapping[int, int | None]
 ) -> dict[int, Resources]:
-    """What each queue uses beside its children, such that every queue sums up to what is stated of it.
+    """The amounts that each queue uses itself, without its children. With its children, a queue has its stated amount.
 
-    A parent of which less is stated than its children use has a negative rest. ``parents`` lists every queue,
-    parents before children.
+    If the stated amount of a parent is smaller than the sum of its children, its own amount is negative. ``parents``
+    has every queue, parents before children.
     """
     if not stated:
         return dict(of_leaves)
@@ -74,7 +74,7 @@ def with_stated(
 
 
 def stated_pending(eligible: Sequence[Job], book: ApplicationBook) -> dict[int, Resources]:
-    """What waits in leaves that have an application whose ``pending`` is stated."""
+    """The pending amounts of leaves with at least one application whose ``pending`` is stated, by leaf."""
     stated = {place: row for place, row in enumerate(book.applications) if row.pending is not None}
     sums: dict[int, Resources] = {row.queue: {} for row in stated.values()}
     for row in stated.values():

@@ -1,6 +1,6 @@
-"""What if: a document varied, and what the two results say about whom it concerns.
+"""What if: changes to a document, and the effects on jobs and users from the results before and after.
 
-Both are decided by :func:`rankd.core.evaluate.evaluate.evaluate`; nothing is estimated here.
+Both results come from :func:`rankd.core.evaluate.evaluate.evaluate`. They are exact, not estimates.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ from rankd.core.model.association import Association
 from rankd.core.model.setting import PrioritySettings
 
 _ROUNDING = 1e-12
-"""This part of a sum can be what rounding leaves."""
+"""A rest smaller than this fraction of a sum counts as a rounding error."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """What changes for one user in one account: jobs with a rank before and after, places, below 0 is earlier."""
+    """The changes for one user in one account.
+
+    ``jobs``: the number of the user's jobs. The other numbers count only jobs with a rank before and after. Changes are
+    in ranks; a negative one means earlier.
+    """
 
     user: str | None
     account: str | None
@@ -37,11 +41,12 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Landing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a job that is submitted now would be.
+    """The place of a job that is submitted now.
 
-    ``error``: why it would be refused; then nothing else is said. ``rank`` of ``ranked`` jobs; None while it is not
-    eligible. ``passes``: how many jobs of each user stand behind it. ``ahead``, ``behind``: the jobs next to it.
-    ``nodes``: where it would start at once, or with ``starts_at`` (UTC seconds) where it has a reservation.
+    ``error``: why it would be refused; then the other fields are empty. ``rank``: its rank among the ``ranked`` jobs;
+    None if it is not ranked. ``passes``: the number of jobs behind it, by user. ``ahead``, ``behind``: the jobs
+    directly before and after it. ``nodes``: the nodes where it would start at once, or the nodes of its reservation.
+    ``starts_at`` (UTC seconds) is set only for a reservation.
     """
 
     job: Id
@@ -59,9 +64,10 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that would change: against which generation, and how many ``pending`` jobs it counts.
+    """All changes, compared with one ``generation`` that has this number of ``pending`` jobs.
 
-    ``newer``: how many wait that came after it and do not count. ``refused``: jobs that would no longer be accepted.
+    ``newer``: the number of waiting jobs that came after that generation; they are not part of the result.
+    ``refused``: jobs that would no longer be accepted.
     """
 
     generation: int
@@ -88,9 +94,9 @@ def with_jobs(document: Document, jobs: Sequence[JobEntry]) -> Document:
 def stated_over(
     live: Iterable[Association], stated: Iterable[Association], *, drops_users: bool = False
 ) -> list[Association]:
-    """Associations as stated, with the live ones' usage; then those that nobody states (any more), which stay.
+    """The ``stated`` associations, with the usage of the live ones. Then the live associations that are not stated.
 
-    ``drops_users``: users whom nobody states don't (the rule ``zero``).
+    ``drops_users``: live users that are not stated are left out (the rule ``zero``).
     """
     usage = {(row.account, row.user): row for row in live}
     found = []
@@ -104,7 +110,10 @@ def stated_over(
 
 
 def without_inputs(document: Document, dropped: Sequence[tuple[Input, float]]) -> Document:
-    """The live document without values and usage that adapters gave: what is dropped, and when it was read (UTC s)."""
+    """The live document without the values and usage of some adapters.
+
+    ``dropped``: each adapter's input, and when it was read (UTC seconds).
+    """
     priority = document.priority or PrioritySettings()
     factors = {given.factor for given, _ in dropped if given.factor is not None}
     stated: dict[tuple[str, str | None], float] = {}
@@ -128,7 +137,7 @@ def _without(job: JobEntry, factors: AbstractSet[str]) -> JobEntry:
 
 
 def _less(row: Association, stated: float) -> Association:
-    """With so much less usage; what rounding leaves of it is none."""
+    """The association with its usage reduced by ``stated``. A rest that may be a rounding error becomes 0."""
     if not stated:
         return row
     left = row.usage - stated
@@ -136,7 +145,7 @@ def _less(row: Association, stated: float) -> Association:
 
 
 def by_owner(found: Iterable[Move], document: Document) -> list[Owner]:
-    """The moves by user and account, who moves furthest first."""
+    """The moves by user and account, sorted by the absolute mean change, the largest first."""
     owners = {job.id: (job.user, job.account) for job in document.jobs}
     ranked: Counter[tuple[str | None, str | None]] = Counter(owners[job.id] for job in document.jobs)
     changes: dict[tuple[str | None, str | None], list[int]] = {}
@@ -159,7 +168,7 @@ def by_owner(found: Iterable[Move], document: Document) -> list[Owner]:
 
 
 def landing(job: Id, result: Result, document: Document) -> Landing:
-    """Where a job of the document would be, by its result."""
+    """The place of a job of the document, according to its result."""
     if refused := next((row for row in result.rejected if row.job == job), None):
         return Landing(job=job, error=refused.message)
     own = next(row for row in result.jobs if row.id == job)
