@@ -1,1 +1,1 @@
-"""In which order: the factor protocol, columns of jobs, the weighted sum, queue priorities, the total order."""
+"""The order of pending jobs: the factor protocol, job columns, the weighted sum, queue priorities, the total order."""

@@ -1,9 +1,9 @@
-"""Applications inside their leaf queue: how much each uses, which are held back, and in which order they go.
+"""Applications inside their leaf queue: how much each uses, which are held back, and their order.
 
-What is the same under every sorting policy; the policies themselves are plugins
-(:mod:`rankd.core.ranking.application_sort`). Source: YuniKorn's "Sorting Policies", and "Priority Scheduling" for
-what priority adds to them. A job without an application is one of its own: running, created with its submission,
-using nothing.
+This module has the rules that all sorting policies share. The policies are plugins
+(:mod:`rankd.core.ranking.application_sort`). Source: YuniKorn's "Sorting Policies", and "Priority Scheduling" for the
+effect of priority. A job without an application counts as its own application, which is running, was created at the
+job's submission, and uses nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Leaf = tuple[QueueView, Resources]
 """A queue and its partition's total."""
 
 Entry = tuple[int, int]
-"""An application with work: (application, 0), or (-1, job) for a job that is its own."""
+"""An application with work: (application, 0), or (-1, job) for a job that is its own application."""
 
 _Key = tuple[int, int, float, bool, int]
 
@@ -37,10 +37,11 @@ def queues_by_id(queues: Sequence[Sequence[QueueView]], totals: Sequence[Resourc
 
 
 def usage_shares(used: Resources, view: QueueView, total: Resources) -> Shares:
-    """Shares of what an application uses, largest first; compared from the largest down, missing ones are 0.
+    """The shares of the leaf that an application uses, one per type, the largest first.
 
-    Each type is measured by the first positive of the leaf's guarantee, its effective maximum, the partition's
-    total; by itself where there is none, as in YuniKorn.
+    They are compared in this order; a missing share counts as 0. The amount of each type is divided by the first
+    positive one of: the leaf's guarantee, its effective maximum, the partition's total. If none is positive, it is
+    divided by 1, as in YuniKorn.
 
     >>> from rankd.core.model.queue import QueueProperties
     >>> leaf = QueueView(id=1, path="root.a", parent=0, properties=QueueProperties(), guaranteed={"vcore": 4000})
@@ -57,10 +58,10 @@ def _first_positive(kind: str, sources: Iterable[Mapping[str, int]]) -> int:
 
 
 def usage_places(applications: Applications, leaves: Mapping[int, Leaf]) -> IntArray:
-    """Places by usage, as each one's leaf has its policy compare it, int64 (n_applications,).
+    """The places of applications by usage, according to the policies of their leaves, int64 (n_applications,).
 
-    Equal for equal keys; 0 for the key of those that use nothing, and everywhere in leaves that do not go by usage.
-    Places of one leaf can be compared with each other, those of several can't.
+    Equal keys give equal places. The place is 0 for an application that uses nothing, and for all applications of a
+    leaf whose policy does not use usage. Only places of the same leaf can be compared with each other.
     """
     places = np.zeros(len(applications.created_at), dtype=np.int64)
     policies: dict[str, ApplicationSortPolicy] = {}
@@ -82,7 +83,7 @@ def usage_places(applications: Applications, leaves: Mapping[int, Leaf]) -> IntA
 def held_back(
     jobs: JobColumns, priorities: IntArray, applications: Applications, leaves: Mapping[int, Leaf]
 ) -> frozenset[int]:
-    """Applications that their leaf's policy does not let in; those that run always pass."""
+    """The applications that the policy of their leaf holds back. Running ones are never held back."""
     by_leaf: dict[int, list[int]] = {}
     for application, state in applications.states.items():
         if state != RUNNING:
@@ -104,13 +105,13 @@ def held_back(
 
 
 def usage_policy(leaf: QueueView) -> ApplicationSortPolicy | None:
-    """The leaf's policy, if its applications change places as they use more."""
+    """The policy of the leaf, if it orders applications by usage; else None."""
     policy = leaf.application_sort
     return policy if policy is not None and policy.goes_by_usage else None
 
 
 def filter_policy(leaf: QueueView) -> ApplicationSortPolicy | None:
-    """The leaf's policy, if it may hold applications back."""
+    """The policy of the leaf, if it may hold applications back; else None."""
     policy = leaf.application_sort
     return policy if policy is not None and policy.holds_back else None
 
@@ -133,7 +134,10 @@ def _held_back_by(
 
 
 def best_priorities(jobs: JobColumns, priorities: IntArray, applications: Applications) -> dict[int, int]:
-    """The highest priority of each application with work; one whose work is given without jobs has the lowest."""
+    """The highest priority of each application with work.
+
+    An application with a given pending amount, but without jobs, has the lowest priority.
+    """
     best = {application: INT32_MIN for application, amount in applications.pending.items() if any(amount.values())}
     places = np.flatnonzero(jobs.eligible & (jobs.applications != NO_GROUP))
     for application, priority in zip(jobs.applications[places].tolist(), priorities[places].tolist(), strict=True):
@@ -153,9 +157,10 @@ def application_order(
     leaves: Mapping[int, Leaf],
     held: Collection[int],
 ) -> dict[int, list[Entry]]:
-    """By leaf the applications with work, without those ``held`` back, first to be served first.
+    """By leaf: the applications with work that are not ``held`` back, the first to be served first.
 
-    By priority (where it counts), the policy's key, creation, own jobs before named applications, id.
+    The order is by priority (if it counts in the leaf), the policy's key, creation, jobs that are their own application
+    before named ones, id.
     """
     keys: dict[int, dict[Entry, _Key]] = {}
     by_usage = usage_places(applications, leaves)

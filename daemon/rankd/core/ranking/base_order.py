@@ -1,8 +1,8 @@
 """The order of a full pass, kept so that single jobs can be placed in it without sorting it again.
 
-Queue keys stay those of the pass: the children's order, and what jobs of a disabled queue show above it. A job
-that is placed in a disabled queue shows there what it would in a full pass, but never more than the job before it
-nor less than the one behind it, which keep their places.
+The keys of queues stay those of the pass: the order of children, and the priorities that jobs of a disabled queue show
+above it. A job placed in a disabled queue shows the same priority as in a full pass, with two bounds: at most that of
+the job before it, and at least that of the job behind it. These two jobs keep their places.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 class BaseOrder:
     """``jobs`` and their ``priorities`` (n_jobs,) in the pass, and the ``order`` that it gave them.
 
-    ``applications`` are the pass's, with their places by usage. Where others are given later, these are newer ones
-    that hold those of the pass, perhaps begun again since. Immutable but for caches.
+    ``applications`` are those of the pass, with their places by usage. The ``applications`` that methods take are
+    newer: they contain those of the pass, of which some may have begun again since. Immutable except for caches.
     """
 
     def __init__(self, jobs: JobColumns, priorities: IntArray, order: JobOrder, applications: Applications) -> None:
@@ -45,30 +45,30 @@ class BaseOrder:
         return len(self.places)
 
     def prepare(self) -> None:
-        """Compute now what is otherwise computed when it is first needed, by whoever is in a hurry then."""
+        """Compute the cached values now, so that the first use of each does not have to wait."""
         _ = self.ids, self.ranks, self._shown, self.by_leaf
 
     @cached_property
     def ids(self) -> IntArray:
-        """The jobs' ids, first to run first."""
+        """The ids of the jobs, the first to run first."""
         return self.jobs.ids[self.places]
 
     @cached_property
     def ranks(self) -> NDArray[np.int32]:
-        """By a job's place in the columns its rank, from 1; 0 where it has none."""
+        """The rank of each job from 1, by its place in the columns; 0 if it has none."""
         ranks = np.zeros(len(self.jobs), dtype=np.int32)
         ranks[self.places] = np.arange(1, len(self.places) + 1, dtype=np.int32)
         return ranks
 
     @cached_property
     def _shown(self) -> NDArray[np.int32]:
-        """What the roots show for each rank; negative, so that it never falls."""
+        """The priority that the roots show at each rank, inverted, so that it never falls."""
         shown: NDArray[np.int32] = np.invert(self._levels[0][self.places])
         return shown
 
     @cached_property
     def by_leaf(self) -> tuple[IntArray, IntArray]:
-        """The ranks less 1, leaf by leaf, and where each leaf's begin, (n_leaves + 1,)."""
+        """The ranks minus 1, leaf by leaf; and where those of each leaf begin, (n_leaves + 1,)."""
         n_leaves = len(self.hierarchy.above)
         leaves = self.leaves(self.jobs.queues[self.places])
         narrow = leaves.astype(np.uint16 if n_leaves < 2**16 else np.int64)  # few bits are sorted much faster
@@ -76,28 +76,28 @@ class BaseOrder:
         return np.argsort(narrow, kind="stable"), bounds
 
     def leaves(self, queues: IntArray) -> IntArray:
-        """The leaves' places of these queues; NO_LEAF for those that the pass did not know."""
+        """The places of these queues among the leaves; NO_LEAF for queues that the pass did not know."""
         known = len(self.hierarchy.leaf_places)
         if not known:
             return np.full(len(queues), NO_LEAF)
         return np.where(queues < known, self.hierarchy.leaf_places[np.minimum(queues, known - 1)], NO_LEAF)
 
     def rank_of(self, ids: IntArray) -> IntArray:
-        """Their ranks, 0 for jobs that have none."""
+        """The ranks of these jobs; 0 for a job without a rank."""
         if not len(self.jobs):
             return np.zeros(len(ids), dtype=np.int64)
         places = np.minimum(np.searchsorted(self.jobs.ids, ids), len(self.jobs) - 1)
         return np.where(self.jobs.ids[places] == ids, self.ranks[places], 0).astype(np.int64)
 
     def keys(self, jobs: JobColumns, priorities: IntArray, applications: Applications) -> FloatArray:
-        """What orders these jobs inside their leaves; ``applications`` hold at least those of the pass."""
+        """The keys of these jobs inside their leaves. ``applications`` contain at least those of the pass."""
         disabled = self.hierarchy.disabled[jobs.queues]
         return leaf_keys(jobs, priorities, disabled, applications, self._usage_places)
 
     def job_keys(self, leaves: IntArray, priorities: IntArray, keys: FloatArray, applications: Applications) -> JobKeys:
-        """Where jobs of these leaves stand.
+        """The keys that decide the places of these jobs, which are in ``leaves``.
 
-        In disabled queues they must be all that are placed there, since they count for each other.
+        The jobs of a disabled queue must be all that are placed in it, because each depends on the others.
         """
         chains = np.zeros((len(leaves), self.hierarchy.n_depths), dtype=np.int64)
         job_keys, shown = JobKeys(leaves, chains, keys), priorities.copy()
@@ -107,7 +107,7 @@ class BaseOrder:
         return job_keys
 
     def _climb(self, job_keys: JobKeys, shown: IntArray, depth: int, applications: Applications) -> None:
-        """``shown`` from what the queues at ``depth`` see to what their parents see."""
+        """Change ``shown`` from the priorities that the queues at ``depth`` see to those that their parents see."""
         queues = self.hierarchy.above[job_keys.leaves, depth]
         is_frozen = (queues >= 0) & self.hierarchy.disabled[queues]
         free, frozen = np.flatnonzero((queues >= 0) & ~is_frozen), np.flatnonzero(is_frozen)
@@ -120,7 +120,7 @@ class BaseOrder:
     def _frozen(
         self, job_keys: JobKeys, shown: IntArray, queue: int, depth: int, applications: Applications
     ) -> IntArray:
-        """What a disabled queue shows for jobs of it that stand in this order, between its jobs of the pass."""
+        """The priorities that a disabled queue shows for its jobs in ``job_keys``, which are in their order."""
         sequence = self._subsequence(queue)
         zeros = np.zeros(len(shown), dtype=np.int64)
         gaps = search(zeros, zeros + len(sequence), self._asking(sequence, job_keys, applications))
@@ -129,14 +129,14 @@ class BaseOrder:
         return np.clip(lifted, bounds[gaps + 1], bounds[gaps])
 
     def _subsequence(self, queue: int) -> IntArray:
-        """The places of the pass's jobs in a queue and below it, in their order."""
+        """The places of the jobs that the pass had in a queue and below it, in their order."""
         ranks, bounds = self.by_leaf
         first, last = self.hierarchy.spans[queue]
         own = ranks[bounds[first] : bounds[last]]
         return self.places[own if last == first + 1 else np.sort(own)]
 
     def positions(self, job_keys: JobKeys, applications: Applications) -> IntArray:
-        """The ranks of the pass before which these jobs go, from 1 to one more than there are."""
+        """The ranks of the pass before which these jobs are inserted, from 1 to the number of ranks plus 1."""
         shown = np.invert(job_keys.chains[:, 0].astype(np.int32))
         low = np.searchsorted(self._shown, shown, side="left")
         high = np.searchsorted(self._shown, shown, side="right")
@@ -145,7 +145,7 @@ class BaseOrder:
     def _asking(
         self, sequence: IntArray, job_keys: JobKeys, applications: Applications
     ) -> Callable[[IntArray, IntArray], BoolArray]:
-        """Whether the pass's jobs at places of ``sequence`` go before jobs of ``job_keys``."""
+        """A function for :func:`search`: whether jobs of the pass, by index in ``sequence``, go before ``job_keys``."""
         as_in_the_pass = msgspec.structs.replace(applications, created_at=self._applications.created_at)
 
         def goes_first(middle: IntArray, asking: IntArray) -> BoolArray:

@@ -1,7 +1,7 @@
 """Pending jobs as columns (struct of arrays), in order of their ids.
 
-A pass over a million jobs is a handful of numpy operations on these arrays; no Python loop over jobs.
-What several jobs share (association, queue, QoS, partition, application) is an index into that group's table.
+A pass over a million jobs is a few numpy operations on these arrays, without a Python loop over jobs. A group of jobs
+(association, queue, QoS, partition, application) is an index into the table of that kind of group.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 NO_GROUP = -1
-"""Index of a job that belongs to no group of that kind (no application, no association)."""
+"""The index of a job without a group of that kind (no application, no association)."""
 
 N_INTEGERS = 11
-"""The columns of whole numbers, which come first; the others are float64."""
+"""The number of columns with whole numbers. They come first; the others are float64."""
 
 
 class JobRow(NamedTuple):
-    """One pending job, as the store reads it. Groups are indices; times UTC seconds; None where not set.
+    """One pending job, as the store reads it. Groups are indices, times are UTC seconds, and None means not set.
 
-    ``vcore`` is per node, in thousandths; ``shape`` an index into the shapes that the pass knows;
-    ``eligible_at`` None: not eligible (held, dependent, not yet begun).
+    ``vcore`` is per node, in thousandths. ``shape`` is an index into the shapes of the pass. ``eligible_at`` is None if
+    the job is not eligible: it is held, or it waits for another job or for its begin time.
     """
 
     id: int
@@ -76,7 +76,7 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cores(self) -> FloatArray:
-        """Cores asked for by the whole job: nodes times vcore per node; in float64, where nothing overflows."""
+        """The cores that each job asks for on all its nodes: nodes times vcore per node. In float64, no overflow."""
         return self.nodes.astype(np.float64) * self.vcores / 1000.0
 
     @property
@@ -98,7 +98,7 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
         return JobColumns(**{name: getattr(self, name)[places] for name in self.__struct_fields__})
 
     def merge(self, gone: IntArray, rows: Sequence[Sequence[float | int | None]]) -> JobColumns:
-        """Without the jobs of ``gone``, with ``rows`` (which replace jobs of the same id). O(n): one copy."""
+        """The columns without the jobs ``gone``, with ``rows``, which replace jobs of the same id. O(n): one copy."""
         added = JobColumns.from_rows(rows)
         if not len(self):
             return added
@@ -111,7 +111,7 @@ class JobColumns(msgspec.Struct, frozen=True, kw_only=True):
         return self._with(np.flatnonzero(stays), added)
 
     def _with(self, kept: NDArray[np.intp], added: JobColumns) -> JobColumns:
-        """The jobs at ``kept`` and those of ``added``, by id; there must be a job, whose values fill the gaps first."""
+        """The jobs at ``kept`` and those of ``added``, by id. There must be a job: it fills the gaps first."""
         before = np.searchsorted(self.ids[kept], added.ids)
         merged = self.take(np.insert(kept, before, 0))
         for name in self.__struct_fields__:

@@ -1,10 +1,10 @@
-"""What has come and gone since a full pass: the order of a delta generation.
+"""The order of a delta generation: the jobs inserted and removed since a full pass.
 
     rank = rank in the pass + inserted before - removed before
 
-Inserted jobs are kept in order with the rank of the pass before which they stand; removed ones as their ranks of
-the pass. Together, in the order of what they change, they are the delta's entries. A change costs its own size
-and that of the delta, not the queue's.
+Inserted jobs are kept in their order. Each has the rank of the pass before which it is inserted. Of removed jobs, their
+ranks of the pass are kept. Both together, in order, are the entries of the delta. The cost of a change grows with its
+own size and with the size of the delta, not with the size of the queue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from rankd.core.ranking.order import Applications
 
 
 class Inserted(NamedTuple):
-    """Jobs that the pass does not rank, or not so, in their order. ``positions``: the ranks before which they go."""
+    """Jobs that the pass does not rank, or that have changed since, in their order.
+
+    ``positions``: the rank of the pass before which each is inserted.
+    """
 
     ids: IntArray
     queues: IntArray
@@ -33,12 +36,12 @@ class Inserted(NamedTuple):
         return len(self.ids)
 
     def take(self, places: IntArray) -> Inserted:
-        """Those at ``places``."""
+        """The jobs at ``places``."""
         ids, queues, priorities, positions = (column[places] for column in self[:4])
         return Inserted(ids, queues, priorities, positions, self.job_keys.take(places))
 
     def merged(self, other: Inserted, at: IntArray) -> Inserted:
-        """With those of ``other``, each before the place ``at`` of this one."""
+        """These jobs and those of ``other``. ``other[i]`` is inserted before the place ``at[i]`` of these."""
         if not len(other):
             return self
         order = np.insert(np.arange(len(self)), at, len(self) + np.arange(len(at)))
@@ -50,8 +53,8 @@ class Inserted(NamedTuple):
 class Entries(NamedTuple):
     """The delta in order, each int64 (n_entries,).
 
-    ``positions``: +p, a job inserted before rank p of the pass; -p, the job of rank p removed. ``queues`` are the
-    jobs'; ``ids`` and ``priorities`` those of inserted ones, 0 at the others.
+    ``positions``: +p is a job inserted before rank p of the pass; -p is the removed job of rank p. ``queues``: the
+    queue ids of all jobs. ``ids`` and ``priorities``: of inserted jobs; 0 for removed ones.
     """
 
     positions: IntArray
@@ -63,8 +66,8 @@ class Entries(NamedTuple):
 class Edit(NamedTuple):
     """How the entries changed.
 
-    ``deleted``: places among the old ones; ``added``: for each new entry, in order, the place among the old ones
-    before which it came.
+    ``deleted``: places among the old entries. ``added``: for each new entry, in order, the place among the old entries
+    before which it was inserted.
     """
 
     deleted: IntArray
@@ -72,7 +75,7 @@ class Edit(NamedTuple):
 
 
 class Delta:
-    """Changes of one full pass's order, taken in batch by batch."""
+    """Changes to the order of one full pass. They are added in batches."""
 
     def __init__(self, base: BaseOrder) -> None:
         self.base = base
@@ -88,13 +91,13 @@ class Delta:
 
     @property
     def n_ranked(self) -> int:
-        """How many jobs the order holds."""
+        """The number of jobs in the order."""
         return len(self.base) + len(self.inserted) - len(self.removed)
 
     def change(self, gone: IntArray, jobs: JobColumns, priorities: IntArray, applications: Applications) -> Edit:
-        """Take out the jobs of ``gone``; place ``jobs``, anew where they were placed before.
+        """Remove the jobs ``gone``, and place ``jobs``. Jobs that were placed before are placed again.
 
-        ``jobs`` are eligible and of leaves that the pass knew. ``applications`` hold all that there are.
+        ``jobs`` must be eligible, and in leaves that the pass knew. ``applications`` must be all present ones.
         """
         touched = np.concatenate([gone, jobs.ids])
         removed = np.setdiff1d(self.base.rank_of(touched), np.append(self.removed, 0))
@@ -110,9 +113,9 @@ class Delta:
         return edit
 
     def _leaving(self, touched: IntArray, jobs: JobColumns) -> tuple[IntArray, IntArray]:
-        """Places of the inserted jobs that go, at least until they are placed anew, and of those that stay.
+        """The places of the inserted jobs to take out, some of which are placed again later, and of those that stay.
 
-        Those that share a disabled queue with one that comes or goes are placed anew: they may show something else.
+        A job that shares a disabled queue with a changed job is placed again, because its shown priority may change.
         """
         known = self._inserted_ids.intersection(touched.tolist())
         is_out = np.isin(self.inserted.ids, list(known)) if known else np.zeros(len(self.inserted), dtype=bool)
@@ -125,7 +128,7 @@ class Delta:
         return np.flatnonzero(is_out), np.flatnonzero(~is_out)
 
     def _placed(self, again: Inserted, jobs: JobColumns, priorities: IntArray, applications: Applications) -> Inserted:
-        """The jobs, and those to be placed ``again``, in their order."""
+        """The new jobs and the jobs to place ``again``, in their order."""
         keys = np.concatenate([again.job_keys.keys, self.base.keys(jobs, priorities, applications)])
         leaves = np.concatenate([again.job_keys.leaves, self.base.leaves(jobs.queues)])
         all_priorities = np.concatenate([again.priorities, priorities])
@@ -141,7 +144,7 @@ class Delta:
         )
 
     def _places_among(self, kept: Inserted, placed: Inserted) -> IntArray:
-        """Before which of the inserted jobs that stay the others go."""
+        """For each of ``placed``: the place among ``kept`` before which it is inserted."""
         low = np.searchsorted(kept.positions, placed.positions, side="left")
         high = np.searchsorted(kept.positions, placed.positions, side="right")
 
@@ -172,7 +175,7 @@ class Delta:
         return Entries(*columns)
 
     def head(self, limit: int) -> IntArray:
-        """The ids of the first jobs, at most ``limit``, first to run first."""
+        """The ids of the first jobs, at most ``limit`` of them, the first to run first."""
         of_base = self.base.ids[: limit + len(self.removed)]
         out = self.removed[: np.searchsorted(self.removed, len(of_base), side="right")] - 1
         n_in = np.searchsorted(self.inserted.positions, len(of_base) + 1, side="right")

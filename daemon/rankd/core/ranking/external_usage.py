@@ -1,7 +1,7 @@
-"""Usage that was stated from outside, added to what rankd has charged itself. It is kept apart from that.
+"""Usage from outside, added to the usage that rankd has charged itself. Both are stored separately.
 
-Each adapter states the whole of what it knows, for an instant; a later statement takes the place of the earlier one.
-Both fade alike (spec: "external usage is added to the same accumulators").
+Each adapter gives all its usage at one instant, as a statement. A later statement replaces the earlier one. External
+and own usage decay in the same way (spec: "external usage is added to the same accumulators").
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class External(NamedTuple):
 
 
 def external_usage(rows: Iterable[UsageRow], read_at: float, tree: AccountTree) -> External:
-    """A statement laid out for a tree; who is not in the tree is passed over. O(rows)."""
+    """A statement as arrays for a tree. Users who are not in the tree are left out. O(rows)."""
     amounts, at = np.zeros(tree.n_users), np.full(tree.n_users, read_at)
     for row in rows:
         index = tree.user_index(row.account, row.user)
@@ -38,7 +38,7 @@ def external_usage(rows: Iterable[UsageRow], read_at: float, tree: AccountTree) 
 
 
 def with_external(usage: Usage, statements: Sequence[External], half_life_s: float | None) -> Usage:
-    """The usage with all of it, stated for the later of the instants; associations without any stay as they are."""
+    """The usage with all statements added, at the later time of both. Users without external usage don't change."""
     amounts, at = usage.amounts, usage.at
     for external in statements:
         has_any = external.amounts > 0

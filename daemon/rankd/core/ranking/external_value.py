@@ -1,8 +1,8 @@
-"""Factors whose values, or some of them, come from outside.
+"""Factors with values, or some values, that come from outside.
 
-A value belongs to a job; to a user in an account; to a user; or to an account. The most particular one that there is
-counts, in this order; a job for which none is given keeps the factor's own value. Values per association are stored
-once per association where no job has one of its own and the factor has no values per job itself.
+A value belongs to a job; to a user in an account; to a user; or to an account. In this order, the first one that is
+given for a job counts. A job without a given value keeps the factor's own value. Values are stored once per
+association, if no job has a value of its own and the factor itself has no values per job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from rankd.core.ranking.priority import FactorValues
 
 
 class ExternalValues(msgspec.Struct, frozen=True, kw_only=True):
-    """What was given for one factor: ``job_ids`` int64 ascending with ``job_values`` beside, the others by name."""
+    """The values given for one factor.
+
+    ``job_ids`` int64, ascending, and ``job_values`` float64, of the same shape. The other values are by name.
+    """
 
     job_ids: IntArray
     job_values: FloatArray
@@ -31,7 +34,7 @@ class ExternalValues(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, rows: Iterable[FactorRow]) -> ExternalValues:
-        """Of rows; of two for the same the later wins."""
+        """The values of these rows. Of two rows for the same job or name, the later one counts."""
         jobs: dict[int, float] = {}
         associations: dict[tuple[str, str], float] = {}
         users: dict[str, float] = {}
@@ -55,7 +58,7 @@ class ExternalValues(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def by_association(self, tree: AccountTree, association_ids: IntArray) -> FloatArray:
-        """Values by association id, float64; NaN where none is given. ``association_ids``: by the tree's user index."""
+        """Values by association id, float64; NaN if none is given. ``association_ids`` is by the tree's user index."""
         values = np.full(int(association_ids.max(initial=-1)) + 1, np.nan)
         if not (self.associations or self.users or self.accounts):
             return values
@@ -71,7 +74,7 @@ class ExternalValues(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExternalFactor(Stored):
-    """A factor with given values over its own."""
+    """A factor whose own values are replaced by given ones."""
 
     def __init__(self, inner: Factor, given: ExternalValues, by_association: FloatArray) -> None:
         self.name, self.lowest, self.highest = inner.name, inner.lowest, inner.highest
@@ -82,11 +85,11 @@ class ExternalFactor(Stored):
         self.per = own if own is Per.ASSOCIATION and not len(given.job_ids) else Per.JOB
 
     def begin(self, context: FactorContext) -> None:
-        """Where its own values are computed elsewhere, that begins."""
+        """Begin the factor's own computation, if it runs in another process."""
         begin([self._inner], context)
 
     def values(self, context: FactorContext) -> FloatArray:
-        """As :attr:`per` says."""
+        """The values, per association or per job according to :attr:`per`."""
         if self.per is Per.ASSOCIATION:
             return self._of_associations(context)
         return self._of_jobs(context)
@@ -119,7 +122,7 @@ class ExternalFactor(Stored):
 
 
 def _inside(jobs: JobColumns, per: Per, size: int) -> JobColumns:
-    """The jobs; those of an association that came after the values were made are in none."""
+    """The jobs. A job of an association that is newer than the values gets no association."""
     if per is not Per.ASSOCIATION:
         return jobs
     return msgspec.structs.replace(jobs, associations=np.where(jobs.associations < size, jobs.associations, -1))
@@ -128,12 +131,12 @@ def _inside(jobs: JobColumns, per: Per, size: int) -> JobColumns:
 def with_external_values(
     factors: Sequence[Factor], given: Mapping[str, ExternalValues], tree: AccountTree, association_ids: IntArray
 ) -> list[Factor]:
-    """The factors, those that something was given for with it."""
+    """The factors, with the given values applied to those that have some."""
     used = []
     for factor in factors:
         values = given.get(factor.name)
         if values is not None:
             made = ExternalFactor(factor, values, values.by_association(tree, association_ids))
-            factor = cast("Factor", made)  # noqa: PLW2901 - one, but for how it is built
+            factor = cast("Factor", made)  # noqa: PLW2901 - a factor, except for its constructor
         used.append(factor)
     return used

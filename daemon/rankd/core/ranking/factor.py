@@ -1,12 +1,12 @@
 """The factor protocol: what a plugin of the entry-point group ``rankd.factors`` implements.
 
-A factor turns the context of a pass into values, vectorised: one value per group (association, QoS, queue)
-where all jobs of the group share it, one per job otherwise. It says which; the engine expands group values to
-jobs, checks range and shape, multiplies by the weight, and stores what is shared once.
+A factor computes values from the context of a pass, as arrays. It gives one value per group (association, QoS, queue)
+if all jobs of the group share it, else one value per job; its attribute ``per`` tells which. The engine expands group
+values to jobs, checks range and shape, and multiplies by the weight. Group values are stored once per group.
 
-A per-job factor may also give its formula in SQL over the same columns; then its values are computed by the
-view ``job_priority`` instead of being stored as rows. Both must give the same float64, bit for bit: use the
-same operations in the same order.
+A per-job factor may also give its formula in SQL over the same columns. Then the view ``job_priority`` computes the
+values, and they are not stored as rows. Both must give the same float64, bit for bit: use the same operations in the
+same order.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ class Per(StrEnum):
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs refer to by index. All arrays float64; NaN where not set.
+    """The values of the groups that jobs refer to by index. All arrays are float64, with NaN for values not set.
 
-    ``fairshares`` (n_associations,): in [0, 1]. ``qos_priorities``, ``qos_factors`` (n_qos,).
-    ``queue_factors`` (n_queues,): ``priority.factor`` as configured. ``partition_nodes``,
-    ``partition_cores`` (n_partitions,): totals of nodes that are up or draining; ``partition_totals`` the same
-    by resource type. ``shapes``: what a job of each shape asks for in all. ``association_priorities``
-    (n_associations,): as configured, with ``largest_association_priority`` among all entries of the tree.
-    ``names``: what they are called.
+    ``fairshares`` (n_associations,): in [0, 1]. ``qos_priorities``, ``qos_factors`` (n_qos,). ``queue_factors``
+    (n_queues,): the configured ``priority.factor``. ``partition_nodes``, ``partition_cores`` (n_partitions,): totals of
+    nodes that are up or draining. ``partition_totals``: the same by resource type. ``shapes``: by shape, the total
+    amounts that a job asks for. ``association_priorities`` (n_associations,): as configured.
+    ``largest_association_priority``: of all entries of the tree. ``names``: the names of the groups.
     """
 
     fairshares: FloatArray
@@ -58,7 +57,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     names: Names = Names()
 
     def size(self, per: Per, n_jobs: int) -> int:
-        """How many values a factor of that kind gives."""
+        """The number of values that a factor of this kind must give."""
         sizes = {
             Per.JOB: n_jobs,
             Per.ASSOCIATION: len(self.fairshares),
@@ -78,10 +77,10 @@ class FactorContext(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Factor(Protocol):
-    """One factor. Built with the priority settings: ``Plugin(settings)``.
+    """One factor. It is constructed with the priority settings: ``Plugin(settings)``.
 
-    A class attribute ``is_given = True`` says that it has no values of its own: adapters give them, per job or per
-    association.
+    A class attribute ``is_given = True`` means that the factor has no values of its own. Adapters give all values, per
+    job or per association.
     """
 
     name: str
@@ -90,20 +89,20 @@ class Factor(Protocol):
     highest: float
 
     def __init__(self, settings: PrioritySettings) -> None:
-        """Keep what is needed of the settings; raise ConfigurationError for what can't work."""
+        """Store the needed settings. Raise ConfigurationError if the factor can't work with them."""
 
     def values(self, context: FactorContext) -> FloatArray:
         """The values, float64, of shape (n_jobs,) or (n_groups,) as ``per`` says. Pure.
 
-        A delta generation asks for the jobs that have come since, alone: a job's value must not depend on who else
-        waits.
+        A delta generation asks only for the values of new jobs. So a job's value must not depend on which other jobs
+        wait.
         """
 
     def sql(self) -> str | None:
-        """For ``Per.JOB``: the formula over the names of :data:`SQL_NAMES` and own parameters; else None."""
+        """For ``Per.JOB``: the formula, with names of :data:`SQL_NAMES` and the factor's own parameters; else None."""
 
     def parameters(self) -> Mapping[str, float]:
-        """Numbers that :meth:`sql` names; stored with each generation, so that old ones stay readable."""
+        """The numbers for the names in :meth:`sql`. They are stored with each generation, so old ones stay readable."""
 
 
 class Stored:
@@ -120,14 +119,14 @@ class Stored:
 
 @runtime_checkable
 class Elsewhere(Protocol):
-    """A factor whose values are computed elsewhere, while those of others are computed here."""
+    """A factor whose values are computed in another process, at the same time as those of other factors."""
 
     def begin(self, context: FactorContext) -> None:
-        """:meth:`Factor.values` will be asked for this context, in a full pass."""
+        """Begin to compute the values for this context. :meth:`Factor.values` is called later in the same full pass."""
 
 
 def begin(factors: Sequence[Factor], context: FactorContext) -> None:
-    """Of a full pass, before any factor is asked for its values."""
+    """Begin a full pass for all factors, before the values of any of them are needed."""
     for factor in factors:
         if isinstance(factor, Elsewhere):
             factor.begin(context)
@@ -146,7 +145,7 @@ SQL_NAMES = frozenset(
         "partition_cores",
     }
 )
-"""Names in braces that a factor's SQL may use, beside its own parameters. ``eligible_at`` may be NULL."""
+"""Names in braces that a factor's SQL may use, in addition to its own parameters. ``eligible_at`` may be NULL."""
 
 
 def evaluate(factor: Factor, context: FactorContext) -> FloatArray:
@@ -159,7 +158,7 @@ def evaluate(factor: Factor, context: FactorContext) -> FloatArray:
         values = np.asarray(factor.values(context), dtype=np.float64)
     except FactorError:
         raise
-    except Exception as error:  # a plugin may raise anything; nobody else's ranking may suffer
+    except Exception as error:  # a plugin may raise any exception; the ranking must go on
         raise FactorError(factor.name, f"raised {type(error).__name__}: {error}") from error
     expected = context.groups.size(factor.per, len(context.jobs))
     if values.shape != (expected,):

@@ -1,9 +1,9 @@
 """The positions of single jobs among each other and in an existing order.
 
-The nearest queue above two jobs decides between them: first by what its two children on their paths show, then by the
-order of these children. If priority is disabled in that queue, only the order of the children counts. Inside a leaf
-the jobs' own keys decide. This is the order of :mod:`rankd.core.ranking.order`, decided pair by pair instead of by
-sorting everything. So placing a job costs a binary search.
+The nearest common queue above two jobs decides between them. First the priorities count that its two children on their
+paths show, then the order of these children. If priority is disabled in that queue, only the order of the children
+counts. Inside a leaf the jobs' own keys decide. This is the order of :mod:`rankd.core.ranking.order`, but decided for
+single pairs instead of by a full sort. So placing a job costs a binary search.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ _NONE = -1
 
 
 class QueueHierarchy:
-    """The queues above each leaf, as arrays. ``above`` int64 (n_leaves, n_depths): by leaf's place and depth, -1 below.
+    """The queues above each leaf, as arrays.
 
-    ``disabled`` bool (n_queues,); ``spans`` (n_queues, 2): each queue's leaves, from and to before.
+    ``above`` int64 (n_leaves, n_depths): the queue id by the leaf's place and depth; -1 below the leaf. ``disabled``
+    bool (n_queues,): whether priority is disabled. ``spans`` int64 (n_queues, 2): the first leaf of each queue, and the
+    end (exclusive).
     """
 
     def __init__(self, pre_order: PreOrder, n_queues: int) -> None:
@@ -46,15 +48,15 @@ class QueueHierarchy:
             self._offsets[index] = queue.properties.priority_offset
 
     def lifted(self, shown: IntArray, queues: IntArray) -> IntArray:
-        """What these queues show their parents, if their own children show ``shown``."""
+        """The priorities that these queues show their parents, if their children show ``shown``."""
         return lift(shown, self._offsets[queues], self._fenced[queues])
 
 
 class JobKeys(NamedTuple):
-    """What decides the order of jobs.
+    """The values that decide the order of jobs.
 
-    ``leaves`` (n_jobs,): their leaves' places. ``chains`` int64 (n_jobs, n_depths): what the queues on their paths
-    show for them. ``keys`` (n_jobs, 7): inside the leaf, smaller is earlier.
+    ``leaves`` (n_jobs,): the places of their leaves. ``chains`` int64 (n_jobs, n_depths): the priorities that the
+    queues on their paths show for them. ``keys`` (n_jobs, 7): the keys inside the leaf; smaller is earlier.
     """
 
     leaves: IntArray
@@ -66,32 +68,33 @@ class JobKeys(NamedTuple):
         return JobKeys(self.leaves[places], self.chains[places], self.keys[places])
 
     def keys_at(self, places: IntArray) -> FloatArray:
-        """The keys of those at ``places``."""
+        """The keys of the jobs at ``places``."""
         return self.keys[places]
 
 
 class ComparableJobs(Protocol):
-    """As a :class:`JobKeys`, with keys that are made where they are needed."""
+    """Like :class:`JobKeys`, but the keys are only computed for the jobs that need them."""
 
     @property
     def leaves(self) -> IntArray:
-        """The leaves' places."""
+        """The places of the leaves, (n_jobs,)."""
 
     @property
     def chains(self) -> IntArray:
-        """What the queues on the paths show."""
+        """The priorities that the queues on the paths show, (n_jobs, n_depths)."""
 
     def keys_at(self, places: IntArray) -> FloatArray:
-        """The keys inside the leaf of those at ``places``."""
+        """The keys inside the leaf of the jobs at ``places``."""
 
 
 def leaf_keys(
     jobs: JobColumns, priorities: IntArray, disabled: BoolArray, applications: Applications, usage: IntArray
 ) -> FloatArray:
-    """The keys inside leaves, (n_jobs, 7): priority (where it counts), the application's, submission, id.
+    """The keys inside leaves, (n_jobs, 7): priority (if it counts), the keys of the application, submission, id.
 
-    ``usage`` are the applications' places by usage; those that it does not reach have none. ``disabled`` (n_jobs,)
-    says whose leaf is. A job without an application is one that was created with its submission, before named ones.
+    ``disabled`` (n_jobs,): whether priority is disabled in the job's leaf. ``usage``: the places of applications by
+    usage; later applications have place 0. A job without an application counts as one created at its submission, before
+    named ones of the same instant.
     """
     named = np.flatnonzero(jobs.applications != NO_GROUP)
     keys = np.zeros((len(jobs), 7))
@@ -108,7 +111,7 @@ def leaf_keys(
 
 
 def earlier(one: ComparableJobs, other: ComparableJobs, hierarchy: QueueHierarchy) -> BoolArray:
-    """Whether ``one`` goes before ``other``, bool (n,), pair by pair. False where both are the same job."""
+    """Whether ``one[i]`` goes before ``other[i]``, bool (n,). False if both are the same job."""
     is_first: BoolArray = one.leaves < other.leaves
     apart = np.flatnonzero(one.leaves != other.leaves)
     if len(apart) < len(is_first):
@@ -125,17 +128,17 @@ def earlier(one: ComparableJobs, other: ComparableJobs, hierarchy: QueueHierarch
 
 
 def _first_smaller(one: FloatArray, other: FloatArray) -> BoolArray:
-    """Whether the first key that differs is smaller, row by row."""
+    """For each row: whether the first key that differs is smaller in ``one``."""
     pairs, deciding = np.arange(len(one)), (one != other).argmax(axis=1)
     smaller: BoolArray = one[pairs, deciding] < other[pairs, deciding]
     return smaller
 
 
 def search(low: IntArray, high: IntArray, goes_first: Callable[[IntArray, IntArray], BoolArray]) -> IntArray:
-    """For each of several searches, how many at the front of a sequence go first.
+    """For each of several searches: how many elements at the front of a sequence go before the searched one.
 
-    That is known to lie from ``low`` to ``high``. ``goes_first`` takes places in the sequence, and beside them
-    which searches ask. O(log n) calls for all of them.
+    The result is from ``low`` to ``high``. ``goes_first`` takes indices in the sequence and, for each, the index of the
+    search. All searches together need O(log n) calls.
     """
     low, high = low.copy(), high.copy()
     while len(searching := np.flatnonzero(low < high)):
@@ -147,9 +150,9 @@ def search(low: IntArray, high: IntArray, goes_first: Callable[[IntArray, IntArr
 
 
 def sorted_places(job_keys: JobKeys, hierarchy: QueueHierarchy, from_depth: int = _NONE) -> IntArray:
-    """The places of these jobs in their order; with ``from_depth``, of those of one queue at that depth.
+    """The places of these jobs in their order. With ``from_depth``, all jobs must be in one queue of that depth.
 
-    Leaf by leaf by their keys, then one stable sort per depth, by what the children show.
+    Jobs are sorted by their keys inside leaves, then by one stable sort per depth, by the priorities of the children.
     """
     order = np.lexsort((*job_keys.keys.T[::-1], job_keys.leaves))
     for depth in range(hierarchy.n_depths - 2, from_depth - 1, -1):

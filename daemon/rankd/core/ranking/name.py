@@ -1,4 +1,4 @@
-"""What the groups that jobs refer to by index are called: for factors that go by users, accounts or queues."""
+"""The names of the groups that jobs refer to by index. Factors that depend on users, accounts or queues use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOBODY = ("", "")
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """By index as in the columns of jobs. What an index without a group is called is empty.
+    """Names by the indices in the columns of jobs. An index without a group has an empty name.
 
     ``associations``: (account, user). ``queues``: whole paths. Two partitions may have queues of the same path.
     """
@@ -25,13 +25,13 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Sequence[str] = ()
 
     def for_queues(self, size: int) -> Names:
-        """The same with so many queues, where jobs wait in one that is no longer configured."""
+        """The names for ``size`` queues. Queues that are no longer configured, but have jobs, get an empty name."""
         lacking = size - len(self.queues)
         return msgspec.structs.replace(self, queues=(*self.queues, *[""] * lacking)) if lacking > 0 else self
 
 
 def association_names(tree: AccountTree, association_ids: IntArray) -> tuple[tuple[str, str], ...]:
-    """(account, user) by association id. ``association_ids``: by the tree's user index."""
+    """(account, user) by association id. ``association_ids`` int64 (n_users,) is by the tree's user index."""
     found = [NOBODY] * (int(association_ids.max(initial=-1)) + 1)
     parents = tree.parents[tree.n_accounts :].tolist()
     for user, parent, id_ in zip(tree.users, parents, association_ids.tolist(), strict=True):

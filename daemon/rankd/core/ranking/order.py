@@ -1,16 +1,16 @@
-"""The order in which all pending jobs would be tried if each were taken in turn.
+"""The order in which the scheduler would try all pending jobs.
 
-At every parent the child whose best remaining job shows the highest priority goes first, its offset and
-fence applied; ties go by the parent's own order of its children. Under a parent (or in a leaf) whose
-``application.sort.priority`` is disabled, priority plays no part between its children. Source: YuniKorn's
-priority scheduling design (fences, offsets).
+At every parent, the child that shows the highest priority goes first. A child shows the priority of its best remaining
+job, with the child's offset and fence applied. Equal priorities are decided by the parent's own order of its children.
+If ``application.sort.priority`` of a parent (or of a leaf) is disabled, priority does not count between its children.
+Source: YuniKorn's priority scheduling design (fences, offsets).
 
-How: every queue is a sequence of jobs with, for each position, the priority that the best of the remaining
-jobs shows to the parent. That never rises along the sequence, so a parent's sequence is a stable sort of its
-children's, put end to end in the children's order. All jobs are laid out leaf by leaf, in pre-order, so that a
-queue's are always together; then the queues of one depth are settled at once, the deepest first. A queue that
-shows what its jobs show is left to the sort of the next queue above that needs one, which puts them in the same
-order: without fences and offsets one sort does for the whole tree.
+Method: every queue is a sequence of jobs. Each position has a shown priority: that of the best job from there on, as
+the parent sees it. It never rises along the sequence. So a parent's sequence is a stable sort of the sequences of its
+children, concatenated in the children's order. All jobs are laid out leaf by leaf, in pre-order, so that the jobs of a
+queue are always adjacent. Then all queues of one depth are sorted at once, the deepest first. A queue without an offset
+or fence needs no sort of its own, because the sort of a queue above gives the same order. So without fences and
+offsets, one sort is enough for the whole tree.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from rankd.core.ranking.priority import INT32_MAX, INT32_MIN
 Places = NDArray[np.intp]
 
 PACKED_BITS = 64
-"""What :func:`stable_order` packs into; a key that does not fit beside a place makes it take the general path."""
+"""The bits of a number in :func:`stable_order`. If a key and a place do not fit into it, the general sort is used."""
 
 _APART = 2**33
-"""More than two priorities can differ by."""
+"""Larger than the difference of any two priorities."""
 
 NO_LEAF = -1
 
 
 class OrderQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue for ordering: its properties and its children's indices in the parent's order (ties)."""
+    """A queue for ordering: its properties, and the ids of its children in their order for equal priorities."""
 
     properties: QueueProperties
     is_root: bool
@@ -47,11 +47,12 @@ class OrderQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Applications(msgspec.Struct, frozen=True, kw_only=True):
-    """The named applications, by index: when each was created (float64) and its place among all by id (int64).
+    """The named applications. All fields are by their index; arrays have the shape (n_applications,).
 
-    What sorting policies need besides: ``queues``, each one's leaf (int64); ``used``, what those use that use
-    anything; ``states`` of those that do not simply run. ``pending`` states work outright that no job stands for.
-    ``usage_places`` (int64) is made of them, by :func:`.application_order.usage_places`.
+    ``created_at`` float64: UTC seconds. ``id_places`` int64: the place of each among all, sorted by id. Sorting
+    policies also need: ``queues`` int64, the leaf of each; ``used``, the amounts of applications that use anything;
+    ``states``, of applications that are not just running; ``pending``, amounts that are given without jobs. From these,
+    :func:`.application_order.usage_places` computes ``usage_places`` (int64).
     """
 
     created_at: FloatArray
@@ -64,7 +65,10 @@ class Applications(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subtree(NamedTuple):
-    """A queue and all below it: the leaves from ``first`` to before ``last``. ``above``: the parent's properties."""
+    """A queue and all queues below it.
+
+    Its leaves have the places from ``first`` up to, without, ``last``. ``above``: the properties of the parent.
+    """
 
     queue_id: int
     queue: OrderQueue
@@ -74,20 +78,21 @@ class Subtree(NamedTuple):
 
     @property
     def is_lifted(self) -> bool:
-        """Whether its parent sees other priorities than its own jobs'."""
+        """Whether its parent sees other priorities than those of its jobs, because of an offset or a fence."""
         own = self.queue.properties
         return not self.queue.is_root and (own.priority_policy == "fence" or own.priority_offset != 0)
 
     @property
     def is_sorted(self) -> bool:
-        """Whether it needs a sort of its own: the next one above does not put its jobs in the same order."""
+        """Whether it needs a sort of its own, because the next sort above would give another order."""
         return self.queue.properties.sort_priority and (self.is_lifted or not self.above.sort_priority)
 
 
 class PreOrder:
-    """The queues below some roots: the ``leaves``' indices in pre-order, which are ``disabled``; subtrees by depth.
+    """The queues below some roots. ``leaves``: the ids of the leaves in pre-order. ``subtrees``: by depth.
 
-    ``leaf_places`` int64 (n_queues,): each queue's place among the leaves.
+    ``disabled`` bool (n_leaves,): whether priority is disabled in the leaf. ``leaf_places`` int64 (n_queues,): each
+    queue's place among the leaves, or NO_LEAF.
     """
 
     def __init__(self, queues: Sequence[OrderQueue], roots: Sequence[int]) -> None:
@@ -101,7 +106,7 @@ class PreOrder:
 
     @property
     def n_depths(self) -> int:
-        """How deep the deepest root is; 1 at least, also without any queue."""
+        """The number of levels of the deepest tree; at least 1, even without any queue."""
         return max(len(self.subtrees), 1)
 
     def _visit(self, queues: Sequence[OrderQueue], index: int, above: QueueProperties, depth: int) -> None:
@@ -114,14 +119,17 @@ class PreOrder:
 
 
 class _Layout(NamedTuple):
-    """All jobs, each queue's together; changed in place. ``bounds`` (n_leaves + 1,): where each leaf's begin."""
+    """All jobs, with the jobs of each queue adjacent. Changed in place.
+
+    ``bounds`` (n_leaves + 1,): the first position of each leaf's jobs, and the end.
+    """
 
     places: Places
     shown: IntArray
     bounds: IntArray
 
     def spans(self, subtrees: Sequence[Subtree]) -> tuple[Places, IntArray]:
-        """The positions of these queues' jobs, and beside each the index of its queue among these."""
+        """The positions of the jobs of these queues, and for each position the index of its queue in ``subtrees``."""
         starts = self.bounds[[subtree.first for subtree in subtrees]]
         ends = self.bounds[[subtree.last for subtree in subtrees]]
         owners = np.repeat(np.arange(len(subtrees)), ends - starts)
@@ -129,11 +137,11 @@ class _Layout(NamedTuple):
 
 
 class JobOrder(NamedTuple):
-    """The order of :func:`sort_jobs`, and what decided it.
+    """The order of :func:`sort_jobs`, and the shown priorities that decided it.
 
-    ``levels`` int32 (n_depths, n_jobs): by depth from the root's 0 and job, what the queue at that depth on the
-    job's path shows its parent in the job's place; nothing of meaning for jobs that are not in the order, and
-    below a job's leaf.
+    ``levels`` int32 (n_depths, n_jobs), by depth (root 0) and job: the priority that the queue at this depth on the
+    job's path shows its parent at the job's position. Values are undefined for jobs that are not in the order, and for
+    depths below the job's leaf.
     """
 
     places: Places
@@ -150,11 +158,11 @@ def sort_jobs(
     *,
     keep_levels: bool = True,
 ) -> JobOrder:
-    """The order of the eligible jobs that are not ``waiting``: places (indices into ``jobs``), first to run first.
+    """The order of the eligible jobs that are not ``waiting``: places (indices into ``jobs``), the first to run first.
 
-    Several roots (partitions) are merged by the priority that they show, then in their own order. Without
-    ``keep_levels`` the levels are left empty. O(n log n): once for the layout, once for the whole, and per depth once
-    for what is below fences and offsets.
+    ``waiting``: bool (n_jobs,). Several roots (partitions) are merged by the priority that they show, then in their own
+    order. Without ``keep_levels`` the levels are empty. O(n log n): one sort for the layout, one for the whole, and at
+    each depth one for the queues with fences or offsets.
     """
     ranked = jobs.eligible if waiting is None else jobs.eligible & ~waiting
     layout = _lay_out(jobs, priorities, ranked, pre_order, applications)
@@ -169,7 +177,10 @@ def sort_jobs(
 def _lay_out(
     jobs: JobColumns, priorities: IntArray, ranked: BoolArray, pre_order: PreOrder, applications: Applications
 ) -> _Layout:
-    """Leaf by leaf, inside each in the order that holds between equal priorities (in a disabled leaf: at all)."""
+    """The layout, leaf by leaf. Inside a leaf, jobs are in the order for equal priorities.
+
+    In a leaf with disabled priority this is the final order.
+    """
     leaves = pre_order.leaf_places[jobs.queues]
     places = np.flatnonzero(ranked & (leaves != NO_LEAF))
     places = places[np.argsort(jobs.submitted_at[places], kind="stable")]
@@ -177,7 +188,7 @@ def _lay_out(
     of = jobs.applications[places]
     if (of != NO_GROUP).any():
         keys = [_entry_places(of, jobs.submitted_at[places], applications)]
-        # inside an application priority counts even there: such jobs change places with each other beforehand
+        # inside an application, priority counts even in a disabled leaf: its jobs are sorted among each other first
         inside = np.flatnonzero((of != NO_GROUP) & pre_order.disabled[leaves[places]])
         best = inside[stable_order([-priorities[places[inside]]])]
         places[inside], keys[0][inside] = places[best], keys[0][best]
@@ -188,10 +199,11 @@ def _lay_out(
 
 
 def _entry_places(of: IntArray, submitted_at: FloatArray, applications: Applications) -> IntArray:
-    """The place of each job's application among all: by usage (where its leaf goes by it), creation, id.
+    """The place of each job's application among all: by usage (if the policy of its leaf uses it), creation, id.
 
-    A job that is its own application uses nothing, was created with its submission, and stands before named ones
-    of that instant; several between the same two share a place. ``submitted_at`` ascends.
+    A job without an application counts as one that uses nothing and was created at its submission. It is before named
+    applications of the same instant. All jobs between the same two named applications share a place. ``submitted_at``
+    must ascend.
     """
     usage = np.zeros_like(applications.id_places) if applications.usage_places is None else applications.usage_places
     order = np.lexsort((applications.id_places, applications.created_at, usage))
@@ -208,7 +220,7 @@ def _entry_places(of: IntArray, submitted_at: FloatArray, applications: Applicat
 
 
 def _settle(subtrees: Sequence[Subtree], layout: _Layout) -> None:
-    """Bring queues of one depth into their order, where that is to be done here, and show what their parents see."""
+    """Sort the jobs of the queues at one depth, if they need it, and set the priorities that their parents see."""
     if needing := [subtree for subtree in subtrees if subtree.is_sorted]:
         spans, owners = layout.spans(needing)
         order = spans[stable_order([-layout.shown[spans], owners])]
@@ -222,28 +234,28 @@ def _settle(subtrees: Sequence[Subtree], layout: _Layout) -> None:
 
 
 def best_remaining(shown: IntArray, owners: IntArray) -> IntArray:
-    """The maximum of each position and all behind it of the same owner; owners ascend."""
+    """For each position, the maximum of it and all later positions of the same owner. Owners ascend."""
     apart = owners * _APART
     return np.maximum.accumulate((shown - apart)[::-1])[::-1] + apart
 
 
 def _lifted(shown: IntArray, properties: Sequence[QueueProperties], owners: IntArray) -> IntArray:
-    """What the parents see: the offset added, or a fence's constant."""
+    """The priorities that the parents see: with the offset added, or the constant of a fence."""
     offsets = np.array([own.priority_offset for own in properties])[owners]
     fenced = np.array([own.priority_policy == "fence" for own in properties])[owners]
     return lift(shown, offsets, fenced)
 
 
 def lift(shown: IntArray, offsets: IntArray, fenced: BoolArray) -> IntArray:
-    """What the parent sees of a queue that shows so much: the offset added, or a fence's constant."""
+    """The priorities that the parents see, from the ``shown`` ones: with the offset added, or a fence's constant."""
     return np.where(fenced, offsets, np.clip(shown + offsets, INT32_MIN, INT32_MAX))
 
 
 def stable_order(keys: Sequence[IntArray]) -> Places:
-    """As ``np.lexsort(keys)``: the last key counts most, and what is equal in all of them stays as it stands.
+    """The same as ``np.lexsort(keys)``: the last key counts most, and rows with equal keys keep their order.
 
-    Keys and places are packed into 64-bit numbers, whose sort is many times faster than that of places by keys: in
-    one round if all fit, else in several, from the least significant key on.
+    Keys and places are packed into 64-bit numbers. Sorting these is many times faster than sorting places by keys. If
+    all keys fit, one round is enough. Otherwise there are several, from the least significant key on.
     """
     n_jobs = len(keys[0])
     n_place_bits = n_jobs.bit_length()
@@ -264,7 +276,7 @@ def stable_order(keys: Sequence[IntArray]) -> Places:
 
 
 def _sorted_places(packed: IntArray, n_place_bits: int, order: Places | None) -> Places:
-    """The places in the order of these numbers; those of an earlier round's order, if there was one."""
+    """The places in the order of these numbers. ``order``: the result of an earlier round, if there was one."""
     packed.view(np.uint64).sort()
     packed &= 2**n_place_bits - 1
     return packed if order is None else order[packed]

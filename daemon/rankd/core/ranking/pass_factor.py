@@ -11,7 +11,7 @@ from rankd.core.ranking.priority import FactorValues
 
 
 class _PassFactor:
-    """A factor whose values of groups are those of the pass, as the views show them. Values of jobs are computed."""
+    """A factor with the group values of the pass, as the views show them. Values per job are computed."""
 
     def __init__(self, inner: Factor, row: FactorValues) -> None:
         self.name, self.lowest, self.highest = inner.name, inner.lowest, inner.highest
@@ -30,5 +30,5 @@ class _PassFactor:
 
 
 def pass_factors(factors: Sequence[Factor], rows: Sequence[FactorValues]) -> list[Factor]:
-    """The factors with the values of groups that a pass has found. ``rows[i]`` belongs to ``factors[i]``."""
+    """The factors with the group values of a pass. ``rows[i]`` belongs to ``factors[i]``."""
     return [cast("Factor", _PassFactor(factor, row)) for factor, row in zip(factors, rows, strict=True)]

@@ -2,8 +2,8 @@
 
     priority = clamp_int32( class_value + trunc( sum_i weight_i * value_i ) )
 
-Products are added left to right in configured order in float64, truncated once towards zero. Source: the
-generic form of Flux's job-priority design (weight[], factor[], name[]), Slurm's truncation of the sum.
+Products are added in float64 from left to right, in configured order. The sum is truncated once, towards zero. Source:
+the generic form of Flux's job-priority design (weight[], factor[], name[]), and Slurm's truncation of the sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INT32_MIN, INT32_MAX = int32.INT32_MIN, int32.INT32_MAX
 
 
 class Override(StrEnum):
-    """Why a priority is not the sum of its breakdown."""
+    """Why a priority is not the sum of its factors."""
 
     EXPEDITED = "expedited"
     FIXED = "fixed"
@@ -35,9 +35,9 @@ class Override(StrEnum):
 
 
 class FactorValues(msgspec.Struct, frozen=True, kw_only=True):
-    """One factor in one pass: its weight and its values, (n_jobs,) or (n_groups,) as ``per`` says.
+    """One factor in one pass: its weight and its values, (n_jobs,) or (n_groups,) according to ``per``.
 
-    ``keys`` int64, beside ``values``: the ids of the jobs or groups that they belong to.
+    ``keys`` int64, of the same shape as ``values``: the ids of the jobs or groups of the values.
     """
 
     name: str
@@ -47,18 +47,18 @@ class FactorValues(msgspec.Struct, frozen=True, kw_only=True):
     keys: IntArray
 
     def of_jobs(self, jobs: JobColumns) -> FloatArray:
-        """The values per job; a job outside every group has 0."""
+        """The values per job. A job without a group has 0."""
         return _expand(self.values, 0.0, _group_of(self.per, jobs))
 
     def points(self, jobs: JobColumns) -> FloatArray:
-        """Value times weight per job; of a group's value once, before it is expanded."""
+        """Value times weight per job. Values of groups are multiplied before they are expanded to jobs."""
         return _expand(self.values * self.weight, 0.0 * self.weight, _group_of(self.per, jobs))
 
 
 class Priorities(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for all jobs: ``points_sums`` float64 (n_jobs,), ``priorities`` int64 (n_jobs,) in int32 range.
+    """The result for all jobs: ``points_sums`` float64 (n_jobs,), ``priorities`` int64 (n_jobs,) in int32 range.
 
-    ``failures`` are the factors that could not be used; they took their last good values, or 0.
+    ``failures``: the errors of factors that failed. Their last good values were used, or 0.
     """
 
     factors: tuple[FactorValues, ...]
@@ -76,7 +76,7 @@ def compute_priorities(
 ) -> Priorities:
     """Priorities of all jobs at the context's instant. O(n_jobs x n_factors), no Python loop over jobs.
 
-    ``given``: values per job that replace a factor's own, float64 (n_jobs,), NaN where there is none.
+    ``given``: by factor, values that replace its own, float64 (n_jobs,). A job with NaN keeps the factor's own value.
     """
     jobs = context.jobs
     rows, failures = [], []
@@ -100,13 +100,13 @@ def compute_priorities(
 
 
 def replace_values(row: FactorValues, given: FloatArray, jobs: JobColumns) -> FactorValues:
-    """The factor with some jobs' values replaced, (n_jobs,), NaN where the own one stays; it is per job then."""
+    """The factor with values per job. ``given`` (n_jobs,) replaces its values; NaN keeps the factor's own value."""
     values = np.where(np.isnan(given), row.of_jobs(jobs), given)
     return FactorValues(name=row.name, weight=row.weight, per=Per.JOB, values=values, keys=jobs.ids)
 
 
 def with_values(row: FactorValues, found: Mapping[int, float]) -> FactorValues:
-    """The factor with the values of some more keys, or other ones; ``keys`` stay ascending."""
+    """The factor with the values in ``found`` added or replaced, by key. ``keys`` stay ascending."""
     keys = np.fromiter(found.keys(), dtype=np.int64, count=len(found))
     values = np.fromiter(found.values(), dtype=np.float64, count=len(found))
     stays = ~np.isin(row.keys, keys)
@@ -116,9 +116,9 @@ def with_values(row: FactorValues, found: Mapping[int, float]) -> FactorValues:
 
 
 def weighted_sum(rows: Sequence[FactorValues], jobs: JobColumns) -> FloatArray:
-    """Sum of weight times value, left to right."""
+    """The sum of weight times value per job, added from left to right."""
     total: FloatArray | None = None
-    with np.errstate(over="ignore"):  # weights next to the largest float64: infinite, then clamped
+    with np.errstate(over="ignore"):  # with huge weights a sum may be infinite; it is clamped later
         for row in rows:
             points = row.points(jobs)
             total = points if total is None else np.add(total, points, out=total)
@@ -126,14 +126,14 @@ def weighted_sum(rows: Sequence[FactorValues], jobs: JobColumns) -> FloatArray:
 
 
 def clamp_sum(class_values: IntArray, points_sums: FloatArray) -> IntArray:
-    """``clamp_int32(class_value + trunc(points_sum))``; exact, since beyond 2^53 everything is clamped."""
+    """``clamp_int32(class_value + trunc(points_sum))``. Exact, because sums beyond 2^53 are clamped."""
     sums = np.trunc(points_sums)
     sums += class_values
     return np.clip(sums, INT32_MIN, INT32_MAX, out=sums).astype(np.int64)
 
 
 def apply_overrides(jobs: JobColumns, settings: PrioritySettings, priorities: IntArray) -> IntArray:
-    """Policy first, then a fixed priority, then expedition, which nothing outranks."""
+    """Apply the policy, then fixed priorities, then expedition. A later one replaces an earlier one."""
     if settings.policy == "class":
         priorities = jobs.class_values
     elif settings.policy == "fcfs":
@@ -146,7 +146,7 @@ def apply_overrides(jobs: JobColumns, settings: PrioritySettings, priorities: In
 
 
 def initial_priority(ids: IntArray) -> IntArray:
-    """First come, first served: the first job ever gets 2147483647, each later one 1 less. Source: Flux."""
+    """First come, first served: job 1 gets 2147483647, and each later job 1 less. Source: Flux."""
     return np.maximum(INT32_MAX + 1 - ids, INT32_MIN)
 
 
@@ -156,7 +156,7 @@ def _group_of(per: Per, jobs: JobColumns) -> IntArray | None:
 
 
 def _expand(values: FloatArray, outside: float, groups: IntArray | None) -> FloatArray:
-    """Values of groups as values of jobs; ``outside`` for a job in none."""
+    """The values of groups, expanded to jobs. A job without a group gets ``outside``."""
     if groups is None:
         return values
     if not len(values):
@@ -166,14 +166,14 @@ def _expand(values: FloatArray, outside: float, groups: IntArray | None) -> Floa
 
 
 def _keys(factor: Factor, context: FactorContext) -> IntArray:
-    """Ids of what the values belong to: groups are indexed by theirs."""
+    """The ids of the jobs or groups of the values. The index of a group is its id."""
     if factor.per is Per.JOB:
         return context.jobs.ids
     return np.arange(context.groups.size(factor.per, len(context.jobs)), dtype=np.int64)
 
 
 def _fallback(factor: Factor, context: FactorContext, last_good: Mapping[str, FactorValues]) -> FloatArray:
-    """The last good values of the same jobs or groups; 0 for those that had none yet."""
+    """The last good values of the same jobs or groups; 0 if there is none yet."""
     keys = _keys(factor, context)
     last = last_good.get(factor.name)
     if last is None or last.per is not factor.per or not len(last.keys):

@@ -1,7 +1,7 @@
-"""The keys by which queues are ordered beside their priority: fair share, pending, and the priority itself.
+"""The keys that decide the order of queues: priority, fair share, pending.
 
-Source: YuniKorn's fair queue sorting; pending is compared by a sum of fractions, which is a total order
-(YuniKorn's "greater in every type" can cycle).
+Source: YuniKorn's fair queue sorting. Here pending is compared by a sum of fractions, which is a total order.
+(YuniKorn's "greater in every type" can be cyclic.)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rankd.core.model.queue import QueueProperties
 
 
 def lifted_priority(best: int | None, properties: QueueProperties) -> int | None:
-    """A queue's priority as its parent sees it, from the best pending job or child; None where nothing is pending."""
+    """The priority that a queue shows its parent. ``best``: of its best pending job or child; None if there is none."""
     if best is None:
         return None
     if properties.priority_policy == "fence":
@@ -23,9 +23,10 @@ def lifted_priority(best: int | None, properties: QueueProperties) -> int | None
 
 
 def fair_share(used: Resources, guaranteed: Resources, effective_max: Resources) -> float:
-    """Largest fraction of used over guaranteed (else the effective maximum), type by type.
+    """The largest fraction of any type: used divided by guaranteed, or by the effective maximum without a guarantee.
 
-    A denominator of 0 counts 1 where anything is used. Types without either are skipped; nothing used: 0.
+    If the divisor is 0 and anything is used, the fraction is 1. Types without a divisor are skipped. Without usage the
+    result is 0.
     """
     return max((_fraction(used[k], k, guaranteed, effective_max) for k in used if used[k] > 0), default=0.0)
 
@@ -38,12 +39,12 @@ def _fraction(amount: int, resource: str, guaranteed: Resources, effective_max: 
 
 
 def pending_weight(pending: Resources, total: Resources) -> float:
-    """Sum over types of pending / the partition's total; types without total are left out."""
+    """The sum of pending / the partition's total of all types. Types without a total are left out."""
     return sum(pending[k] / total[k] for k in sorted(pending) if total.get(k, 0) > 0)
 
 
 def effective_max(maxima: Iterable[Mapping[str, int]], total: Mapping[str, int]) -> Resources:
-    """The component-wise minimum of the maxima down a path, beginning with the partition's total."""
+    """The minimum of the maxima on a path and of the partition's total, for each type."""
     least = dict(total)
     for maximum in maxima:
         for resource, amount in maximum.items():
@@ -54,6 +55,6 @@ def effective_max(maxima: Iterable[Mapping[str, int]], total: Mapping[str, int])
 def sort_key(
     priority: int | None, share: float, pending: float, name: str, *, by_priority: bool
 ) -> tuple[float, float, float, str]:
-    """Ascending key of a child inside its parent: priority (descending), fair share, pending (larger first), name."""
+    """The sort key of a child in its parent: highest priority, smallest fair share, largest pending, name."""
     first = -(priority if priority is not None else INT32_MIN) if by_priority else 0
     return (first, share, -pending, name)

@@ -1,6 +1,6 @@
-"""The order inside each parent queue, as its snapshot has it: queues.md's "Order inside a parent".
+"""The order inside each parent queue at the snapshot; see "Order inside a parent" in queues.md.
 
-The ranking itself goes further: it follows what the children show while their jobs are taken one by one.
+The ranking itself goes further: it follows the priorities of the children while their jobs are taken one by one.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from rankd.core.ranking.ranking import QueueRow
 
 
 def has_work(row: QueueRow) -> bool:
-    """Whether anything is pending in the queue: jobs, or an amount that was stated outright."""
+    """Whether anything is pending in the queue: jobs, or an amount that was given without jobs."""
     return row.priority is not None or any(row.pending.values())
 
 
 def queue_order(
     views: Sequence[QueueView], rows: Mapping[int, QueueRow], total: Resources
 ) -> dict[int, tuple[QueueView, ...]]:
-    """By parent with work its children with work, first to be served first.
+    """For each parent with work: its children with work, the first to be served first.
 
-    By priority (where it counts), fair share, pending, name.
+    The order is by priority (if it counts in the parent), fair share, pending, name.
     """
     children: dict[int, list[QueueView]] = {}
     for view in views:

@@ -1,8 +1,9 @@
-"""What every queue shows, kept from pass to pass and recomputed only where a leaf's best job has changed.
+"""The priority that every queue shows. It is kept between passes, and updated where the best job of a leaf has changed.
 
-A leaf shows its best eligible job's priority, a parent the most that one of its children shows, each with its own
-offset added or behind its fence; a queue with nothing pending shows nothing. A change goes up from its leaf and ends
-at the first queue that shows what it showed before. Another tree, as after a reload, is computed as a whole.
+A leaf shows the highest priority of its eligible jobs; a parent shows the highest priority of its children. Each adds
+its own offset, or shows the constant of its fence. A queue with nothing pending shows no priority. A change goes up
+from its leaf and stops at the first queue whose priority stays the same. After a change of the tree, as by a reload,
+all priorities are computed again.
 
 Source: YuniKorn, "Priority Scheduling".
 """
@@ -15,15 +16,15 @@ from rankd.core.ranking.queue_key import lifted_priority
 from rankd.core.ranking.queue_view import QueueView
 
 _Structure = tuple[tuple[int, int | None, str, int], ...]
-"""Of each queue: id, parent, policy, offset."""
+"""For each queue: id, parent, policy, offset."""
 
 
 class QueuePriorities:
-    """The priorities of all trees' queues by id; empty until the first :meth:`update`."""
+    """The priorities of the queues of all trees, by id. Empty until the first :meth:`update`."""
 
     def __init__(self) -> None:
         self.recomputed = 0
-        """How many queues the last update looked at."""
+        """The number of queues that the last update computed."""
         self._structure: _Structure = ()
         self._views: dict[int, QueueView] = {}
         self._best: dict[int, int] = {}
@@ -31,11 +32,11 @@ class QueuePriorities:
         self._children: dict[int, list[int]] = {}
 
     def update(self, views: Sequence[QueueView], best: Mapping[int, int]) -> Mapping[int, int | None]:
-        """What each queue shows, None with nothing pending.
+        """The priority that each queue shows, by id; None if nothing is pending in it.
 
         Args:
-            views: of all trees, parents before children.
-            best: the highest priority of each leaf with eligible jobs; queues that are no more may be in it.
+            views: the queues of all trees, parents before children.
+            best: the highest priority of each leaf with eligible jobs. It may contain removed queues.
         """
         structure = tuple(
             (view.id, view.parent, view.properties.priority_policy, view.properties.priority_offset) for view in views
@@ -72,7 +73,7 @@ class QueuePriorities:
             at = self._views[at].parent
 
     def _now(self, queue: int) -> int | None:
-        """From what is below it."""
+        """The priority of a queue, from its jobs or from its children."""
         self.recomputed += 1
         shown = [self._best[queue]] if queue in self._best else []
         shown += [value for child in self._children[queue] if (value := self._shown[child]) is not None]

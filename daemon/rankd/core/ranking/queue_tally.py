@@ -1,4 +1,4 @@
-"""What queues have pending and which priority they show between full passes. Only paths of changed leaves are updated.
+"""The pending amounts and shown priorities of queues between full passes. Only paths of changed leaves are updated.
 
 Fair shares and usage stay those of the pass, like all keys of a delta.
 """
@@ -21,7 +21,7 @@ from rankd.core.ranking.ranking import QueueRow
 
 
 class _Counted(NamedTuple):
-    """An eligible job as its leaf counts it."""
+    """The values of an eligible job that its leaf counts."""
 
     queue: int
     shape: int
@@ -29,10 +29,10 @@ class _Counted(NamedTuple):
 
 
 class QueueTally:
-    """The queues of a full pass, by its ``rows``, and what has changed since.
+    """The queues of a full pass, from its ``rows``, and the changes since.
 
-    ``shapes`` are those of the pass, to which others may be added. ``unranked``: by leaf the highest priority of
-    jobs that count as pending without being ranked (those of applications that are held back).
+    ``shapes`` are those of the pass; more may be added later. ``unranked``: by leaf, the highest priority of jobs that
+    are pending but not ranked, because their applications are held back.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class QueueTally:
         self._firsts: dict[int, int] = {}
 
     def change(self, gone: IntArray, jobs: JobColumns, priorities: IntArray) -> list[QueueRow]:
-        """Remove the jobs ``gone``; count ``jobs``, all eligible, as they are now. Returns the rows that changed."""
+        """Remove the jobs ``gone``, and count ``jobs``, which are all eligible. Returns the rows that changed."""
         before = self._forget(np.concatenate([gone, jobs.ids]))
         columns = zip(jobs.queues.tolist(), jobs.shapes.tolist(), priorities.tolist(), strict=True)
         after = [_Counted(*column) for column in columns]
@@ -133,7 +133,10 @@ class QueueTally:
         return max(found, default=None)
 
     def _best_of_pass(self, leaf: int) -> int | None:
-        """Of its ranked jobs of the pass that are left: where priority counts, the first of them."""
+        """The highest priority of the leaf's ranked jobs of the pass that are left; None if none is left.
+
+        If priority counts in the leaf, this is the first of them.
+        """
         ranks, bounds = self._base.by_leaf
         place = int(self._base.leaves(np.array([leaf]))[0])
         own = self._base.places[ranks[bounds[place] : bounds[place + 1]]]

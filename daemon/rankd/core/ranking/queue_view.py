@@ -1,4 +1,4 @@
-"""The queue trees of all partitions as flat records, by the ids that the database gives them."""
+"""The queue trees of all partitions as flat records with their ids."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from rankd.core.ranking.queue_key import effective_max
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue. ``effective_max`` begins with the partition's total; ``maximum`` is the own configured one.
+    """A queue.
 
-    ``maxapplications`` 0: not set. Root's ``limits`` are the partition's, where that has some.
-    ``application_sort`` is a leaf's sorting policy; without one its applications go by creation time.
+    ``effective_max``: the minimum of the partition's total and the maxima on the path. ``maximum``: the queue's own
+    configured one. ``maxapplications`` 0 means not set. The ``limits`` of a root without any are the partition's.
+    ``application_sort``: the sorting policy of a leaf; without one, its applications are sorted by creation time.
     """
 
     id: int
@@ -76,7 +77,7 @@ def _views(
 
 
 def roll_up(amounts: Mapping[int, Resources], views: Sequence[QueueView]) -> dict[int, Resources]:
-    """Amounts of leaves added to all queues above them; every queue of ``views`` has an entry."""
+    """The amounts of leaves, added to all queues above them. Every queue of ``views`` has an entry."""
     rolled: dict[int, Resources] = {view.id: dict(amounts.get(view.id, {})) for view in views}
     for view in reversed(views):
         if view.parent is not None:

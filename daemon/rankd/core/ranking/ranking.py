@@ -1,6 +1,6 @@
-"""A full pass: everything that a generation holds, from one state at one instant. Pure.
+"""A full pass: the whole content of a generation, computed from one state at one instant. Pure.
 
-The prioritizer and ``rankd evaluate`` call :func:`rank`; what it returns is what the views show.
+The prioritizer and ``rankd evaluate`` call :func:`rank`. The views show its result.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from rankd.core.ranking.queue_view import QueueView, roll_up
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What has been used, by user index of the tree.
+    """The usage of each user, by user index of the tree.
 
-    ``amounts`` (n_users,) at ``at`` (n_users,). What is not in them yet, each (n_charges,): user index, rate
-    in units per second, from when, until when (infinite while the job runs).
+    ``amounts`` (n_users,): usage in billing units times seconds at ``at`` (n_users,), in UTC seconds. Charges that are
+    not in them yet, each (n_charges,): ``users`` (user index), ``rates`` (billing units per second), ``since`` and
+    ``until`` (UTC seconds; infinite while the job runs).
     """
 
     amounts: FloatArray
@@ -44,13 +45,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     until: FloatArray
 
     def at_instant(self, now: float, half_life_s: float | None) -> FloatArray:
-        """Usage at ``now``, running jobs included, (n_users,)."""
+        """Usage at ``now``, with that of running jobs, (n_users,)."""
         return self._at(np.full(len(self.amounts), now), np.ones(len(self.users), dtype=bool), half_life_s)
 
     def settled(self, now: float, half_life_s: float | None) -> tuple[FloatArray, FloatArray]:
-        """What the accumulators become, with the charges of ended jobs only: usage, and when, each (n_users,).
+        """The new accumulators, with the charges of ended jobs only: usage and its time, each (n_users,).
 
-        An accumulator that is stated for later than ``now`` stays there, else it would decay twice.
+        The time is ``now``. An accumulator with a later time keeps it, because it would otherwise decay twice.
         """
         instants = np.maximum(self.at, now)
         return self._at(instants, np.isfinite(self.until), half_life_s), instants
@@ -65,10 +66,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankingState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pass looks at. Tables are indexed by the ids that jobs carry.
+    """The input of a pass. Tables are indexed by the ids in the columns of jobs.
 
-    ``association_ids`` (n_users,) maps the tree's user indices to ids; ``queues`` lists the partitions' queues,
-    roots first; ``used`` is what leaves use now; ``shapes`` the amounts that a job of a shape asks for in all.
+    ``association_ids`` (n_users,) maps the tree's user indices to ids. ``queues`` has the queues of each partition,
+    roots first. ``used``: the amounts that leaves use now. ``shapes``: by shape, the total amounts that a job asks for.
     """
 
     jobs: JobColumns
@@ -88,10 +89,10 @@ class RankingState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outright(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``rankd evaluate`` states instead of having it computed.
+    """Values of an evaluate document that replace computed ones.
 
-    ``pending`` of leaves, instead of their jobs' sum; ``factors``, values per job, float64 (n_jobs,), NaN where a
-    job has none.
+    ``pending``: amounts by leaf, instead of the sum of the leaf's jobs. ``factors``: values by job, float64 (n_jobs,),
+    NaN for jobs without a value.
     """
 
     pending: Mapping[int, Resources] = {}
@@ -99,7 +100,7 @@ class Outright(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue in a generation. ``priority`` None: nothing pending."""
+    """A queue in a generation. ``priority`` is None if nothing is pending in it."""
 
     id: int
     priority: int | None
@@ -110,10 +111,11 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation's content. ``ids`` int64 (n_ranked,) first to run first; ``ranked_priorities`` beside it.
+    """The content of a generation.
 
-    ``held_back``: applications whose jobs are not ranked, since the policy of their leaf lets others in first.
-    ``groups`` are the values that jobs share; ``base`` is the order for deltas, where it was asked for.
+    ``ids`` int64 (n_ranked,): the ranked jobs, the first to run first. ``ranked_priorities`` (n_ranked,): their
+    priorities. ``held_back``: applications whose jobs are not ranked, because the policy of their leaf admits others
+    first. ``groups``: the values that jobs share. ``base``: the order for deltas, if ``for_deltas`` was given.
     """
 
     now: float
@@ -140,7 +142,8 @@ def rank(
 ) -> Ranking:
     """One full pass at ``now``.
 
-    ``for_deltas``: the result has a ``base``. ``shown``: what queues showed in the pass before, brought up to date.
+    ``for_deltas``: the result has a ``base``. ``shown``: the priorities of queues in the previous pass; this call
+    updates them. ``last_good``: by factor, the values to use if the factor fails.
     """
     given = outright or Outright()
     usage = state.usage.at_instant(now, settings.fairshare.half_life_s)
@@ -195,7 +198,7 @@ def _by_id(state: RankingState, values: FloatArray) -> FloatArray:
 
 
 def _n_queues(state: RankingState) -> int:
-    """One more than the largest id of a queue; jobs may wait in one that is no longer configured."""
+    """One more than the largest queue id. Jobs may wait in a queue that is no longer configured."""
     configured = max((view.id for views in state.queues for view in views), default=-1)
     return max(configured, int(state.jobs.queues.max(initial=-1))) + 1
 
@@ -203,9 +206,9 @@ def _n_queues(state: RankingState) -> int:
 def _queue_rows(
     state: RankingState, priorities: IntArray, given_pending: Mapping[int, Resources], shown: QueuePriorities
 ) -> dict[int, QueueRow]:
-    """Every queue's priority, share and pending, children before parents.
+    """The row of every queue by id, children before parents.
 
-    Jobs in a queue that has become a parent are not ranked, and count nothing.
+    Jobs in a queue that has become a parent are not ranked and not counted.
     """
     best, counts, summed = _leaf_sums(state, priorities)
     for parent in {view.parent for views in state.queues for view in views if view.parent in best}:
@@ -263,7 +266,7 @@ def _leaf_sums(
 
 
 def _count(codes: IntArray) -> tuple[IntArray, IntArray]:
-    """Which codes there are, ascending, and how often: counted one by one where few are possible, else sorted."""
+    """The distinct codes, ascending, and their counts. The codes are sorted if there are many possible ones."""
     if int(codes.max()) > 4 * len(codes):
         return np.unique(codes, return_counts=True)
     counts = np.bincount(codes)
@@ -274,10 +277,10 @@ def _count(codes: IntArray) -> tuple[IntArray, IntArray]:
 def _summed_shapes(
     amounts: Sequence[Resources], shapes: IntArray, counts: IntArray, firsts: IntArray
 ) -> list[Resources]:
-    """The sum of amounts of ``shapes`` times ``counts``, of each run of these that begins at one of ``firsts``.
+    """For each run that begins at one of ``firsts``: the sum of the amounts of ``shapes`` times ``counts``.
 
-    Exact: where a sum might need more than 64 bits, Python's integers are added. Takes time and memory for each type
-    that a shape asks for, not for each shape and each type that there is.
+    The sums are exact: if one may need more than 64 bits, Python's integers are used. Time and memory grow with the
+    types that the shapes ask for, not with the number of shapes times the number of all types.
     """
     numbers: dict[str, int] = {}
     kinds = np.array([numbers.setdefault(kind, len(numbers)) for own in amounts for kind in own], dtype=np.int64)
@@ -285,7 +288,7 @@ def _summed_shapes(
     dtype = np.int64 if max(values, default=0) * int(counts.sum()) < 2**63 else object
     n_asked = np.array([len(own) for own in amounts], dtype=np.int64)
     ends = np.cumsum(n_asked)
-    # each shape of each run, once per type that it asks for
+    # one row for each shape of each run and each type that the shape asks for
     times = n_asked[shapes]
     rows = np.repeat(np.arange(len(shapes)), times)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
@@ -303,7 +306,7 @@ def _summed_shapes(
 
 
 def _with_usage_places(state: RankingState) -> Applications:
-    """The applications, with their places by usage where any use something."""
+    """The applications, with their places by usage if any application uses something."""
     if not state.applications.used:
         return state.applications
     places = usage_places(state.applications, queues_by_id(state.queues, state.totals))
@@ -331,7 +334,7 @@ def _order(
 def _order_queues(
     views: Sequence[QueueView], rows: Mapping[int, QueueRow], total: Resources
 ) -> list[tuple[OrderQueue, QueueView]]:
-    """Children in the order that decides between equal priorities: fair share, pending, name."""
+    """The queues for ordering. Their children are in the order for equal priorities: fair share, pending, name."""
     children: dict[int, list[QueueView]] = {}
     for view in views:
         if view.parent is not None:

@@ -1,6 +1,6 @@
-"""The children of a parent queue in its order, and which key puts each before the next. For those who look.
+"""The children of a parent queue in its order, and which key puts each before the next.
 
-Light: commands that only show something import it.
+Only for commands that show something. It imports little, so that they start fast.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEYS: tuple[SortKey, ...] = ("priority", "share", "pending", "name")
 
 
 class Sibling(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue with something pending, as its generation has it."""
+    """A queue with something pending, with its values in the generation."""
 
     path: str
     priority: int
@@ -31,7 +31,9 @@ class Sibling(msgspec.Struct, frozen=True, kw_only=True):
 def ordered(
     siblings: Iterable[Sibling], total: Mapping[str, int], *, by_priority: bool
 ) -> list[tuple[str, SortKey | None]]:
-    """Their paths, first to be served first, each with the key that puts it before the next; None for the last.
+    """The paths of the siblings, the first to be served first, each with the key that puts it before the next.
+
+    The last sibling has None.
 
     >>> a, b = (Sibling(path=path, priority=5, share=share, pending={}) for path, share in (("a", 0.5), ("b", 0.0)))
     >>> ordered([a, b], {}, by_priority=True)
