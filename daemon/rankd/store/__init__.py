@@ -1,5 +1,5 @@
-"""The database: tables (plural, internal), views (singular, stable: users query them), and verbs.
+"""The database: tables (plural, internal), views (singular, stable: users query them), and verbs that change it.
 
-All writes go through :meth:`Database.write`: one exclusive lock per file, short transactions, events in the
-same transaction as what they tell. See docs/reference/database.md.
+All writes go through :meth:`Database.write`: one exclusive lock per file, short transactions, and events in the same
+transaction as the changes that they report. See docs/reference/database.md.
 """

@@ -1,7 +1,7 @@
-"""Many rows at once: inserted, changed, or read one batch after the other.
+"""Many rows at once: insert them, change them, or read them batch by batch.
 
-The rest of the store calls these functions. Which statements a database wants for them is its own matter: each
-database has an implementation of :class:`Bulk`, found by the connection's dialect.
+The rest of the store calls these functions. Each database needs its own statements for them. So each database has
+an implementation of :class:`Bulk`, found by the connection's dialect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BATCH = 10_000
 
 
 class Bulk(Protocol):
-    """What a database offers for many rows. The functions of this module say what each method does."""
+    """The operations of a database on many rows. The functions of this module describe them."""
 
     def bulk_insert(self, connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
         """See :func:`bulk_insert`."""

@@ -1,8 +1,8 @@
-"""Checkpoints: what the write-ahead log holds is copied into the file, so that the log begins again.
+"""Checkpoints: copying the write-ahead log into the file, so that the log starts again from its beginning.
 
-With an SQLite that allows it, writers go on meanwhile. The log begins again only where all of it is in the file when a
-write begins. Beside writers that never pause this does not happen by itself: once the log is large, the last few pages
-are copied under the lock. Any older SQLite copies everything under the lock.
+With an SQLite that allows it, writers continue meanwhile. The log starts again only if all of it is in the file when a
+write begins. With writers that never pause, this does not happen by itself. So once the log is large, its last few
+pages are copied under the lock. An older SQLite copies everything under the lock.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rankd.store.engine.lock import FileLock
 from rankd.store.engine.wal import Log, read_log, sync_log
 
 LARGE_LOG = 8 * CHECKPOINT_PAGES
-"""Pages in the log, of which most are in the file already, from which on the rest is copied under the lock."""
+"""From this many pages in the log on, most of them already in the file, the rest is copied under the lock."""
 FEW_PAGES = 100
-"""A copy under the lock begins with at most this many pages, if that can be had in :data:`ROUNDS` rounds."""
+"""A copy under the lock begins with at most this many pages, if :data:`ROUNDS` rounds are enough for that."""
 ROUNDS = 4
 
 _KEPT: dict[tuple[int, int], int] = {}
-"""Descriptors by device and inode. Closing one would give back the locks that SQLite has on the file."""
+"""Descriptors by device and inode. They stay open: closing one would release SQLite's locks on the file."""
 
 
 class Checkpoint:
@@ -42,12 +42,12 @@ class Checkpoint:
         return log.frames - self._copied.frames if log.salts == self._copied.salts else log.frames
 
     def run(self) -> None:
-        """Copy what is in the log. Readers that see an earlier state keep the pages after it in the log.
+        """Copy the log into the file. Pages that are newer than an open reader's state stay in the log.
 
         Raises:
-            sqlite3.Error, OSError: the disk is full or a device fails; the log keeps everything.
+            sqlite3.Error, OSError: the disk is full or a device fails; the log keeps all pages.
         """
-        sync_log(self._wal)  # what is on the disk already takes no time under the lock
+        sync_log(self._wal)  # pages that are on the disk already take no time under the lock
         if not self._beside_writers:
             self._copy_alone()
             return
@@ -60,7 +60,7 @@ class Checkpoint:
             self._copy_alone()
 
     def close(self) -> None:
-        """Close the connection; the caller has the lock."""
+        """Close the connection. The caller holds the lock."""
         if self._connection is not None:
             self._connection.close()
         self._lock.close()
@@ -72,13 +72,13 @@ class Checkpoint:
     def _copy(self) -> None:
         self._connection = self._connection or _connected(self._path)
         before = read_log(self._wal).salts
-        # PASSIVE never waits: a reader that forgot to finish must not hold up everybody's writes
+        # PASSIVE never waits: a reader that does not finish must not delay all writes
         ((_, _, copied),) = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         after = read_log(self._wal).salts
-        self._copied = Log(after, copied if after == before else 0)  # a writer may have begun the log again
+        self._copied = Log(after, copied if after == before else 0)  # a writer may have restarted the log
 
     def _sync_file(self) -> None:
-        """Sync what was copied, so that SQLite's own sync under the lock has little to do."""
+        """Sync the copied pages, so that SQLite's own sync under the lock has little to do."""
         status = self._path.stat()
         key = (status.st_dev, status.st_ino)
         if key not in _KEPT:

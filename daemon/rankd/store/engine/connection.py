@@ -1,4 +1,4 @@
-"""The connection that every function of the store takes. Services pass it through and run no statement on it."""
+"""The connection that every function of the store takes. Services only pass it on, and run no statement on it."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def needs_tables() -> Iterator[None]:
 
 
 def ping(connection: Connection) -> None:
-    """Read nothing: whether the database answers."""
+    """Check that the database answers; raises an error if not."""
     connection.exec_driver_sql("SELECT 1").all()

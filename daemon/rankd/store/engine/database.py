@@ -1,4 +1,4 @@
-"""What rankd asks of a database: :class:`Database`.
+"""What rankd needs from a database: :class:`Database`.
 
 Services, verbs and tests depend on this protocol. :mod:`.sqlite` implements it, and :func:`.url.open_database` chooses
 the implementation.
@@ -18,13 +18,13 @@ T = TypeVar("T")
 CHECKPOINT_PAGES = 1000
 """A checkpoint is due when the write-ahead log holds this many pages that are not in the file yet."""
 ALIVE_EVERY_S = 5.0
-"""The holder of a role leaves a sign of life this often, with a write of its own work if there is one."""
+"""The holder of a role records a sign of life this often, along with one of its writes if there is one."""
 
 
 class Database(AbstractAsyncContextManager["Database", None], Protocol):
     """A process opens one database for all of its tasks: ``async with open_database(url) as database``.
 
-    The work that is passed in is a synchronous function. It runs whole on a thread, in one transaction.
+    Each work is a synchronous function. It runs as a whole on a thread, in one transaction.
     """
 
     @property
@@ -32,7 +32,7 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
         """The database's file. Other files of rankd are kept beside it."""
 
     async def write(self, work: Callable[[Connection], T], *, role: str | None = None) -> T:
-        """Run ``work`` as one transaction. With ``role``, the transaction first checks that this process still has it.
+        """Run ``work`` as one transaction. With ``role``, it first checks that this process still holds the role.
 
         Raises:
             RoleLost: another instance has taken the role.
@@ -47,10 +47,10 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
         """
 
     async def read_in_thread(self, work: Callable[[Connection], T]) -> T:
-        """As :meth:`read`, for work that takes long: no short read waits behind it."""
+        """As :meth:`read`, for long work: no short read waits for it."""
 
     async def look(self, work: Callable[[Connection], T]) -> T:
-        """As :meth:`read`, for users' questions: no other read waits behind them, however many they are."""
+        """As :meth:`read`, for queries of users: no other read waits for them, however many there are."""
 
     async def take_role(self, role: str, now: float) -> int:
         """Become the only holder of ``role`` until the database is closed; returns the new epoch.
@@ -60,19 +60,19 @@ class Database(AbstractAsyncContextManager["Database", None], Protocol):
         """
 
     async def stay_alive(self, role: str) -> None:
-        """Leave a sign of life of the holder of ``role``, unless one of its writes has just left one.
+        """Record a sign of life of the holder of ``role``, unless one of its writes has just recorded one.
 
         Raises:
             RoleLost, Unavailable: as :meth:`write`.
         """
 
     async def checkpoint(self) -> int:
-        """Do what the database wants done from time to time, if it is due. One process has this duty.
+        """Do the database's regular maintenance if it is due. Only one process does this.
 
-        Returns how many pages its log holds afterwards. Many are left while a reader sees the state before them.
+        Returns how many pages its log holds afterwards. Many remain while a reader still uses an earlier state.
 
         Raises:
-            Unavailable: ``storage_failed``: the disk is full or a device fails; nothing is lost.
+            Unavailable: ``storage_failed``: the disk is full or a device fails; no data is lost.
         """
 
     def trouble(self) -> str | None:

@@ -1,11 +1,11 @@
-"""The one copy of SQLite that this process uses: import ``sqlite3`` from here, and from nowhere else.
+"""The one copy of SQLite that this process uses. Import ``sqlite3`` only from here.
 
-Two copies of SQLite in one process corrupt a file that both have open: closing a file gives back all locks that the
-process has on it, those of the other copy as well (sqlite.org/howtocorrupt.html, 2.2.1). Other processes may use any
-SQLite.
+Two copies of SQLite in one process corrupt a file that both have open. When one closes a file, the process loses all
+its locks on the file, including those of the other copy (sqlite.org/howtocorrupt.html, 2.2.1). Other processes may use
+any SQLite.
 
-The wheel ``pysqlite3`` brings a newer SQLite than most systems have. Where there is no such wheel, the standard
-library's is used.
+The wheel ``pysqlite3`` has a newer SQLite than most systems. Without such a wheel, the standard library's SQLite is
+used.
 """
 
 from __future__ import annotations
@@ -23,4 +23,4 @@ else:
 __all__ = ["CHECKPOINTS_BESIDE_WRITERS", "sqlite3"]
 
 CHECKPOINTS_BESIDE_WRITERS = sqlite3.sqlite_version_info >= (3, 51, 3)
-"""Older ones can corrupt a file that one connection writes while another checkpoints (sqlite.org/wal.html)."""
+"""Older versions can corrupt a file if one connection writes while another checkpoints (sqlite.org/wal.html)."""

@@ -1,8 +1,8 @@
-"""Group commit: what arrives within a moment shares one transaction and one fsync.
+"""Group commit: work that arrives within a moment shares one transaction and one fsync.
 
-Clients take turns, so that one who sends a flood waits for himself only; of one client, works are done in the
-order of their arrival. Works that one call can do, as insertions, it does. If the transaction fails, each is done
-again by itself, so that one that is impossible, or that has a bug, does not take the others with it.
+Clients take turns, so a client that sends a flood delays only itself. The works of one client are done in the order of
+their arrival. Works of the same kind, such as insertions, are done by one call. If the transaction fails, each work
+is done again in its own transaction, so that an impossible or faulty one does not fail the others.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ T = TypeVar("T")
 Part = TypeVar("Part")
 
 Together = Callable[[Connection, Sequence[Part]], Sequence[T]]
-"""Does several works at once; a result for each."""
+"""Does several works at once; returns a result for each."""
 
 IDLE_S = 5.0
 MAX_WAITING = 10_000
 MAX_GROUP = 250
-"""So many jobs, or other works, share a transaction: about 10 ms, in which nobody else can write."""
+"""This many jobs, or other works, share a transaction: about 10 ms, in which no other process can write."""
 
 
 class _Work(NamedTuple):
-    """What to do with which part, who waits for it, and whether others want to hear of it."""
+    """What to do with which part, who waits for it, and whether others are notified of it."""
 
     do: Together[Any, Any]
     part: Any
@@ -42,7 +42,7 @@ class _Work(NamedTuple):
 
 
 class _Turns:
-    """What waits, by client: whose turn is over stands behind all others."""
+    """The waiting works by client. After its turn, a client comes after all others."""
 
     def __init__(self) -> None:
         self._by_client: dict[str, deque[_Work]] = {}
@@ -66,7 +66,7 @@ class _Turns:
 
 
 class GroupCommit:
-    """``await group.do(work)`` returns once the work is durable; run :meth:`run` in a task group."""
+    """``await group.do(work)`` returns once the work is durable. Run :meth:`run` in a task group."""
 
     def __init__(
         self,
@@ -83,17 +83,17 @@ class GroupCommit:
         self._some = asyncio.Event()
 
     async def do(self, work: Callable[[Connection], T], *, client: str = "", quiet: bool = False, weight: int = 1) -> T:
-        """Do ``work`` in one of the next transactions, whenever it is the turn of ``client``.
+        """Do ``work`` in one of the next transactions, when it is the turn of ``client``.
 
-        Nobody is told of a ``quiet`` one. ``weight``: how many jobs it writes.
+        Others are not notified of a ``quiet`` work. ``weight`` is the number of jobs that it writes.
 
         Raises:
-            Unavailable: ``busy``: too much is waiting; try again later. Or what the work raised.
+            Unavailable: ``busy``: too many works wait; try again later. Or any error that the work raised.
         """
         return await self._put(lambda c, _: [work(c)], None, client=client, quiet=quiet, weight=weight)
 
     async def do_together(self, work: Together[Part, T], part: Part, *, client: str = "", weight: int = 1) -> T:
-        """As :meth:`do`; one call of ``work`` does this part and those that wait with it for the same ``work``."""
+        """As :meth:`do`, but one call of ``work`` does this part and all waiting parts of the same ``work``."""
         return await self._put(work, part, client=client, quiet=False, weight=weight)
 
     async def _put(self, do: Together[Part, T], part: Part, *, client: str, quiet: bool, weight: int) -> T:
@@ -105,7 +105,7 @@ class GroupCommit:
         return await future
 
     async def run(self, beat: Callable[[], None] = lambda: None) -> None:
-        """Commit groups for ever; ``beat`` is called once a round, and from time to time where nothing is to do."""
+        """Commit groups until cancelled. Calls ``beat`` once a round, and regularly while there is no work."""
         while True:
             beat()
             with suppress(TimeoutError):
@@ -115,10 +115,10 @@ class GroupCommit:
                 await self.run_once()
 
     async def run_once(self) -> None:
-        """Commit what is waiting, at least one work."""
+        """Commit waiting works, at least one."""
         await self._until_some()
         if self._waiting.weight < MAX_GROUP:
-            await asyncio.sleep(0)  # what else is ready to run may add to the group
+            await asyncio.sleep(0)  # other tasks that are ready to run may add to the group
         group, weight = list[_Work](), 0
         while self._waiting.count and weight < MAX_GROUP:
             group.append(self._waiting.take())
@@ -132,14 +132,14 @@ class GroupCommit:
             await self._some.wait()
 
     async def _commit(self, group: list[_Work]) -> bool:
-        """Whether anything was done that others want to hear of."""
+        """Commit a group; returns whether others have to be notified."""
         try:
             results = await self._database.write(lambda c: _done(c, group), role=self._role)
         except RoleLost as error:
             for work in group:
                 _reject(work.future, error)
             raise
-        except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for
+        except Exception as error:  # noqa: BLE001 - it is raised again in the task that waits for the work
             await self._on_rollback()
             if len(group) == 1:
                 _reject(group[0].future, error)
@@ -152,7 +152,7 @@ class GroupCommit:
 
 
 def _done(connection: Connection, group: Sequence[_Work]) -> list[Any]:
-    """The results of all, in the order in which they are to be done."""
+    """Do all works in their order; returns their results."""
     results: list[Any] = []
     for do, works in groupby(group, lambda work: work.do):
         results += do(connection, [work.part for work in works])

@@ -1,7 +1,7 @@
 """The exclusive lock around every write transaction and every checkpoint of one SQLite file.
 
-SQLite before 3.51.3 can corrupt a WAL database when one connection writes while another checkpoints, and its
-busy handler is unfair. The kernel's file lock is neither; it is released when its process dies.
+SQLite before 3.51.3 can corrupt a WAL database when one connection writes while another checkpoints. Its busy handler
+is also unfair. The kernel's file lock has neither fault, and is released when its process dies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FileLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait for the lock, hold it for the block."""
+        """Wait for the lock, and hold it for the block."""
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         try:
             yield
@@ -36,7 +36,7 @@ class FileLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def try_acquire(self) -> bool:
-        """Take the lock for as long as this process lives, unless someone else holds it."""
+        """Take the lock for as long as this process lives; returns False if another process holds it."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -44,15 +44,15 @@ class FileLock:
         return True
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 async def acquire_or_fail(path: Path, what: str, patience_s: float = 2.0) -> FileLock:
-    """A lock held until its ``close``; ``patience_s`` lets a predecessor finish dying.
+    """A lock that is held until its ``close``. Waits ``patience_s`` seconds, in which a predecessor may end.
 
     Raises:
-        Unavailable: ``already_running``, naming what holds it.
+        Unavailable: ``already_running``; the message names what holds the lock.
     """
     lock = FileLock(path)
     with ExitStack() as unless_acquired:
@@ -61,6 +61,6 @@ async def acquire_or_fail(path: Path, what: str, patience_s: float = 2.0) -> Fil
         while not lock.try_acquire():
             if time.monotonic() > deadline:
                 raise Unavailable("already_running", f"another {what} is running on {path}; stop it first")
-            await asyncio.sleep(ASK_EVERY_S)  # the kernel tells nobody that a lock is free
+            await asyncio.sleep(ASK_EVERY_S)  # the kernel sends no notice when a lock is free
         unless_acquired.pop_all()
     return lock

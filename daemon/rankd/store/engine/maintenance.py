@@ -1,4 +1,4 @@
-"""What an administrator asks of a database file: its state, and any query with a time limit."""
+"""What an administrator can ask about a database file: its state, and any query with a time limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PROBLEMS = 20
 
 
 class DatabaseState(NamedTuple):
-    """What ``rankd db check`` finds. ``revision``: of the schema, None where there is none."""
+    """The findings of ``rankd db check``. ``revision`` is that of the schema; None without a schema."""
 
     sqlite: str
     revision: str | None
@@ -31,7 +31,7 @@ def state_of(path: Path) -> DatabaseState:
     """Check the file: SQLite's version, the schema's revision, the journal mode, and up to 20 integrity problems.
 
     Raises:
-        Unavailable: ``database_unreadable``: it is not a database.
+        Unavailable: ``database_unreadable``: the file is not a database.
     """
     with closing(open_for_reading(path)) as connection:
         try:

@@ -1,7 +1,7 @@
-"""Reading: a connection that can't write, and rows as dictionaries with JSON decoded.
+"""Reading: a connection that can't write, and rows as dictionaries with decoded JSON.
 
-Standard library and msgspec only (SQLAlchemy takes 0.6 s to import): any DB-API connection with ``?`` parameters will
-do.
+Uses only the standard library and msgspec, because SQLAlchemy takes 0.6 s to import. Works with any DB-API connection
+with ``?`` parameters.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 ReadConnection = sqlite3.Connection
-"""What :func:`open_for_reading` returns."""
+"""The type that :func:`open_for_reading` returns."""
 ReadError = sqlite3.Error
-"""What such a connection raises."""
+"""The error that such a connection raises."""
 
 BUSY_TIMEOUT_S = 5.0
 
@@ -50,7 +50,7 @@ _BOOLEANS = frozenset({"held", "exclusive", "requeue", "is_default", "global_def
 
 
 class Cursor(Protocol):
-    """What is used of a DB-API cursor."""
+    """The used part of a DB-API cursor."""
 
     @property
     def description(self) -> Any:  # noqa: ANN401 - DB-API leaves it open
@@ -63,23 +63,23 @@ class Cursor(Protocol):
         """All rows."""
 
     def close(self) -> None:
-        """Free it."""
+        """Free the cursor."""
 
 
 class Reader(Protocol):
-    """What is used of a DB-API connection."""
+    """The used part of a DB-API connection."""
 
     def cursor(self) -> Cursor:
         """A new cursor."""
 
 
 def open_for_reading(path: Path) -> ReadConnection:
-    """A connection that can't write, in one read transaction from its first query on.
+    """A connection that can't write. Its first query begins one read transaction for all.
 
     Raises:
-        Unavailable: ``no_database``.
+        Unavailable: ``no_database``: the file can't be opened.
     """
-    # Not mode=ro: in WAL mode, a database whose last user has gone is read by making its -shm file anew.
+    # Not mode=ro: in WAL mode, reading a database that no process uses has to create its -shm file again.
     uri = f"file:{quote(str(path.absolute()))}?mode=rw"
     try:
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
@@ -91,7 +91,7 @@ def open_for_reading(path: Path) -> ReadConnection:
 
 
 def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-    """The rows of a query as dictionaries, decoded."""
+    """The rows of a query as dictionaries, with JSON and booleans decoded."""
     cursor = connection.cursor()
     try:
         cursor.execute(sql, tuple(parameters))
@@ -100,7 +100,7 @@ def fetch(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> li
     except sqlite3.DatabaseError as error:
         raise _unreadable(error) from error
     except OverflowError:
-        raise Refused("bad_field", "a number in the request is larger than 64 bits hold") from None
+        raise Refused("bad_field", "a number in the request does not fit into 64 bits") from None
     finally:
         cursor.close()
     return _decoded(names, rows)
@@ -112,13 +112,13 @@ def has_view(connection: Reader, name: str) -> bool:
 
 
 def tuples(connection: Reader, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
-    """The same without names, for what runs on SQLAlchemy's connections as well."""
+    """As :func:`fetch`, but as tuples without names; also for SQLAlchemy's connections."""
     return [tuple(row.values()) for row in fetch(connection, sql, parameters)]
 
 
 def _unreadable(error: sqlite3.DatabaseError) -> Unavailable:
     if "no such table" in str(error) or "no such column" in str(error):
-        message = f"this database holds no rankd tables of this version ({error}); run `rankd db upgrade`"
+        message = f"this database does not have the rankd tables of this version ({error}); run `rankd db upgrade`"
         return Unavailable("no_schema", message)
     return Unavailable("database_unreadable", f"the database can't be read: {error}")
 

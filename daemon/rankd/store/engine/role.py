@@ -28,7 +28,7 @@ class Roles:
         self._held: dict[str, tuple[int, FileLock]] = {}
 
     async def acquire(self, role: str) -> None:
-        """Take the role's lock; :meth:`close` gives it back.
+        """Take the role's lock; :meth:`close` releases it.
 
         Raises:
             Unavailable: ``already_running``: another process holds it.
@@ -37,13 +37,13 @@ class Roles:
         self._held[role] = (NO_EPOCH, await acquire_or_fail(path, role))
 
     def begin_epoch(self, connection: Connection, role: str, now: float) -> int:
-        """Number this holder of the role, so that a write of an earlier one fails."""
+        """Give this holder of the role a new epoch, so that a write of an earlier holder fails."""
         epoch = _next_epoch(connection, role, now)
         self._held[role] = (epoch, self._held[role][1])
         return epoch
 
     def check(self, connection: Connection, role: str) -> None:
-        """Check that this process has the role, and leave a sign of life if the last one is old.
+        """Check that this process holds the role, and record a sign of life if the last one is old.
 
         Raises:
             RoleLost: another instance has taken the role.
@@ -56,7 +56,7 @@ class Roles:
             connection.exec_driver_sql("UPDATE roles SET alive_at = ? WHERE name = ?", (now, role))
 
     def close(self) -> None:
-        """Give all roles back."""
+        """Release all roles."""
         for _, lock in self._held.values():
             lock.close()
 

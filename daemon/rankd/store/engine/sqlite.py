@@ -1,12 +1,11 @@
-"""SQLite: who may write how, and how it is read.
+"""SQLite: how processes write to the file, and how it is read.
 
-Writing: a single thread of this process has one connection. A write is one synchronous function that runs whole on
-that thread, between taking the file lock and giving it back, so that no wait of the event loop ever lengthens a
-transaction. Reading: a synchronous function too, whole on one of a few threads. Connections that read are
-``query_only``.
+Writing: a single thread of this process has one connection. A write is one synchronous function that runs as a whole on
+that thread, while it holds the file lock. So no wait of the event loop ever lengthens a transaction. Reading: also a
+synchronous function, as a whole on one of a few threads. Connections that read are ``query_only``.
 
-Commits are durable (``synchronous=FULL``) unless the writer says that losing the last one in a power failure
-costs nothing but work (generations: ``durable=False``).
+Commits are durable (``synchronous=FULL``) unless the writer passes ``durable=False``. It does so if losing the last
+commits in a power failure only costs repeated work, as for generations.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ from rankd.store.engine.sqlite_connection import reading_engine, storage_failure
 T = TypeVar("T")
 
 LONG_WAIT_S = 3.0
-"""After this wait, :meth:`SqliteDatabase.trouble` says that another process holds the database."""
+"""After this many seconds of waiting, :meth:`SqliteDatabase.trouble` reports that another process holds the file."""
 RECENT_FAILURE_S = 30.0
-"""A write that failed is reported for this long, unless a later one succeeds."""
+"""A failed write is reported for this many seconds, unless a later one succeeds."""
 READERS = 4
-"""Short reads of a process that run at the same time."""
+"""The number of short reads of a process that run at the same time."""
 LOOKERS = 4
-"""Reads for users that run at the same time, on threads and connections of their own."""
+"""The number of reads for users that run at the same time, on separate threads and connections."""
 
 
 class SqliteDatabase(Database):
     """Implements :class:`.database.Database` for a file.
 
-    ``clock`` returns UTC seconds. ``beside_writers``: checkpoints go on while others write.
+    ``clock`` returns UTC seconds. ``beside_writers``: checkpoints run while other processes write.
     """
 
     def __init__(
@@ -79,13 +78,13 @@ class SqliteDatabase(Database):
         return self._path
 
     async def __aenter__(self) -> Self:
-        """Open; connections are made when they are first used."""
+        """Open the database; connections are made when they are first used."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close everything. The last connection's own checkpoint happens under the lock."""
+        """Close everything. The checkpoint of the last connection runs under the lock."""
         for readers, engine in ((self._readers, self._reading), (self._lookers, self._looking)):
             await asyncio.to_thread(readers.shutdown)
             engine.dispose()
@@ -149,7 +148,7 @@ class SqliteDatabase(Database):
             return work(connection)
 
     async def checkpoint(self) -> int:
-        """See :class:`.database.Database`: move the write-ahead log into the file once it holds enough."""
+        """See :class:`.database.Database`: copy the write-ahead log into the file once it holds enough pages."""
         pages = self._checkpoint.pages()
         if pages < CHECKPOINT_PAGES:
             return pages
@@ -168,6 +167,6 @@ class SqliteDatabase(Database):
 
 
 def _make_private(path: Path) -> None:
-    """Make a new file its owner's alone. SQLite gives its log and its index the same mode. An old file is unchanged."""
-    with suppress(OSError):  # SQLite's error says what is wrong with a place where no file can be made
+    """Make a new file private to its owner; an old one is unchanged. SQLite gives its log and index the same mode."""
+    with suppress(OSError):  # if no file can be made there, SQLite's own error gives the reason
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))

@@ -1,8 +1,8 @@
-"""Many rows at once in SQLite, by few statements.
+"""Many rows at once in SQLite, with few statements.
 
-The driver's ``executemany`` gives the interpreter's lock away for every row, and gets it back only once another
-thread gives it up. Beside a busy event loop a row then takes 200 us, of which SQLite needs ten. Rows of SQLAlchemy
-take three times as long to read as the driver's own.
+The driver's ``executemany`` releases the interpreter's lock for every row, and gets it back only once another thread
+releases it. Besides a busy event loop a row then takes 200 us, of which SQLite needs ten. Rows of SQLAlchemy take
+three times as long to read as the driver's own rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Table
 
 AT_ONCE = (250, 50, 10, 1)
-"""Rows per statement. These few texts stay prepared in the driver."""
+"""Rows per statement. With these few sizes, the statements stay prepared in the driver."""
 
 
 class SqliteBulk:
@@ -74,7 +74,7 @@ def _values(n_columns: int, n_rows: int) -> str:
 
 @lru_cache(maxsize=128)
 def _update(table: str, columns: tuple[str, ...], n_rows: int) -> str:
-    """SQLite calls the columns of VALUES column1, column2 and so on."""
+    """The UPDATE statement. SQLite names the columns of VALUES column1, column2 and so on."""
     if n_rows == 1:
         assignments = ", ".join(f'"{name}" = ?' for name in columns)
         return f"UPDATE {table} SET {assignments} WHERE id = ?"

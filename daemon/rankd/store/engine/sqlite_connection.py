@@ -28,7 +28,7 @@ STORAGE_CODES = frozenset(
         sqlite3.SQLITE_PROTOCOL,
     }
 )
-"""SQLite's codes for failures that may pass by themselves."""
+"""SQLite's codes for failures that may be temporary."""
 _ARGUMENTS = {"check_same_thread": False, "isolation_level": None}
 
 
@@ -49,8 +49,8 @@ def writing_engine(path: Path, *, durable: bool) -> Engine:
 
 
 def reading_engine(path: Path, size: int) -> Engine:
-    """Up to ``size`` connections that stay open. They can't write."""
-    # last in, first out: a connection has the pages that it has read in its cache
+    """Up to ``size`` connections that stay open. They cannot write."""
+    # last in, first out: the connection that was used last still has its pages in the cache
     engine = create_engine(_url(path), module=sqlite3, pool_size=size, pool_use_lifo=True, connect_args=_ARGUMENTS)
     event.listen(engine, "connect", _on_reader_connect)
     return engine
@@ -58,7 +58,7 @@ def reading_engine(path: Path, size: int) -> Engine:
 
 @contextmanager
 def storage_failures(done: str) -> Iterator[None]:
-    """Turn what a full disk or a failing device raises into ``storage_failed``; other errors pass.
+    """Turn errors of a full disk or a failing device into ``storage_failed``. Other errors are raised unchanged.
 
     ``done`` completes the message: the database could not be *read*.
     """

@@ -1,4 +1,4 @@
-"""Insert rows, or change those that are there: one statement, which each database writes in its own dialect."""
+"""Insert rows, or change existing ones, with one statement in the dialect of each database."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def upsert(
     rows: Sequence[Mapping[str, object]],
     kept: Collection[str] = (),
 ) -> None:
-    """Insert rows with the same columns each. Does nothing without rows.
+    """Insert rows that all have the same columns. Does nothing without rows.
 
-    A row whose ``key`` is in the table gets the other values of the new row, except in the columns ``kept``. If there
-    is no such column, the row stays as it is.
+    If the table has a row with the same ``key``, it gets the other values of the new row, except in the columns
+    ``kept``. If there is no other column, the row stays unchanged.
     """
     if not rows:
         return

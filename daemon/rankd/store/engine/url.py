@@ -1,4 +1,4 @@
-"""Which database a URL names: the one place that chooses the implementation of :class:`.database.Database`."""
+"""Which database a URL names. Only this module chooses the implementation of :class:`.database.Database`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rankd.store.engine.sqlite import SqliteDatabase
 def open_database(url: str | Path, *, durable: bool = True, clock: Callable[[], float] = time.time) -> Database:
     """The database that ``--db`` names: an SQLAlchemy URL or a plain path. Use it with ``async with``.
 
-    Commits are durable against a power failure, unless ``durable`` is false: then the last ones may be lost.
-    ``clock`` returns UTC seconds; signs of life are dated by it.
+    Commits survive a power failure unless ``durable`` is false; then the last ones may be lost. ``clock`` returns UTC
+    seconds; it dates the signs of life.
 
     Raises:
-        Unavailable: ``unsupported_database``: it is not an SQLite file.
+        Unavailable: ``unsupported_database``: the URL does not name an SQLite file.
     """
     return SqliteDatabase(sqlite_path(str(url)), durable=durable, clock=clock)
 
 
 def sqlite_path(url: str) -> Path:
-    """The file that ``--db`` names: by an SQLAlchemy URL (``sqlite:////var/lib/rankd.db``) or as a plain path.
+    """The file that ``--db`` names, as an SQLAlchemy URL (``sqlite:////var/lib/rankd.db``) or as a plain path.
 
     Raises:
-        Unavailable: ``unsupported_database`` for any other database.
+        Unavailable: ``unsupported_database``: the URL names another kind of database.
     """
     if "://" not in url:
         return Path(url).absolute()

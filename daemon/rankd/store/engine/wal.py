@@ -1,7 +1,7 @@
-"""How many pages are in the write-ahead log: read from the log itself, whose form SQLite documents ("WAL file format").
+"""How many pages are in the write-ahead log. Read from the log itself, in SQLite's documented "WAL file format".
 
-The log's index would tell as well. But a process that opens and closes that file loses the locks that SQLite has on
-it; on the log it has none.
+The log's index has the number as well. But a process that opens and closes the index file loses SQLite's locks on it.
+On the log, SQLite has no locks.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 _HEADER = struct.Struct(">8xI4x8s8x")
-"""Of the log: bytes of a page, salts."""
+"""Fields of the log's header: bytes of a page, salts."""
 _FRAME = struct.Struct(">8x8s8x")
-"""What precedes each page: the salts of the log that it was written to."""
+"""Field of the header of each page: the salts of the log to which it was written."""
 
 
 class Log(NamedTuple):
-    """``frames`` pages since the log began anew; ``salts`` tell one beginning from the other."""
+    """``frames`` is the number of pages since the log last restarted; ``salts`` change with every restart."""
 
     salts: bytes
     frames: int
 
 
 def read_log(path: Path) -> Log:
-    """The log as it is now, or was a moment ago; empty where there is none. O(log n)."""
+    """The log as it is now, or was a moment ago; empty if there is no log. O(log n)."""
     try:
         with path.open("rb") as file:
             return _read(file.fileno())
@@ -35,7 +35,7 @@ def read_log(path: Path) -> Log:
 
 
 def sync_log(path: Path) -> None:
-    """To the disk with what is in the log."""
+    """Sync the log to the disk; does nothing if there is no log."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         os.fdatasync(file.fileno())
 
@@ -47,7 +47,7 @@ def _read(file: int) -> Log:
     page_bytes, salts = _HEADER.unpack(header)
     size = _FRAME.size + int(page_bytes)
     low, high = 0, max(os.fstat(file).st_size - _HEADER.size, 0) // size
-    while low < high:  # frames behind the last one are of an earlier log, with other salts
+    while low < high:  # frames after the last one belong to an earlier log, with other salts
         middle = (low + high) // 2
         frame = os.pread(file, _FRAME.size, _HEADER.size + middle * size)
         if len(frame) == _FRAME.size and _FRAME.unpack(frame)[0] == salts:

@@ -1,1 +1,1 @@
-"""What services read at their start and follow from then on."""
+"""The records that services read when they start, and follow from then on."""

@@ -1,4 +1,4 @@
-"""Named applications: all of them, later those that have begun since, and the states that decide who may go on."""
+"""Named applications: all of them, those that have begun since, and the states that decide which may continue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rankd.store.schema.table import applications
 _CHANGING = """
 SELECT a.id, a.state FROM json_each(?) w JOIN applications a ON a.queue_id = w.value
 WHERE a.state NOT IN ('running', 'completed', 'failed')"""
-"""Text, as ``json_each`` makes one statement of any number of queues, which the driver keeps prepared."""
+"""Text, because ``json_each`` makes one statement for any number of queues, and the driver keeps it prepared."""
 
 
 class ApplicationRow(NamedTuple):
@@ -35,7 +35,7 @@ def begun_applications(connection: Connection, after: int) -> list[ApplicationRo
 
 
 def changing_applications(connection: Connection, queues: Sequence[int]) -> dict[int, str]:
-    """By application of these leaf queues its state; running and ended ones are left out."""
+    """The state of each application of these leaf queues; running and ended ones are left out."""
     if not queues:
         return {}
     return {row[0]: row[1] for row in connection.exec_driver_sql(_CHANGING, (json.dumps(queues),))}

@@ -1,4 +1,4 @@
-"""The account tree's associations, with the usage that has been settled into each."""
+"""The account tree's associations, with the settled usage of each."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rankd.store.schema.table import associations
 
 
 class AssociationsVersion(NamedTuple):
-    """Another value whenever an association has been added: how many there are, and the largest id."""
+    """Changes whenever an association is added: the number of associations, and the largest id."""
 
     size: int
     last_id: int
 
 
 class AssociationRow(NamedTuple):
-    """An association. ``usage`` in billing units times seconds at ``usage_at`` (UTC seconds).
+    """An association. ``usage`` is in billing units times seconds, as of ``usage_at`` (UTC seconds).
 
-    ``is_configured`` is false for a user who was added by a first job.
+    ``is_configured`` is false for a user whose first job added the association.
     """
 
     id: int
@@ -32,7 +32,7 @@ class AssociationRow(NamedTuple):
 
 
 def associations_version(connection: Connection) -> AssociationsVersion:
-    """What :func:`read_associations` would read."""
+    """The version of the associations that :func:`read_associations` would read."""
     query = select(func.count(), func.coalesce(func.max(associations.c.id), 0)).select_from(associations)
     return AssociationsVersion._make(connection.execute(query).one())
 
@@ -53,7 +53,7 @@ _COLUMNS = (
 
 
 def read_associations(connection: Connection) -> list[AssociationRow]:
-    """All associations by id, with root and accounts. Reading the fields by name would take three times as long."""
+    """All associations by id, including root and accounts. Reads by position: by name takes three times as long."""
     rows = connection.execute(select(*_COLUMNS).order_by(associations.c.id))
     found = []
     for id_, account, user, parent, shares, shares_parent, is_default, priority, usage, usage_at, configured in rows:
@@ -70,7 +70,7 @@ def read_associations(connection: Connection) -> list[AssociationRow]:
 
 
 def unconfigured_users(connection: Connection) -> frozenset[int]:
-    """The associations of users whom the configuration does not list."""
+    """The associations of users that the configuration does not list."""
     columns = associations.c
     query = select(columns.id).where(columns.user != "", columns.configured == false())
     return frozenset(connection.execute(query).scalars())

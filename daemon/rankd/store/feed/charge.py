@@ -1,4 +1,4 @@
-"""Charges: what allocations cost their associations, as far as it is not in the associations' usage yet."""
+"""Charges: the costs of allocations that are not yet part of their associations' usage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rankd.store.schema.table import allocations, jobs
 
 
 class ChargeRow(NamedTuple):
-    """An allocation's charge: ``rate`` in billing units per second, from ``since`` on.
+    """An allocation's charge: ``rate`` is in billing units per second, from ``since`` (UTC seconds) on.
 
     ``until`` (UTC seconds) is None while the job runs.
     """

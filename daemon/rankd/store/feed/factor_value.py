@@ -1,4 +1,4 @@
-"""Values of factors that the newest generation stores, since they cannot be computed again."""
+"""Values of factors that the newest generation stores, because they cannot be computed again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SELECT g.base, n.value FROM generation_numbers n
 JOIN (SELECT base FROM generations ORDER BY number DESC LIMIT 1) g ON n.generation = g.base WHERE n.name = ?"""
 
 _VALUES = "SELECT key, value FROM generation_values WHERE generation = ? AND factor = ? ORDER BY key"
-"""Text, and the driver's rows: there may be a value for each of a million jobs."""
+"""Text and the driver's rows, because there may be a value for each of a million jobs."""
 
 
 def stored_values(connection: Connection, factors: Iterable[str]) -> dict[str, FactorValues]:
-    """By factor its values of the newest full generation and the deltas based on it.
+    """The values of each factor in the newest full generation and the deltas based on it.
 
     Zeros are left out, and so are factors whose values are not stored.
     """

@@ -1,7 +1,7 @@
-"""Jobs: all pending ones when a service starts, and from then on those that have changed.
+"""Jobs: all pending ones when a service starts, and then those that have changed.
 
-SQL is text here, and the driver's own rows are read: a delta generation reads up to 2,000 jobs, and rows of
-SQLAlchemy take twice as long as the driver's.
+Uses SQL text and the driver's own rows: a delta generation reads up to 2,000 jobs, and rows of SQLAlchemy take twice as
+long.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ WHERE revision > ? AND state = 'pending' AND eligible_at IS NOT NULL"""
 
 
 class ChangedJob(NamedTuple):
-    """A job as it is now. Groups are ids of the records; None where not set.
+    """A job as it is now. Groups are ids of the records; None if not set.
 
-    ``vcore`` is per node, in thousandths; ``shape`` the records' key of what the job asks for; ``revision`` its last
-    event; ``blocked_by`` None where it waits for no job and no time.
+    ``vcore`` is per node, in thousandths. ``shape`` is the records' key for the requested resources. ``revision`` is
+    its last event. ``blocked_by`` is None if it waits for no job and no time.
     """
 
     id: int
@@ -58,10 +58,10 @@ class ChangedJob(NamedTuple):
 
 
 class ChangedJobs(NamedTuple):
-    """Jobs that have changed, oldest change first, up to and including the event ``revision``.
+    """Changed jobs, oldest change first, up to and including the event ``revision``.
 
-    ``shapes``: those of the jobs' shapes that the reader did not know. ``blocked``: those of the jobs that wait for
-    another job or for a time.
+    ``shapes``: those shapes that the caller did not know. ``blocked``: those of the jobs that wait for another job or
+    for a time.
     """
 
     revision: int
@@ -71,7 +71,7 @@ class ChangedJobs(NamedTuple):
 
 
 class LoadedJobs(NamedTuple):
-    """All pending jobs, as they are after the event ``revision``.
+    """All pending jobs, as of the event ``revision``.
 
     ``new_jobs``: how many of them became eligible after the newest generation was made.
     """

@@ -1,4 +1,4 @@
-"""Whether jobs have given back what they held: that is why the scheduler looks for jobs to start."""
+"""Whether jobs have released resources, which is a reason for the scheduler to look for jobs to start."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _FREEING = (
 
 
 def has_freed_room(connection: Connection, revision: int) -> bool:
-    """Whether any job event after this one may have freed nodes or a quota."""
+    """Whether any job event after this one may have released nodes or a quota."""
     return connection.exec_driver_sql(_FREEING, (revision,)).first() is not None

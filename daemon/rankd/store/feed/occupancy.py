@@ -1,7 +1,7 @@
-"""What runs, as the scheduler follows it: which allocations are open, and each one's nodes, amounts and owner.
+"""Open allocations, as the scheduler follows them: which ones are open, and their nodes, resources and owners.
 
-Every cycle asks which allocations are open. So that statement is text, and its rows stay the driver's plain pairs:
-100,000 NamedTuples would take 29 ms more each time.
+Every cycle reads which allocations are open. So that statement is text, and its rows stay the driver's plain pairs:
+making 100,000 NamedTuples would take 29 ms more each time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ FROM allocations l JOIN jobs j ON j.id = l.job_id JOIN queues q ON q.id = j.queu
 WHERE l.id IN (SELECT value FROM json_each(?))"""
 
 Since = tuple[int, float]
-"""An open allocation: its id, and when it started, or was allocated if it has not started (UTC seconds)."""
+"""An open allocation: its id and its start (UTC seconds); if it has not started, the time of its allocation."""
 
 
 class OpenAllocation(NamedTuple):
-    """An allocation that has not ended. ``resources`` are per node; ``time_limit_s``: None if the job has none.
+    """An allocation that has not ended. ``resources`` are per node; ``time_limit_s`` is None if the job has none.
 
-    ``application``: ``NO_GROUP`` if the job has none.
+    ``application`` is ``NO_GROUP`` if the job has none.
     """
 
     id: int
@@ -52,7 +52,7 @@ def open_since(connection: Connection) -> list[Since]:
 
 
 def read_open(connection: Connection, allocations: Collection[int]) -> Iterator[OpenAllocation]:
-    """These open allocations."""
+    """The details of these open allocations."""
     rows = connection.exec_driver_sql(_DETAILS, (json.dumps(list(allocations)),)) if allocations else ()
     for id_, nodes, resources, exclusive, queue, application, limit, user, groups, partition in rows:
         yield OpenAllocation(

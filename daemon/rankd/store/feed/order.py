@@ -1,7 +1,7 @@
-"""The ranking as the scheduler follows it: the newest generation, the leaves of a full one, the chunks of a delta.
+"""The ranking as the scheduler follows it: the newest generation, a full one's leaves, and a delta's chunks.
 
-The statements are text because they are hot: the scheduler reads the newest generation at every wake-up. A leaf is read
-as three byte strings, which numpy uses as they are: a million ranked jobs in 2,000 leaves take 30 ms.
+The statements are text because they run often: the scheduler reads the newest generation at every wake-up. A leaf is
+read as three byte strings, which numpy uses directly: a million ranked jobs in 2,000 leaves take 30 ms.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _INTEGERS = msgspec.json.Decoder(list[int])
 class NewestGeneration(NamedTuple):
     """The newest visible generation.
 
-    ``base``: the full generation that it is based on; ``revision``: the last job event that it knows; ``ranked_at``:
-    UTC seconds.
+    ``base`` is the full generation that it is based on. ``revision`` is the last job event that it includes.
+    ``ranked_at`` is in UTC seconds.
     """
 
     number: int
@@ -56,7 +56,7 @@ class NewestGeneration(NamedTuple):
 
 
 class StagedGeneration(NamedTuple):
-    """A full generation whose leaves are stored and which is not visible yet; fields as in the newest one."""
+    """A full generation with stored leaves that is not visible yet. Fields as in :class:`NewestGeneration`."""
 
     number: int
     ranked_at: float
@@ -72,10 +72,10 @@ class RankedLeaf(NamedTuple):
 
 
 class DeltaChanges(NamedTuple):
-    """A delta as it is now.
+    """The present state of a delta.
 
-    ``places``: the numbers of all its chunks, in order. ``changed``: the entries of those that were written since the
-    generation that was asked for.
+    ``places``: the numbers of all its chunks, in order. ``changed``: the entries of the chunks that were written after
+    the requested generation.
     """
 
     places: list[int]
@@ -83,7 +83,7 @@ class DeltaChanges(NamedTuple):
 
 
 def newest_generation(connection: Connection) -> NewestGeneration | None:
-    """Returns None before the first generation."""
+    """The newest generation; None before the first generation."""
     row = connection.exec_driver_sql(_NEWEST).first()
     return None if row is None else NewestGeneration(*row)
 
@@ -95,7 +95,7 @@ def staged_generation(connection: Connection, visible: int) -> StagedGeneration 
 
 
 def new_jobs_since(connection: Connection, generation: int) -> int:
-    """How many jobs are new in the generations after this one."""
+    """How many new jobs the generations after this one have."""
     return int(connection.exec_driver_sql(_NEW_JOBS, (generation,)).scalar_one())
 
 
@@ -117,7 +117,7 @@ def read_leaves(connection: Connection, generation: int, first: int = 0, last: i
 
 
 def read_delta(connection: Connection, base: int, since: int) -> DeltaChanges:
-    """The delta on the full generation ``base``; ``since``: the newest generation whose delta is known."""
+    """The delta based on the full generation ``base``. ``since``: the newest generation whose delta is known."""
     changed = {
         chunk: Entries(*(np.array(_INTEGERS.decode(text), dtype=np.int64) for text in texts))
         for chunk, *texts in connection.exec_driver_sql(_CHANGED, (base, since))

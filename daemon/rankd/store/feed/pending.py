@@ -1,7 +1,7 @@
-"""All pending jobs as columns: what a service reads when it starts and keeps in memory.
+"""All pending jobs as columns, for a service that reads them at its start and keeps them in memory.
 
-The time for a million rows depends on the number of Python objects that they become. So small values are packed into
-one number per row, what jobs of one shape share is read once per shape, and numpy converts the rows in batches.
+The time for a million rows depends on the number of Python objects made of them. So small values are packed into one
+number per row, values shared by all jobs of a shape are read once per shape, and numpy converts the rows in batches.
 SQL is text here: rows of SQLAlchemy take three times as long as the driver's (a million jobs: 2.5 s).
 """
 
@@ -28,7 +28,7 @@ _SHAPES = """
 SELECT j.shape, j.nodes, j.vcore, j.resources FROM json_each(?) w JOIN jobs j ON j.id = w.value"""
 
 BATCH = 2_000
-"""Rows per batch: few enough to stay in the processor's cache while they become arrays."""
+"""Rows per batch: few enough to stay in the processor's cache while they are converted to arrays."""
 
 _N_INTEGERS = 5
 _LOW = 2**32 - 1
@@ -37,7 +37,7 @@ Rows = Sequence[Sequence[object]]
 
 
 class ShapeRow(NamedTuple):
-    """What the jobs of a shape ask for: ``resources`` per node."""
+    """The request of the jobs of a shape. ``resources`` are per node."""
 
     nodes: int
     vcore: int
@@ -45,7 +45,7 @@ class ShapeRow(NamedTuple):
 
 
 class PendingJobs(NamedTuple):
-    """Columns by id, each (n_jobs,); ``shapes`` are the keys that the records have; NaN where not set."""
+    """Columns by id, each (n_jobs,). ``shapes`` are the keys in the records. NaN means not set."""
 
     ids: IntArray
     associations: IntArray
@@ -63,7 +63,7 @@ class PendingJobs(NamedTuple):
 
 
 class ShapeColumn(NamedTuple):
-    """The shapes of jobs: ``keys`` of the records and ``rows`` beside them; by job, ``places`` among these."""
+    """The shapes of jobs: ``keys`` in the records and the ``rows`` for them; by job, ``places`` among these."""
 
     keys: list[int]
     rows: list[ShapeRow]
@@ -76,20 +76,20 @@ def read_pending_jobs(connection: Connection) -> PendingJobs:
 
 
 def read_shapes(connection: Connection, jobs: PendingJobs) -> ShapeColumn:
-    """What these jobs ask for, read from one job of each shape."""
+    """The shapes of these jobs, read from one job of each shape."""
     keys, firsts, places = np.unique(jobs.shapes, return_index=True, return_inverse=True)
     found = shapes_of(connection, jobs.ids[firsts].tolist())
     return ShapeColumn(keys.tolist(), [found[key] for key in keys.tolist()], places)
 
 
 def shapes_of(connection: Connection, jobs: Sequence[int]) -> dict[int, ShapeRow]:
-    """By the records' key the shapes of these jobs."""
+    """The shapes of these jobs by their keys in the records."""
     rows = (row for rows in stream(connection, _SHAPES, (json.dumps(jobs),)) for row in rows)
     return {key: ShapeRow(nodes, vcore, json.loads(resources)) for key, nodes, vcore, resources in rows}
 
 
 def pending_jobs(batches: Iterable[Rows]) -> PendingJobs:
-    """Columns of the rows of :data:`PENDING`, in batches of any size."""
+    """Columns from the rows of :data:`PENDING`, in batches of any size."""
     parts: list[list[np.ndarray]] = [list(_arrays(rows)) for rows in batches if rows]
     n_columns = _N_INTEGERS + 4
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else list(_empty(n_columns))

@@ -1,7 +1,7 @@
-"""Pending jobs as the scheduler keeps them: columns, with what tells one kind of job from another.
+"""Pending jobs as the scheduler keeps them: columns, including those that distinguish kinds of jobs.
 
-The statements are text, streamed as the driver's plain rows, which become columns batch by batch. A million jobs take
-2.7 s of processor time, 1.5 s of it in SQLite and its driver; with SQLAlchemy's rows it was 3.1 s.
+The statements are text, and the driver's plain rows are converted to columns batch by batch. A million jobs take 2.7 s
+of processor time, of which SQLite and its driver take 1.5 s. With SQLAlchemy's rows it was 3.1 s.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NO_USERS = "NULL, NULL"
 _TYPES = [np.int64] * 6 + [np.float64] * 2 + [np.bool_]
 
 BATCH = 20_000
-"""Rows that are read at once: they may take some megabytes."""
+"""Rows that are read at once; they may take some megabytes."""
 
 
 class PendingBatch(NamedTuple):
     """Pending jobs, each column (n,).
 
-    ``applications``: -1 for none. ``time_limits_s``: NaN for none. ``is_eligible``: neither held nor blocked.
-    ``users``, ``groups`` (JSON lists): None where names of users were not asked for.
+    ``applications``: -1 for none. ``time_limits_s``: NaN for none. ``is_eligible``: neither held nor blocked. ``users``
+    and ``groups`` (JSON lists): None if user names were not requested.
     """
 
     ids: IntArray
@@ -47,28 +47,28 @@ class PendingBatch(NamedTuple):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> PendingBatch:
-        """Rows of :data:`_COLUMNS`, at least one."""
+        """Make columns from rows of :data:`_COLUMNS`, at least one row."""
         columns = list(zip(*rows, strict=True))
         arrays = (np.array(column, dtype=kind) for column, kind in zip(columns, _TYPES, strict=False))
         return cls._make([*arrays, *columns[len(_TYPES) :]])
 
 
 class PendingChanges(NamedTuple):
-    """Jobs that changed. ``pending``: those that are pending, None if none is; ``gone``: the ids of the others."""
+    """Changed jobs. ``pending``: the pending ones, None if there are none; ``gone``: the ids of the others."""
 
     pending: PendingBatch | None
     gone: list[int]
 
 
 def all_pending(connection: Connection, *, with_users: bool) -> Iterator[PendingBatch]:
-    """Every pending job by id, some at a time."""
+    """Yield every pending job by id, batch by batch."""
     query = f"SELECT {_names(with_users)} FROM jobs j WHERE j.state = 'pending' ORDER BY j.id"
     for rows in stream(connection, query, (), BATCH):
         yield PendingBatch.of_rows(rows)
 
 
 def changed_jobs(connection: Connection, revision: int, *, with_users: bool) -> Iterator[PendingChanges]:
-    """The jobs that have had an event since this one, some at a time."""
+    """Yield the jobs that had an event after this one, batch by batch."""
     query = f"SELECT {_names(with_users)}, j.state FROM jobs j WHERE j.revision > ?"
     for rows in stream(connection, query, (revision,), BATCH):
         pending = [row[:-1] for row in rows if row[-1] == State.PENDING]

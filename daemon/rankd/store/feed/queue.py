@@ -9,5 +9,5 @@ from rankd.store.schema.table import queues
 
 
 def partitions_of_queues(connection: Connection) -> dict[int, str]:
-    """By id of a queue the name of its partition, also of queues that are not configured any more."""
+    """The name of each queue's partition by the queue's id, including queues that are no longer configured."""
     return {row.id: row.partition for row in connection.execute(select(queues.c.id, queues.c.partition))}

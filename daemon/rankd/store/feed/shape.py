@@ -1,4 +1,4 @@
-"""What the jobs of one shape ask for. The records store it with each job; services read it once per shape."""
+"""The request of the jobs of one shape. The records store it with each job; services read it once per shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FROM jobs j JOIN queues q ON q.id = j.queue_id WHERE j.id = ?"""
 
 
 class JobShape(NamedTuple):
-    """``nodes``: how many at most; ``min_nodes``: how many at least; ``vcore`` and ``resources`` are per node."""
+    """``nodes`` is the most nodes, ``min_nodes`` the fewest. ``vcore`` and ``resources`` are per node."""
 
     partition: str
     nodes: int
@@ -26,7 +26,7 @@ class JobShape(NamedTuple):
 
 
 def read_shape(connection: Connection, job: int) -> JobShape:
-    """The shape of a job that is in the records."""
+    """The shape of a recorded job."""
     partition, nodes, min_nodes, vcore, resources, constraints, exclusive = connection.exec_driver_sql(
         _SHAPE, (job,)
     ).one()

@@ -1,1 +1,1 @@
-"""Verbs that change records, one file per subject."""
+"""Functions that change records, one file per subject."""

@@ -1,7 +1,7 @@
 """Adapters in the database: the result of each one's last reading, and the input that is in force.
 
-The prioritizer writes them. Every service applies the inputs to its configuration (:func:`in_force`) when it starts
-and when :func:`inputs_revision` changes. So the last valid input outlives a restart, and the loss of its source.
+The prioritizer writes them. Every service applies the inputs to its configuration (:func:`in_force`) when it starts and
+when :func:`inputs_revision` changes. So the last valid input survives a restart, and the loss of its source.
 
 Text, for SQLAlchemy's ``exec_driver_sql`` as for ``execute`` of a plain connection: the command line reads the inputs
 too (``rankd dump``) and must not import SQLAlchemy (0.6 s). Writing is :mod:`.adapter_result`.
@@ -24,16 +24,16 @@ from rankd.core.model.setting import AdapterSettings
 log = logging.getLogger("rankd.adapter")
 
 Query = Callable[[str], Iterable[Any]]
-"""How a statement is run: by SQLAlchemy's ``exec_driver_sql``, or ``execute`` of a plain connection."""
+"""Runs a statement: SQLAlchemy's ``exec_driver_sql``, or ``execute`` of a plain connection."""
 
 InputsRevision = tuple[tuple[str, str, int, float | None], ...]
-"""By adapter: its name, the kind of its input, how often the input changed, and when it last did."""
+"""For each adapter: its name, the kind of its input, how often the input changed, and when it last changed."""
 
 _INPUT = msgspec.json.Decoder(Input)
 
 
 class StoredInput(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of the adapter ``name``. ``read_at``: when its source last gave it (UTC seconds)."""
+    """The input of the adapter ``name``. ``read_at``: when its source last provided it (UTC seconds)."""
 
     name: str
     input: Input
@@ -57,7 +57,7 @@ def laid_over(configuration: Configuration, inputs: Iterable[StoredInput], new: 
     """The configuration with these inputs applied in their order. Inputs that do not fit are logged and left out.
 
     Raises:
-        ConfigurationError: the input of the adapter ``new`` makes no valid account tree with the inputs before it.
+        ConfigurationError: the input of adapter ``new`` and the inputs before it do not make a valid account tree.
     """
     used: list[StoredInput] = []
     effective = configuration
@@ -74,7 +74,7 @@ def laid_over(configuration: Configuration, inputs: Iterable[StoredInput], new: 
 
 
 def stored_inputs(query: Query, adapters: Sequence[AdapterSettings]) -> list[StoredInput]:
-    """The inputs of these adapters, in their order. An adapter that has given none yet is left out."""
+    """The inputs of these adapters, in their order. An adapter without an input is left out."""
     if not adapters:
         return []
     sql = "SELECT name, input, content, read_at, digest FROM adapters WHERE content IS NOT NULL"
@@ -91,6 +91,6 @@ def stored_inputs(query: Query, adapters: Sequence[AdapterSettings]) -> list[Sto
 
 
 def inputs_revision(query: Query) -> InputsRevision:
-    """A value that changes whenever an input changes, appears or goes, or its names are written later."""
+    """A value that changes whenever an input changes, appears or disappears, or its names are written later."""
     found = query("SELECT name, input, revision, changed_at FROM adapters ORDER BY name")
     return tuple((name, kind, int(revision), changed_at) for name, kind, revision, changed_at in found)

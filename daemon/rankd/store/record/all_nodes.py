@@ -11,7 +11,7 @@ _NODES = "SELECT name, partition, state, capacity, labels FROM nodes ORDER BY na
 
 
 def all_nodes(connection: Reader) -> list[Node]:
-    """Every node, by name. What is used of them is not in here."""
+    """Every node, by name. The result does not include their usage."""
     return [
         Node(
             name=row["name"],

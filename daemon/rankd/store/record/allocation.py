@@ -1,4 +1,4 @@
-"""Allocations, as the scheduler commits them; their nodes then take them (:mod:`rankd.store.record.delivery`)."""
+"""Allocations, as the scheduler commits them. Their nodes then request them (:mod:`rankd.store.record.delivery`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rankd.store.record.job import apply_changes, read_states
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A placement to be committed, with the generation and the rank that it was decided by."""
+    """A placement to be committed, with the generation and the rank on which it is based."""
 
     job: int
     revision: int
@@ -30,9 +30,9 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Why jobs of a queue (0: of any queue without a row of its own) that ask for the same amounts wait.
+    """Why jobs of a queue with the same request wait. Queue 0 means any queue without its own row.
 
-    ``time_limit_s`` -1: none given; ``user`` empty: any; ``application`` -1: a job that is its own, -2: any.
+    ``time_limit_s`` -1: none given; ``user`` empty: any; ``application`` -1: a job without an application, -2: any.
     """
 
     queue: int
@@ -45,7 +45,7 @@ class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes and the start time that a pending job is promised."""
+    """The nodes and the start time that are reserved for a pending job."""
 
     job: int
     nodes: tuple[str, ...]
@@ -55,7 +55,7 @@ class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
 def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cycle: int, now: float) -> int:
     """Allocate the jobs that have not changed since the cycle read them; returns their number.
 
-    Other jobs were cancelled or held meanwhile, or one of their nodes takes no more jobs.
+    The others were cancelled or held meanwhile, or one of their nodes accepts no more jobs.
     """
     first = last_id(connection, "allocations") + 1
     possible = list(enumerate(_possible(connection, new), start=first))
@@ -79,7 +79,7 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
 
 
 def _possible(connection: Connection, new: Sequence[NewAllocation]) -> list[NewAllocation]:
-    """Those whose job is pending and unchanged, and whose nodes all take jobs; the first one of each job."""
+    """Those whose job is pending and unchanged, and whose nodes all accept jobs; only the first one of each job."""
     up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
     states = read_states(connection, [entry.job for entry in new])
     revisions = _revisions(connection, [entry.job for entry in new])
@@ -125,7 +125,7 @@ def _revisions(connection: Connection, jobs: Sequence[int]) -> dict[int, int]:
 
 
 def save_reasons(connection: Connection, reasons: Collection[ReasonRow], before: Collection[ReasonRow] | None) -> None:
-    """Store why jobs wait, as the newest cycle found it; ``before``: the stored rows, None if they are not known."""
+    """Store the newest cycle's reasons for waiting. ``before``: the stored rows; None if they are not known."""
     if before is None:
         connection.exec_driver_sql("DELETE FROM wait_reasons")
     known = frozenset(before or ())
@@ -155,5 +155,5 @@ def save_reservations(connection: Connection, reservations: Collection[Reservati
 
 
 def last_cycle(connection: Connection) -> int:
-    """The newest cycle that allocated anything; 0 before the first."""
+    """The newest cycle that allocated a job; 0 before the first."""
     return int(connection.exec_driver_sql("SELECT coalesce(max(cycle), 0) FROM allocations").scalar_one())

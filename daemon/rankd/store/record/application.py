@@ -1,4 +1,4 @@
-"""Applications in the database: their beginning, and what their jobs' events make of their states.
+"""Applications in the database: their beginning, and how their jobs' events change their states.
 
 Every change of a job that matters to its application changes the application in the same transaction.
 
@@ -62,7 +62,7 @@ def application_of(connection: Connection, queue: int, name: str | None, now: fl
 
 
 def applications_of(connection: Connection, jobs: Iterable[int]) -> dict[int, int]:
-    """The applications of those of these jobs that have one."""
+    """The applications of these jobs; jobs without one are left out."""
     return {row[0]: row[1] for row in connection.execute(_OF_JOBS, {"jobs": jobs})}
 
 
@@ -72,9 +72,9 @@ def follow(
     now: float,
     failed: Iterable[int] = (),
 ) -> None:
-    """Move applications on by what has happened to their jobs, in order.
+    """Change the states of applications by the events of their jobs, in order.
 
-    ``EMPTY`` counts only where really nothing is left; ``failed`` are those of which a job did not complete.
+    ``EMPTY`` counts only if the application really has no job left. ``failed``: those with a job that did not complete.
     """
     bulk_update(connection, "applications", ("failed",), [(True, id_) for id_ in failed])
     if not events:
@@ -103,12 +103,12 @@ def _is_empty(connection: Connection, id_: int) -> bool:
 
 
 def _next_event(connection: Connection) -> int:
-    """An id that no look at the events so far has seen."""
+    """An id that is larger than that of any event so far."""
     return last_id(connection, "job_events") + 1
 
 
 def overdue_applications(connection: Connection, now: float) -> dict[int, ApplicationEvent]:
-    """Those that have been starting or completing for long enough, with what that makes happen."""
+    """Applications that have been starting or completing for long enough, with the event that follows."""
     rows = connection.execute(_OVERDUE, {"before": now - min(STARTING_S, COMPLETING_S)}).all()
     return {
         id_: ApplicationEvent.FAIL if failed else ApplicationEvent.TIMEOUT
@@ -118,7 +118,7 @@ def overdue_applications(connection: Connection, now: float) -> dict[int, Applic
 
 
 def save_waiting_applications(connection: Connection, generation: int, waiting: Iterable[int]) -> None:
-    """The applications whose jobs a generation that is about to be stored does not rank; the last ones stay."""
+    """Store the applications whose jobs a new generation does not rank. Those of the generation before stay."""
     of = generation_waiting_applications.c.generation
     newest_before = select(func.max(of)).where(of < generation).scalar_subquery()
     connection.execute(delete(generation_waiting_applications).where(or_(of >= generation, of < newest_before)))

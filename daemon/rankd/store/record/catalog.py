@@ -1,7 +1,7 @@
 """The configuration's names in the database, and their ids.
 
 Every service writes its configuration's names when it starts; the same configuration changes nothing. Ids are never
-reused: the row of a queue or an account that was removed stays, with ``configured`` false.
+reused: the row of a removed queue or account stays, with ``configured`` false.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     default_accounts: dict[str, str]
     classes: tuple[PriorityClass, ...]
     new_user_shares: float = 1.0
-    """The shares of users whom the configuration does not list."""
+    """The shares of users that the configuration does not list."""
 
 
 def sync_catalog(connection: Connection, configuration: Configuration, now: float) -> Catalog:
-    """Write the names of the configuration, as the adapters' inputs change it; returns all ids."""
+    """Write the names of the configuration with the adapters' inputs applied; returns all ids."""
     return sync_names(connection, in_force(connection.exec_driver_sql, configuration).configuration, now)
 
 
 def sync_names(connection: Connection, configuration: Configuration, now: float) -> Catalog:
-    """The same of a configuration that has the adapters' inputs in it already."""
+    """As :func:`sync_catalog`, for a configuration to which the adapters' inputs are already applied."""
     before = snapshot(connection)
     _sync_queues(connection, configuration)
     note_changes(connection, before, now)
@@ -130,7 +130,7 @@ def made_leaves(connection: Connection) -> list[tuple[str, str]]:
 
 
 def is_parent(queue: Queue) -> bool:
-    """Whether the queue takes no jobs itself."""
+    """Whether the queue accepts no jobs itself."""
     return queue.parent or bool(queue.queues)
 
 
@@ -150,7 +150,7 @@ def _sync_queues(connection: Connection, configuration: Configuration) -> None:
 
 
 def _respell(connection: Connection, known: Mapping[tuple[str, str], str], live: Sequence[tuple[str, Queue]]) -> None:
-    """Rename queues whose configured path differs from the stored one in upper and lower case only."""
+    """Rename queues whose configured path differs from the stored one only in upper and lower case."""
     rows = [
         {"new": queue.path, "in_partition": partition, "old": known[partition, queue.path.lower()]}
         for partition, queue in live
@@ -161,7 +161,7 @@ def _respell(connection: Connection, known: Mapping[tuple[str, str], str], live:
 
 
 def store_queues(connection: Connection, listed: Sequence[tuple[str, Queue, bool]]) -> None:
-    """Write queues (partition, queue, whether a job made it). Queues that are there get these settings."""
+    """Write queues (partition, queue, whether a job made it). Existing queues get these settings."""
     rows = [
         {
             "partition": partition,
@@ -203,7 +203,7 @@ def _sync_qos(connection: Connection, configured: list[Qos]) -> None:
 
 
 def _sync_associations(connection: Connection, configured: tuple[Association, ...], now: float) -> None:
-    """Write shares as configured. Usage never changes; an association that is new gets the one it starts with."""
+    """Write the configured shares. Usage does not change; only a new association gets its initial usage."""
     rows = [
         {
             "account": entry.account,

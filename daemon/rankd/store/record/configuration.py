@@ -1,10 +1,10 @@
-"""Configurations that came into force: the intake records them, the other services use the newest one.
+"""Configurations that came into force. The intake records them, and the other services use the newest one.
 
-The texts of the files are recorded. So a service uses what the intake has checked, whatever the directory contains
-now.
+The texts of the files are recorded. So a service uses what the intake has checked, even if the directory has changed
+since.
 
-Text, for SQLAlchemy's ``exec_driver_sql`` as for ``execute`` of a plain connection: the command line reads
-configurations too and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+Statements are text, both for SQLAlchemy's ``exec_driver_sql`` and for ``execute`` of a plain connection. The command
+line reads configurations too, and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from rankd.config.change import Change
 
 Query = Callable[..., Iterable[Any]]
-"""Runs a statement with parameters, and gives its rows."""
+"""Runs a statement with parameters, and returns its rows."""
 
 _COLUMNS = "SELECT id, at, actor, event, directory, changes, files FROM configurations"
 _CHANGES = msgspec.json.Decoder(list[Change])

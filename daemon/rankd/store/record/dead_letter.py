@@ -1,11 +1,11 @@
-"""Dead letters: submissions on the enqueue subject that could not be accepted, until somebody retries or drops them.
+"""Dead letters: enqueued submissions that could not be accepted. They wait until a user retries or drops them.
 
-A letter keeps its bytes as they came, up to the limits of ``core/change/dead_letter.py``. A larger one keeps only its
-beginning and can't be retried. Lists and messages show a preview of a letter's first :data:`PREVIEW_BYTES`, as text. Of
-one user's waiting letters, only the newest stay, within the limits.
+A letter keeps its original bytes, up to the limits of ``core/change/dead_letter.py``. A larger one keeps only its
+beginning and can't be retried. Lists and messages show a preview of a letter's first :data:`PREVIEW_BYTES`, as text.
+Each user keeps only the newest waiting letters, within the limits.
 
-SQLAlchemy Core, though a flood of bad submissions comes by: to keep 250 letters takes 2.8 ms, as text 1.8 ms; to mark
-them as published 0.15 ms, as text, one by one, 0.27 ms.
+Uses SQLAlchemy Core, although a flood of bad submissions writes here: storing 250 letters takes 2.8 ms, as text 1.8 ms.
+Marking them as published takes 0.15 ms; as text, one by one, 0.27 ms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PREVIEW_BYTES = 16 * 2**10
 LONGEST_TEXT = 1_000
-"""Characters of the message, of the field and of the sender's message id."""
+"""The most characters of the message, of the field and of the sender's message id."""
 
 _OF = dead_letters.c
 _IDS = _OF.id.in_(values_of("ids"))
@@ -50,7 +50,7 @@ _UNPUBLISHED = (
 
 
 class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
-    """A submission that did not become a job. ``source`` names the message and the place in it; each is kept once."""
+    """A submission that did not become a job. ``source`` identifies the message and the place in it; kept once."""
 
     source: str
     user: str
@@ -63,7 +63,7 @@ class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredLetter(limits.LetterHead, frozen=True, kw_only=True):
-    """A dead letter with all that a retry needs."""
+    """A dead letter with everything that a retry needs."""
 
     source: str
     message_id: str | None
@@ -72,18 +72,18 @@ class StoredLetter(limits.LetterHead, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The key that its job would have had, and has if it is retried."""
+        """The key that its job would have had, and gets if the letter is retried."""
         source, slash, place = self.source.partition("/")
         return key_of(self.message_id, source) + slash + place
 
 
 def key_of(message_id: str | None, source: str) -> str:
-    """The key of an enqueued message's job without one of its own: the sender's message id, or the message itself."""
+    """The key of an enqueued message's job that has no own key: the sender's message id, else the message's source."""
     return message_id or f"enqueued-{source}"
 
 
 def keep(connection: Connection, letters: Sequence[Undelivered]) -> None:
-    """Record submissions that were refused. The oldest letters of a user with too many are deleted, and counted."""
+    """Record refused submissions. If a user has too many letters, the oldest are deleted and counted."""
     if letters:
         rows = [_row(letter) for letter in letters]
         upsert(connection, dead_letters, ["source"], rows, kept=rows[0])
@@ -109,7 +109,7 @@ def _row(letter: Undelivered) -> dict[str, object]:
 
 
 def _stored(payload: bytes) -> tuple[bytes, str]:
-    """The bytes of a submission to keep, without secrets, and the text to show, without any environment."""
+    """The bytes of a submission to keep, without secrets, and the text to show, without the environment."""
     if len(payload) > limits.LARGEST_KEPT:
         return payload[:PREVIEW_BYTES], preview(payload)
     try:
@@ -128,7 +128,7 @@ def _stored(payload: bytes) -> tuple[bytes, str]:
 
 
 def _jobs_with_environment(document: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - any JSON
-    """Of a submission: the job, or the jobs of a batch."""
+    """The jobs of a submission with an environment: the single job, or those of a batch."""
     if not isinstance(document, dict):
         return []
     batch = document.get("jobs")
@@ -137,17 +137,17 @@ def _jobs_with_environment(document: Any) -> list[dict[str, Any]]:  # noqa: ANN4
 
 
 def _cut(text: str | None) -> str | None:
-    """At most :data:`LONGEST_TEXT` characters; bytes of a header that were not UTF-8 are replaced."""
+    """At most :data:`LONGEST_TEXT` characters. Bytes of a header that were not UTF-8 are replaced."""
     return None if text is None else text[:LONGEST_TEXT].encode(errors="replace").decode()
 
 
 def preview(payload: bytes) -> str:
-    """The beginning as text; bytes that are not UTF-8 become U+FFFD."""
+    """The beginning as text. Bytes that are not UTF-8 become U+FFFD."""
     return payload[:PREVIEW_BYTES].decode(errors="replace").replace("\0", "\ufffd")
 
 
 def _make_room(connection: Connection, user: str, now: float) -> None:
-    """Delete a user's oldest waiting letters beyond the limits; the newest one always stays."""
+    """Delete a user's oldest waiting letters beyond the limits. The newest one always stays."""
     count, total = connection.execute(_HELD.where(_OF.user == user)).one()
     if count <= limits.MOST_LETTERS and total <= limits.MOST_BYTES:
         return
@@ -184,7 +184,7 @@ def stored(connection: Connection, ids: Sequence[int]) -> dict[int, StoredLetter
 
 
 def settle(connection: Connection, letter: int, state: str, by: str, now: float, jobs: Sequence[int] = ()) -> None:
-    """Record that a letter was ``retried``, with the ``jobs`` it became. Its preview stays, its bytes are deleted."""
+    """Record that a letter was ``retried``, with the ``jobs`` it became. Its preview stays; its bytes are deleted."""
     values = {"state": state, "decided_by": by, "decided_at": now, "payload": b""}
     made = json.dumps(list(jobs)) if jobs else None
     connection.execute(update(dead_letters).where(_OF.id == letter).values(jobs=made, **values))
@@ -197,7 +197,7 @@ def heads(connection: Connection, ids: Sequence[int]) -> dict[int, limits.Letter
 
 
 def drop_letters(connection: Connection, letters: Sequence[int], by: str, now: float) -> None:
-    """Record that these letters were dropped. Their previews stay, their bytes are deleted."""
+    """Record that these letters were dropped. Their previews stay; their bytes are deleted."""
     values = {"state": "dropped", "decided_by": by, "decided_at": now, "payload": b""}
     connection.execute(update(dead_letters).where(_IDS).values(values), {"ids": letters})
 

@@ -1,7 +1,7 @@
-"""Allocations on their way to their nodes: taken ones, ones to end, and ones that were not taken.
+"""Allocations on their way to their nodes: requested ones, ones to end, and overdue ones.
 
-A node's agent asks for its allocations. Each allocation in the answer is recorded as taken in the same transaction, so
-that an allocation that was taken back meanwhile is never given.
+A node's agent requests its allocations. Each allocation in the answer is recorded as taken in the same transaction. So
+an allocation that was withdrawn meanwhile is never sent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rankd.store.record.report import take_reports
 from rankd.wire.message import StartOrder, Taken
 
 MOST_STARTS = 500
-"""Starts in one answer; the agent records them before it asks for more."""
+"""Starts in one answer. The agent records them before it requests more."""
 AROUND_BYTES = 1_000
-"""About the bytes of a start beside its request and nodes."""
+"""The approximate bytes of a start without its request and nodes."""
 MOST_CANCELS = 10_000
 
 _PRESENT = f"('{NodeState.UP}', '{NodeState.DRAINING}')"
@@ -42,7 +42,7 @@ WHERE l.ended_at IS NULL AND p.taken_at IS NOT NULL AND p.ended_at IS NULL ORDER
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A request of an agent. ``known``: the allocations that it runs or has still to report; None: not compared."""
+    """A request of an agent. ``known``: the allocations that it runs or still has to report; None: do not compare."""
 
     node: str
     agent: str
@@ -62,7 +62,7 @@ def waiting_nodes(connection: Connection) -> dict[str, Newest]:
 
 
 def _ends(connection: Connection) -> dict[str, list[int]]:
-    """By node: allocations that it has taken and is to end, ascending."""
+    """The allocations that each node has taken and has to end, ascending."""
     ends: dict[str, list[int]] = {}
     rows = connection.exec_driver_sql(
         "SELECT p.node, l.id FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id"
@@ -74,10 +74,10 @@ def _ends(connection: Connection) -> dict[str, list[int]]:
 
 
 def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: float) -> list[Taken | None]:
-    """What each agent is to start and to end; None for an agent that does not represent its node.
+    """The allocations that each agent has to start and to end; None if an agent does not represent its node.
 
-    An allocation that is to end and was not taken ends here, without having started. An allocation that was taken and
-    that the agent does not know is given again if it never started; else it is lost.
+    If an allocation has to end and was not taken, it ends here without having started. If it was taken but the agent
+    does not know it, it is sent again if it never started; otherwise it is lost.
     """
     agents = _agents(connection, [ask.node for ask in asks])
     reports: list[tuple[str, Report]] = []
@@ -119,7 +119,7 @@ def _agents(connection: Connection, nodes: Sequence[str]) -> dict[str, Agent]:
 
 
 def _compare(connection: Connection, node: str, known: frozenset[int], now: float) -> list[tuple[str, Report]]:
-    """Allocations that the agent should know and does not: taken again if never started, else lost."""
+    """Allocations that the agent should know but does not. Sent again if they never started, otherwise lost."""
     missing = [row for row in connection.exec_driver_sql(_KNOWN, (node,)).all() if row[0] not in known]
     if again := [(id_, node) for id_, _, started in missing if not started]:
         connection.exec_driver_sql(
@@ -129,7 +129,7 @@ def _compare(connection: Connection, node: str, known: frozenset[int], now: floa
 
 
 def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[tuple[int, int]], bool]:
-    """What to start; what ends without having started; whether more waits than an answer may hold."""
+    """The starts; the allocations that end without having started; and whether more wait than fit into an answer."""
     starts: list[StartOrder] = []
     over: list[tuple[int, int]] = []
     total = 0
@@ -174,10 +174,10 @@ def untaken(connection: Connection) -> list[Waiting]:
 
 
 def take_back(connection: Connection, overdue: Iterable[Waiting], reason: str, max_requeues: int, now: float) -> int:
-    """Drain these nodes and take back all that they have not taken; returns how many allocations.
+    """Drain these nodes and withdraw all allocations that they have not taken; returns the number of allocations.
 
-    Allocations that were taken meanwhile stay. A node that an administrator drained keeps that reason, and a node whose
-    agent has left is not drained. ``reason`` may name ``{allocation}`` and ``{job}``.
+    Allocations that were taken meanwhile stay. A node that an administrator drained keeps that reason. A node whose
+    agent has left is not drained. ``reason`` may contain ``{allocation}`` and ``{job}``.
     """
     n_back = 0
     for waiting in overdue:

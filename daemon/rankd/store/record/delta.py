@@ -1,4 +1,4 @@
-"""Delta generations: the entries of a delta are stored in short chunks. A change writes only the chunks it touches."""
+"""Delta generations. A delta's entries are stored in short chunks, so a change writes only the chunks it touches."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class DeltaRows:
         self._chunk_of: dict[int, int | None] = {}
 
     def stage(self, number: int, edit: Edit, entries: Entries, unranked: Sequence[int]) -> Stage:
-        """What generation ``number`` writes, now that ``edit`` has turned the delta's entries into ``entries``.
+        """Return what generation ``number`` writes, after ``edit`` has turned the delta's entries into ``entries``.
 
-        ``unranked``: jobs that were removed from the order though they are still pending.
+        ``unranked``: jobs that are still pending but were removed from the order.
         """
         gone = {job for job in self._ids[edit.deleted].tolist() if job}
         before = {chunk.id for chunk in self._chunks}
@@ -62,7 +62,7 @@ class DeltaRows:
         )
 
     def _resize(self, edit: Edit) -> set[int]:
-        """Bring the chunks' sizes up to date; returns the ids of those to be written."""
+        """Update the sizes of the chunks; returns the ids of those that have to be written."""
         if not self._chunks:
             self._chunks = [self._new(0)]
         ends = np.cumsum([chunk.size for chunk in self._chunks])
@@ -81,7 +81,7 @@ class DeltaRows:
         return written
 
     def _split(self, chunk: _Chunk) -> list[_Chunk]:
-        """The chunk, or several in place of it; none if it is empty."""
+        """The chunk, or several that replace it; none if it is empty."""
         n_parts = -(-chunk.size * 2 // MAX_ENTRIES) if chunk.size > MAX_ENTRIES else min(chunk.size, 1)
         sizes = [chunk.size // n_parts + (place < chunk.size % n_parts) for place in range(n_parts)]
         parts = [chunk, *(self._new(0) for _ in sizes[1:])] if sizes else []
@@ -128,6 +128,6 @@ def _delete(connection: Connection, table: str, column: str, base: int, keys: se
 
 
 def value_stage(base: int, values: Sequence[tuple[str, int, float]]) -> Stage:
-    """Stores values of factors on the full generation ``base``: (factor, job, value)."""
+    """Store values of factors for the full generation ``base``: (factor, job, value)."""
     rows = [(base, *value) for value in values]
     return lambda connection: insert(connection, "generation_values", rows)

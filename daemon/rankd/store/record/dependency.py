@@ -1,4 +1,4 @@
-"""Dependencies of jobs in the records: the progress of the jobs waited for, and which jobs wait for which."""
+"""Dependencies of jobs in the records: the progress of the awaited jobs, and which jobs wait for which."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SELECT id FROM waited_for"""
 
 
 def progress_of(connection: Connection, dependencies: Iterable[Dependency]) -> dict[int, Progress]:
-    """The progress of the jobs that are waited for; unknown jobs are left out."""
+    """The progress of the awaited jobs; unknown jobs are left out."""
     wanted = {dependency.job for dependency in dependencies}
     rows = connection.exec_driver_sql(
         "SELECT id, state, started_at FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
@@ -36,7 +36,7 @@ def progress_of(connection: Connection, dependencies: Iterable[Dependency]) -> d
 
 
 def known_jobs(connection: Connection, ids: Iterable[int]) -> set[int]:
-    """Those of these ids that are jobs."""
+    """Those of these ids that belong to jobs."""
     rows = connection.exec_driver_sql(
         "SELECT w.value FROM json_each(?) w JOIN jobs j ON j.id = w.value", (json.dumps(list(ids)),)
     )
@@ -44,7 +44,7 @@ def known_jobs(connection: Connection, ids: Iterable[int]) -> set[int]:
 
 
 def blocked_jobs(connection: Connection, jobs: Sequence[int], after: int = -1) -> list[Blocked]:
-    """Those of these jobs that wait for other jobs or for a time, and that have changed after the event ``after``."""
+    """Those of these jobs that wait for other jobs or for a time, and have changed after the event ``after``."""
     rows = connection.exec_driver_sql(_BLOCKED, (json.dumps(jobs), after)).all()
     return [
         Blocked(job=id_, held=bool(held), begin_at=begin_at, depends_on=dependencies_of(depends_on))
@@ -53,7 +53,7 @@ def blocked_jobs(connection: Connection, jobs: Sequence[int], after: int = -1) -
 
 
 def show_begin_time(connection: Connection, jobs: Iterable[int]) -> None:
-    """From now on these jobs show that they wait for their begin time alone. That is not an event of theirs."""
+    """Show for these jobs that they only wait for their begin time. This does not count as an event of the jobs."""
     connection.exec_driver_sql(
         "UPDATE jobs SET blocked_by = ? WHERE blocked_by IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
         (BEGIN_TIME, json.dumps(sorted(jobs))),
@@ -61,7 +61,7 @@ def show_begin_time(connection: Connection, jobs: Iterable[int]) -> None:
 
 
 def still_blocked(connection: Connection, jobs: Sequence[int], seen: int, now: float) -> set[int]:
-    """Those of these jobs that have changed since the event ``seen``, and wait for something as they are now."""
+    """Those of these jobs that have changed after the event ``seen`` and still wait for something."""
     blocked = blocked_jobs(connection, jobs, seen)
     if not blocked:
         return set()
@@ -75,6 +75,6 @@ def dependencies_of(stored: str | None) -> tuple[Dependency, ...]:
 
 
 def waited_for(connection: Connection, jobs: Iterable[int | str]) -> set[int]:
-    """These jobs, and all that they wait for themselves, as long as they are pending."""
+    """These jobs, and, for each of them that is pending, all jobs for which it waits."""
     first = json.dumps([job for job in jobs if isinstance(job, int)])
     return {row[0] for row in connection.exec_driver_sql(_WAITED_FOR, (first,)) if isinstance(row[0], int)}

@@ -1,11 +1,11 @@
-"""Generations: written in stages that hold the lock shortly, made visible whole by one small commit.
+"""Generations: written in stages that hold the lock briefly, and made visible as a whole by one small commit.
 
-What is the same for all jobs of an association, a QoS or a queue is a row per group; the order is written in
-chunks (:mod:`rankd.store.record.order_rows`). The row in ``generations`` comes last: until then no view sees anything
-of it. A full generation's number is given when its writing begins; delta generations that are made meanwhile have
-larger ones, and one of those stands on it once it is visible.
+Values that are the same for all jobs of an association, a QoS or a queue are one row per group. The order is written in
+chunks (:mod:`rankd.store.record.order_rows`). The row in ``generations`` comes last; until then no view shows the
+generation. A full generation gets its number when its writing begins. Delta generations that are made meanwhile have
+larger numbers, and one of those is based on it once it is visible.
 
-Rows are written in bulk, the rest with SQLAlchemy Core: to make a generation visible takes 57 µs before its fsync, as
+Rows are written in bulk, the rest with SQLAlchemy Core: making a generation visible takes 57 µs before its fsync, as
 text 27 µs.
 """
 
@@ -37,16 +37,16 @@ from rankd.store.schema.view import FactorColumn, factor_views
 
 HEADERS_KEPT = 100_000
 HEAD = 10_000
-"""So many jobs ``queue_head`` shows."""
+"""The number of jobs in the view ``queue_head``."""
 
 STAGE_BYTES = 2**18
 STAGE_ROWS = 500
-"""A stage writes so much at most: one or two milliseconds in which nobody else can write."""
+"""The most bytes and rows of a stage: one or two milliseconds in which no other process can write."""
 
 _ROW_BYTES = 64
 
 STAGED_AT, STAGED_REVISION = "staged.ranked_at", "staged.revision"
-"""Numbers of a full generation that are stored behind its leaves: those are complete, and of that very pass."""
+"""Numbers of a full generation, stored after its leaves. They show that the leaves of this pass are complete."""
 
 _NEWEST_NUMBER = select(func.coalesce(func.max(generations.c.number), 0))
 _NEWEST_BASE = select(generations.c.base).order_by(generations.c.number.desc()).limit(1)
@@ -58,16 +58,16 @@ Stage = Callable[[Connection], None]
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """Usage of ended allocations, moved into the associations' accumulators with this generation."""
+    """Usage of ended allocations that this generation moves into the associations' accumulators."""
 
     associations: list[tuple[float, float, int]]
     allocations: list[int]
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation's own row. ``base``: the full generation that it stands on; for a full one its own number.
+    """A generation's own row. ``base``: the full generation on which it is based; a full one's base is itself.
 
-    ``configuration``: the number of the recorded one that it was made under.
+    ``configuration``: the number of the recorded configuration that was in force.
     """
 
     number: int
@@ -85,14 +85,14 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """What it is: full or delta."""
+        """The kind of generation: full or delta."""
         return "full" if self.base == self.number else "delta"
 
 
 class GenerationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything to be stored of a full pass. ``association_ids``: the ids of the tree's nodes, -1 for none.
+    """Everything of a full pass that is stored. ``association_ids``: the ids of the tree's nodes, -1 for none.
 
-    ``revision``: the last event that the pass knows.
+    ``revision``: the last event that the pass includes.
     """
 
     number: int
@@ -110,12 +110,12 @@ def newest_number(connection: Connection) -> int:
 
 
 def newest_base(connection: Connection) -> int:
-    """The full generation that the newest one stands on; 0 before the first."""
+    """The full generation on which the newest one is based; 0 before the first."""
     return int(connection.execute(_NEWEST_BASE).scalar_one_or_none() or 0)
 
 
 def together(parts: Sequence[Stage]) -> Stage:
-    """One transaction of several parts."""
+    """Join several parts into one transaction."""
 
     def run(connection: Connection) -> None:
         for part in parts:
@@ -125,12 +125,12 @@ def together(parts: Sequence[Stage]) -> Stage:
 
 
 def leaf_stages(record: GenerationRecord) -> Iterator[Stage]:
-    """The transactions that store the order by leaf, the scheduler's, which it takes in while the rest is stored."""
+    """The transactions that store the order by leaf. The scheduler loads these rows while the rest is stored."""
     return _stages(_leaf_rows(record))
 
 
 def stages(record: GenerationRecord) -> Iterator[Stage]:
-    """Those that store the rest of a full pass, in order; none of it is visible before :func:`publish`."""
+    """The transactions that store the rest of a full pass, in order. None is visible before :func:`publish`."""
     return _stages(_rows(record))
 
 
@@ -148,7 +148,7 @@ def _stages(rows: Iterable[TableRow]) -> Iterator[Stage]:
 
 def _leaf_rows(record: GenerationRecord) -> Iterator[TableRow]:
     number, ranking = record.number, record.ranking
-    assert ranking.base is not None  # noqa: S101 - what is stored was made for deltas
+    assert ranking.base is not None  # noqa: S101 - stored rankings are made for deltas
     yield from leaf_rows(number, ranking.base, ranking.ranked_priorities)
     yield "generation_numbers", (number, STAGED_AT, ranking.now)
     yield "generation_numbers", (number, STAGED_REVISION, record.revision)
@@ -186,12 +186,12 @@ def _writing(rows: Sequence[TableRow]) -> Stage:
 
 
 def insert(connection: Connection, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert whole rows, in the place of those with the same keys."""
+    """Insert whole rows; rows with the same keys are replaced."""
     bulk_replace(connection, metadata.tables[table], rows)
 
 
 def _value_rows(record: GenerationRecord) -> Iterator[TableRow]:
-    """Values of groups, and of jobs where a factor has no formula in SQL; zeros are left out."""
+    """Values of groups, and of jobs if a factor has no formula in SQL; zeros are left out."""
     stored = {column.name for column in record.factors if column.sql is None}
     for factor in record.ranking.priorities.factors:
         if factor.name in stored:
@@ -206,7 +206,7 @@ def _queue_row(number: int, row: QueueRow) -> tuple[object, ...]:
 
 
 def queue_stage(base: int, rows: Iterable[QueueRow]) -> Stage:
-    """What queues of a full generation show now, since deltas stand on it."""
+    """Update the shown values of queues of a full generation, because deltas are based on it."""
     listed = [_queue_row(base, row) for row in rows]
     return lambda connection: insert(connection, "generation_queues", listed)
 
@@ -231,9 +231,9 @@ def _association_rows(record: GenerationRecord) -> Iterator[TableRow]:
 def publish(
     header: Header, settlement: Settlement | None = None, new_views: Sequence[FactorColumn] | None = None
 ) -> Stage:
-    """The commit that makes a generation visible, with what must be seen together with it.
+    """The commit that makes a generation visible, with everything that must become visible together with it.
 
-    ``new_views``: the factors, where the views are to have other columns from here on.
+    ``new_views``: the factors, if the views get other columns from now on.
     """
 
     def run(connection: Connection) -> None:
@@ -250,7 +250,7 @@ def publish(
 
 
 def head_stage(old: IntArray, new: IntArray) -> Stage | None:
-    """The first of the ranking as rows, where they were others; None where nothing is to be done."""
+    """Store the changed rows of the ranking's head; None if nothing has changed."""
     shared = min(len(old), len(new))
     differing = np.flatnonzero(old[:shared] != new[:shared])
     first = int(differing[0]) if len(differing) else shared

@@ -17,14 +17,14 @@ _KEYS = {Per.JOB: "id", Per.ASSOCIATION: "association_id", Per.QOS: "qos_id", Pe
 
 
 def given_values(connection: Reader, generation: int, factors: Iterable[str], jobs: Sequence[Row]) -> dict[int, Row]:
-    """By job ``{"factors": {name: value}}``.
+    """By job, ``{"factors": {name: value}}``.
 
     Args:
         connection: in a read transaction.
-        generation: a full one.
-        factors: which.
-        jobs: with their id and those of their association, queue and QoS. One that has changed since has no value of
-            a factor that is computed by a formula.
+        generation: the number of a full one.
+        factors: their names.
+        jobs: with their ids, and the ids of their association, queue and QoS. A job that has changed since has no value
+        of a factor that is computed by a formula.
     """
     given: dict[int, Row] = {}
     for name in factors:
@@ -41,5 +41,5 @@ def given_values(connection: Reader, generation: int, factors: Iterable[str], jo
 
 
 def name_of_per(factor: str) -> str:
-    """Under this name a generation says what a factor's stored values belong to."""
+    """The name under which a generation stores to what a factor's values belong (:class:`Per`)."""
     return f"per.{factor}"

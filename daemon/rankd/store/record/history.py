@@ -1,6 +1,6 @@
-"""Old jobs and events are deleted, a few at a time; the usage of jobs stays, summed by day, account and user.
+"""Deletes old jobs and events, a few at a time. The jobs' usage stays, summed by day, account and user.
 
-A job is deleted once it has ended, has been charged and published, is so old that no service still looks at it, and no
+A job is deleted once it has ended, has been charged and published, is too old for any service to need it, and no
 waiting job depends on it. Its events, allocations and request are deleted with it. Its id is never used again, and its
 key still leads to that id.
 """
@@ -15,9 +15,9 @@ from sqlalchemy import Connection
 from rankd.store.engine.last_id import last_id
 
 PART = 250
-"""Rows looked at per transaction: a few milliseconds in which nobody else can write."""
+"""Rows examined per transaction: a few milliseconds in which no other process can write."""
 LEAST_AGE_S = 3_600.0
-"""Jobs and events that are more recent stay, whatever the settings: services may still use them."""
+"""More recent jobs and events stay, whatever the settings, because services may still use them."""
 
 _SPAN = """
 SELECT coalesce(max(id), 0), max(submitted_at)
@@ -69,14 +69,14 @@ EVENT_TABLES = ("job_events", "node_events", "queue_events")
 
 
 class Part(NamedTuple):
-    """The last id that a sweep has looked at, None at its end; and the number of deleted rows."""
+    """The last id that a sweep has examined, None at its end; and the number of deleted rows."""
 
     last: int | None
     gone: int
 
 
 class Named(NamedTuple):
-    """The jobs that waiting jobs depend on, at the event ``revision``; read once per sweep, since it takes long."""
+    """The jobs that waiting jobs depend on, at the event ``revision``. Read once per sweep, since it takes long."""
 
     jobs: frozenset[int]
     revision: int
@@ -104,7 +104,7 @@ def prune_jobs(connection: Connection, after: int, before: float, kept: Named) -
 
 
 def prune_events(connection: Connection, table: str, after: int, before: float) -> Part:
-    """Delete those of the next events after the id ``after`` that are older than ``before``; of ended jobs only."""
+    """Delete those of the next events after the id ``after`` that are older than ``before``. Only of ended jobs."""
     last, first_at = connection.exec_driver_sql(_EVENT_SPAN.format(table=table), (after, PART)).one()
     if first_at is None or first_at >= before:
         return Part(None, 0)

@@ -1,7 +1,7 @@
-"""Jobs and their events: every change of a job is one event, in the same transaction.
+"""Jobs and their events. Every change of a job is one event in the same transaction.
 
-Ids of jobs and events are dense and in commit order, since all writers take turns. A job's ``revision`` is
-the id of its last event, so that "what changed since" is one range of an index.
+Ids of jobs and events are dense and in commit order, since all writers take turns. A job's ``revision`` is the id of
+its last event. So "what changed since" is one range of an index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to insert: who sent it, when, under which key."""
+    """A job to insert: who sent it, and when."""
 
     accepted: AcceptedJob
     actor: str
@@ -77,9 +77,9 @@ _INTO_EVENTS = "INSERT INTO job_events (id, job_id, event, state, at, actor, cau
 
 
 class _Seen(NamedTuple):
-    """What jobs of one transaction share: columns of equal shapes, ids of applications by (queue, name).
+    """Values shared by jobs of one transaction: columns of equal shapes, ids of applications by (queue, name).
 
-    ``columns``: all but the ids, of one job sent several times; by its identity and when it was sent.
+    ``columns``: all columns except the ids, for a job that was sent several times, by its identity and time.
     """
 
     shapes: dict[object, tuple[int, str]]
@@ -88,7 +88,7 @@ class _Seen(NamedTuple):
 
 
 def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog) -> list[int]:
-    """Insert jobs in this order and return their ids; a known key of the user returns the job of that key."""
+    """Insert jobs in this order and return their ids. A known key of the user returns the id of that key's job."""
     known = _known_keys(connection, new)
     ids: list[int] = []
     rows: list[tuple[Value, ...]] = []
@@ -137,7 +137,7 @@ def _known_keys(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[str
 
 
 def _shape_columns(accepted: AcceptedJob, known: dict[object, tuple[int, str]]) -> tuple[int, str]:
-    """The shape's key and the resources as JSON; found once for jobs that ask for the same."""
+    """The shape's key and the resources as JSON; computed once for jobs with the same request."""
     request = accepted.request
     amounts = tuple(accepted.resources.items())
     kind = (
@@ -155,7 +155,7 @@ def _shape_columns(accepted: AcceptedJob, known: dict[object, tuple[int, str]]) 
 
 
 def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _Seen) -> tuple[Value, ...]:
-    """Those of `_JOB_COLUMNS` behind the ids."""
+    """The values of `_JOB_COLUMNS` after the ids."""
     accepted, request = entry.accepted, entry.accepted.request
     shape, resources = _shape_columns(accepted, seen.shapes)
     queue = queue_of(connection, accepted, catalog, entry.at)
@@ -207,11 +207,11 @@ def association_of(connection: Connection, accepted: AcceptedJob, catalog: Catal
 
 
 def apply_changes(connection: Connection, changes: Sequence[Change], now: float) -> None:
-    """Record events and change jobs by them, in this order.
+    """Record events and change jobs accordingly, in this order.
 
     Raises:
-        InvalidTransition: an event that the job's state does not allow, with the job's events so far; the transaction
-            is to be rolled back.
+        InvalidTransition: a job's state does not allow an event; the error has the job's events so far. The caller has
+        to roll the transaction back.
     """
     if not changes:
         return
@@ -233,7 +233,7 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
 
 
 def _update_jobs(connection: Connection, columns_of: Mapping[int, Mapping[str, Value]]) -> None:
-    """Change these columns by job; one statement for all jobs with the same columns."""
+    """Change these columns by job, with one statement for all jobs that have the same columns."""
     by_columns: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
     for job, columns in columns_of.items():
         by_columns.setdefault(tuple(columns), []).append((*columns.values(), job))
@@ -250,13 +250,13 @@ _TELLS: Mapping[Event, ApplicationEvent] = {
         (Event.COMPLETE, Event.FAIL, Event.TIME_OUT, Event.CANCEL, Event.LOSE_NODE), ApplicationEvent.EMPTY
     ),
 }
-"""The event of its application that an event of a job may cause."""
+"""The event that an event of a job may cause for its application."""
 
 _FAILURES = (Event.FAIL, Event.TIME_OUT, Event.LOSE_NODE)
 
 
 def _tell_applications(connection: Connection, changes: Sequence[Change], left: Mapping[int, int], now: float) -> None:
-    """``left``: which application each job belonged to; an update may have moved it to another."""
+    """Pass events on to applications. ``left``: each job's former application, which an update may have changed."""
     events: dict[int, list[ApplicationEvent]] = {}
     for change in changes:
         before = left.get(change.job)

@@ -1,4 +1,4 @@
-"""Cancelling, holding and releasing jobs: reads their states and writes what ``core/change/job_action.py`` decides."""
+"""Cancelling, holding and releasing jobs. Reads their states and writes what ``core/change/job_action.py`` decides."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rankd.wire.message import Failed, JobFilter, SelectionReply
 
 MAX_SELECTED = 1_000_000
 _ACTIVE = "j.state IN ('pending', 'allocated', 'running')"
-"""Written as in the partial index on jobs, else SQLite does not see that the index serves."""
+"""Written exactly as in the partial index on jobs, otherwise SQLite does not use the index."""
 
 
 def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
-    """Ids of jobs that have not ended and meet the filter, ascending; queues are looked up ignoring case."""
+    """Ids of jobs that have not ended and match the filter, ascending. Queue names ignore case."""
     conditions: list[str] = [_ACTIVE]
     values: list[str | int] = []
     columns = {
@@ -58,7 +58,7 @@ def act(
     *,
     dry_run: bool = False,
 ) -> SelectionReply:
-    """Apply a decision to each job; one that fails does not stop the others. ``dry_run``: decide, write nothing."""
+    """Apply a decision to each job; a failure does not stop the others. ``dry_run``: decide, but write nothing."""
     states = read_states(connection, ids)
     changes: list[Change] = []
     ends: list[EndRequest] = []
@@ -82,7 +82,7 @@ def act(
 
 
 def _request_ends(connection: Connection, ends: Sequence[EndRequest], asker: Submitter) -> None:
-    """Record that these jobs are to end, and who wants that; their nodes read it."""
+    """Record that these jobs have to end, and who requested it. Their nodes read it."""
     if not ends:
         return
     ids = json.dumps([end.job for end in ends])

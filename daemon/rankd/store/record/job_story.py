@@ -1,4 +1,4 @@
-"""The events of a job, for an error that says why one more is impossible."""
+"""The events of a job, for an error that explains why another one is impossible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def past_events(connection: Connection, job: int) -> list[PastEvent]:
 
 @contextmanager
 def tells_story(connection: Connection) -> Iterator[None]:
-    """An :class:`InvalidTransition` from the block is raised with the job's recorded events."""
+    """Add the job's recorded events to an :class:`InvalidTransition` from the block."""
     try:
         yield
     except InvalidTransition as error:

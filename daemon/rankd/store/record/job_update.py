@@ -1,8 +1,8 @@
-"""Updating pending jobs: reads them and writes what ``core/change/job_update.py`` decides.
+"""Updating pending jobs. Reads them and writes what ``core/change/job_update.py`` decides.
 
-In two steps, so that the first needs no lock: :func:`judge` reads the jobs and decides, :func:`write_update` stores
-what was decided. A job that has changed in between is judged again. A job's values before and after are kept with its
-event; a job that has all the new values already is left as it is.
+There are two steps, so that the first needs no lock. :func:`judge` reads the jobs and decides. :func:`write_update`
+stores the decisions. A job that has changed in between is judged again. A job's values before and after are kept with
+its event. A job that already has all the new values is not changed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ JOIN queues q ON q.id = j.queue_id JOIN qos s ON s.id = j.qos_id"""
 
 
 class Judgement(NamedTuple):
-    """What will be done. Jobs that already have all the new values have verdicts without ``changes``."""
+    """The decisions. Jobs that already have all the new values have verdicts without ``changes``."""
 
     verdicts: list[Verdict]
     failed: list[Failed]
 
 
 def judge(connection: Connection, ids: Sequence[int], task: Task) -> Judgement:
-    """What the update makes of these jobs. Writes nothing."""
+    """Decide the update of these jobs. Writes nothing."""
     stored, given = _read(connection, ids), task.update.given()
     awaited = _awaited(connection, task.update, stored.values())
     verdicts: list[Verdict] = []
@@ -56,7 +56,7 @@ def judge(connection: Connection, ids: Sequence[int], task: Task) -> Judgement:
 
 
 def write_update(connection: Connection, judgement: Judgement, task: Task, catalog: Catalog) -> SelectionReply:
-    """Store what was decided."""
+    """Store the decisions."""
     ids = Ids(connection, catalog, task.now)
     changes: list[Change] = []
     done: list[int] = []
@@ -79,10 +79,9 @@ def judge_again(
     now: Task,
     still: Callable[[list[int]], Sequence[int]],
 ) -> Judgement:
-    """The same judgement, with jobs judged again that have changed since it was made.
+    """The same judgement, but jobs that have changed since then are judged again.
 
-    ``still`` returns those of them that are selected as they are now. All jobs are judged again if other tables are in
-    force.
+    ``still`` returns those of them that are still selected. All jobs are judged again if other tables are in force.
     """
     jobs = [verdict.job for verdict in judgement.verdicts]
     if before.tables is now.tables:
@@ -137,7 +136,7 @@ def _read(connection: Connection, ids: Sequence[int]) -> dict[int, StoredJob]:
 
 
 def _stored(row: Sequence[Any]) -> StoredJob:
-    """Resolved names and values that were set later replace the requested ones."""
+    """The job with its stored values, which replace the requested names and values."""
     (_id, user, revision, state, held, blocked_by, eligible_at, fixed, class_value, class_name, policy, request,
      urgency, account, queue, partition, qos) = row  # fmt: skip
     present = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Queues that jobs make: written with the first job that names the queue; other services read them later."""
+"""Queues that jobs make. Written with the first job that names the queue; other services read them later."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rankd.store.record.queue_event import note_made
 from rankd.store.schema.table import queues
 
 MAX_MADE = 10_000
-"""The largest number of queues that jobs make. Each queue costs every service some time in every ranking."""
+"""The most queues that jobs can make. Each queue costs every service some time in every ranking."""
 
 
 def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> int:
     """The id of the job's queue. The first job that names a queue makes it.
 
     Raises:
-        Refused: ``unknown_queue``: since the job was admitted, another job made a leaf queue where this one needs a
-            parent queue, or a parent where it needs a leaf; ``too_many_queues``.
+        Refused: ``unknown_queue``: another job has meanwhile made a leaf queue where this job needs a parent queue, or
+        a parent where it needs a leaf. ``too_many_queues``.
     """
     if accepted.made:
         _make_queues(connection, accepted, catalog, now)
@@ -30,7 +30,7 @@ def queue_of(connection: Connection, accepted: AcceptedJob, catalog: Catalog, no
 
 
 def _make_queues(connection: Connection, accepted: AcceptedJob, catalog: Catalog, now: float) -> None:
-    """Make the missing queues of the job's path. Another job may have made some since this one was admitted."""
+    """Make the missing queues of the job's path. Another job may have made some of them after this job's admission."""
     keys = [(accepted.partition, queue.path.lower()) for queue in accepted.made]
     new = [
         (key, queue)

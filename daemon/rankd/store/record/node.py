@@ -51,7 +51,7 @@ def holder_of(connection: Connection, name: str) -> Holder | None:
 
 
 def of_instance(connection: Connection, names: Sequence[str], instance: str) -> list[str]:
-    """Those of these nodes that an agent with this instance may represent; an empty instance is unknown."""
+    """Those of these nodes that an agent with this instance may represent. An empty instance means it is unknown."""
     if not instance:
         return list(names)
     foreign = set(connection.execute(_FOREIGN, {"names": names, "instance": instance}).scalars())
@@ -59,7 +59,7 @@ def of_instance(connection: Connection, names: Sequence[str], instance: str) -> 
 
 
 def register_node(connection: Connection, name: str, registration: NodeRegistration, now: float) -> None:
-    """Add a node, or store its new data; record an event if anything about it changed.
+    """Add a node, or store its new data. Records an event if something has changed.
 
     Raises:
         Refused: as :func:`rankd.core.admission.node_check.node_capacity`.
@@ -78,7 +78,7 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
 
 
 def strays(connection: Connection, node: str, running: Sequence[int]) -> list[int]:
-    """Allocations that run on a node that was given up, while other nodes may run them: they are to be ended there."""
+    """Allocations that run on a node that was declared lost: the node must end them, as other nodes may run them."""
     wanted, parts = listed("running"), allocation_nodes.c
     query = select(parts.allocation_id).join_from(
         wanted, allocation_nodes, and_(parts.allocation_id == wanted.c.value, parts.node == node)
@@ -90,13 +90,13 @@ def strays(connection: Connection, node: str, running: Sequence[int]) -> list[in
 def record_node_event(
     connection: Connection, node: str, event: str, now: float, actor: str, reason: str | None = None
 ) -> None:
-    """Record a change of a node; it triggers the scheduler."""
+    """Record a change of a node, which triggers the scheduler."""
     row = {"node": node, "event": event, "at": now, "actor": actor, "reason": reason}
     connection.execute(insert(node_events).values(row))
 
 
 def set_state(connection: Connection, name: str, state: NodeState, now: float, actor: str) -> None:
-    """Set a node's state, with an event; a node that has the state already is left as it is."""
+    """Set a node's state, with an event. Does nothing if the node already has that state."""
     other = update(nodes).where(_OF.name == name, _OF.state != state)
     changed = connection.execute(other.values(state=state))
     if changed.rowcount:
@@ -104,16 +104,16 @@ def set_state(connection: Connection, name: str, state: NodeState, now: float, a
 
 
 def take_down(connection: Connection, names: Sequence[str], now: float) -> None:
-    """Their agent stops: they take no jobs until they register again. Their jobs may go on without the agent."""
+    """Set nodes down because their agent stops. They take no jobs until they register again; their jobs may go on."""
     connection.execute(_HEARD, {"names": names, "now": now})
     for name in names:
         set_state(connection, name, NodeState.DOWN, now, name)
 
 
 def silent_nodes(connection: Connection, now: float, limit_s: float) -> list[str]:
-    """Nodes in use without a heartbeat for ``limit_s``, or with one in the future, since the clock was set back.
+    """Nodes in use without a heartbeat for ``limit_s``, or with a future one because the clock was set back.
 
-    A node whose agent has stopped is in use while it has jobs: they run on, and another agent is expected for them.
+    A node whose agent has stopped is in use while it has jobs: they continue, and another agent is expected for them.
     """
     is_used = or_(
         _OF.state.in_([NodeState.UP, NodeState.DRAINING]),
@@ -135,22 +135,22 @@ def open_allocations_of(connection: Connection, node: str) -> list[tuple[int, in
 
 
 def resource_types(connection: Connection) -> set[str]:
-    """Every type that any node has offered, also nodes that are down."""
+    """Every type that any node has offered, including nodes that are down."""
     capacities = connection.execute(select(_OF.capacity).distinct()).scalars()
     return {resource for capacity in capacities for resource in json.loads(capacity)}
 
 
 def note_heartbeat(connection: Connection, names: Sequence[str], now: float) -> list[str]:
-    """Record a heartbeat; returns the names that are unknown (their agent registers again)."""
+    """Record a heartbeat; returns the names of unknown nodes, whose agent has to register them again."""
     connection.execute(_HEARD, {"names": names, "now": now})
     known = set(connection.execute(_KNOWN, {"names": names}).scalars())
     return [name for name in names if name not in known]
 
 
 class InUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The amounts of open allocations: by node, and by their jobs' queue and application.
+    """The resources of open allocations: by node, and by their jobs' queue and application.
 
-    An exclusive job takes its nodes whole.
+    An exclusive job uses all resources of its nodes.
     """
 
     by_node: Mapping[str, Resources]
@@ -159,7 +159,7 @@ class InUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_nodes(connection: Connection) -> tuple[list[Node], InUse]:
-    """All nodes by name with their used amounts, and the amounts that queues use."""
+    """All nodes by name with their used resources, and the resources that queues use."""
     known = all_nodes(connection.connection)
     use = _in_use(connection, {node.name: node.capacity for node in known})
     return [msgspec.structs.replace(node, used=use.by_node.get(node.name, {})) for node in known], use

@@ -1,4 +1,4 @@
-"""Draining and resuming nodes: reads their status and writes what ``core/change/node_action.py`` decides."""
+"""Draining and resuming nodes. Reads their status and writes what ``core/change/node_action.py`` decides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_THESE = select(_OF.name, _OF.state, _OF.drained_by).where(_OF.name.in_(value
 
 
 class NodeWish(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wants something done to which nodes, why, and when (UTC seconds)."""
+    """A request to change nodes: which ones, who asks, why, and when (UTC seconds)."""
 
     nodes: Sequence[str]
     actor: str
@@ -30,7 +30,7 @@ class NodeWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def act(connection: Connection, wish: NodeWish, decide: Decide) -> NodeReply:
-    """Apply a decision to each node; one that fails does not stop the others."""
+    """Apply a decision to each node; a failure does not stop the others."""
     known = _read_status(connection, wish.nodes)
     done: list[str] = []
     failed: list[NodeFailed] = []
@@ -64,6 +64,6 @@ def undrained(connection: Connection, names: Sequence[str]) -> list[str]:
 
 
 def drain_undrained(connection: Connection, nodes: Sequence[str], actor: str, reason: str, now: float) -> list[str]:
-    """Drain these nodes; one that is drained already keeps its reason. Returns those that were drained now."""
+    """Drain these nodes, except those that are drained already, which keep their reason; returns the drained ones."""
     wish = NodeWish(nodes=undrained(connection, nodes), actor=actor, reason=reason, at=now)
     return act(connection, wish, drain).done

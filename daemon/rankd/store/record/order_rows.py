@@ -1,7 +1,7 @@
 """The order of a full generation as rows: by rank, by job id, by leaf.
 
 Numbers that SQL reads have equal widths. So SQL can cut one out without reading the others, and numpy can write them.
-What only the scheduler reads is stored as numpy holds it in memory.
+Rows that only the scheduler reads are stored in numpy's own format.
 """
 
 from __future__ import annotations

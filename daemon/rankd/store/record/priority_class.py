@@ -1,4 +1,4 @@
-"""Priority classes in the database: read, and changed by one operation on the whole table."""
+"""Priority classes in the database: read, or changed by one operation on the whole table."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def read_classes(connection: Connection) -> tuple[PriorityClass, ...]:
 
 
 def sync_classes(connection: Connection, configured: Iterable[PriorityClass]) -> None:
-    """Create the classes of a configuration file that are missing. Others stay as they are."""
+    """Create the missing classes of a configuration file. Existing ones stay unchanged."""
     change_classes(connection, lambda table: table.reconcile(configured).table)
 
 
 def change_classes(connection: Connection, operate: Callable[[ClassTable], ClassTable]) -> ClassTable:
     """Apply an operation to the table of classes; returns the table afterwards.
 
-    A class keeps its value and its preemption policy for as long as it exists.
+    A class keeps its value and its preemption policy as long as it exists.
 
     Raises:
-        Refused: as the operation; nothing is written then.
+        Refused: the operation refused; nothing is written.
     """
     before = {stored.name: stored for stored in read_classes(connection)}
     after = operate(ClassTable.of(before.values()))

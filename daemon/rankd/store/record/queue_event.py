@@ -1,4 +1,4 @@
-"""Events of queues: made, changed, removed; by the configuration, or by the first job that uses the queue."""
+"""Events of queues: made, changed or removed, by the configuration or by the first job that uses the queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Snapshot = dict[tuple[str, str], tuple[object, ...]]
 """By (partition, path): whether the queue is configured, and its settings."""
 
 CONFIGURATION = "configuration"
-"""The actor of changes by a configuration."""
+"""The actor of changes that a configuration causes."""
 
 _QUEUES = select(
     queues.c.partition,
@@ -32,7 +32,7 @@ _QUEUES = select(
 
 
 def snapshot(connection: Connection) -> Snapshot:
-    """All queues as they are."""
+    """All queues with their present settings."""
     return {(row[0], row[1]): tuple(row[2:]) for row in connection.execute(_QUEUES)}
 
 
@@ -52,7 +52,7 @@ def note_changes(connection: Connection, before: Snapshot, now: float) -> None:
 
 
 def note_made(connection: Connection, partition: str, paths: Iterable[str], actor: str, now: float) -> None:
-    """Record queues that first use makes."""
+    """Record queues that their first job makes."""
     _note(connection, [(partition, path, "made") for path in paths], actor, now)
 
 

@@ -1,7 +1,7 @@
-"""Reports of agents: reads what they are about and writes what ``core/change/report.py`` decides.
+"""Reports of agents. Reads the reported allocations and writes what ``core/change/report.py`` decides.
 
-What many reports are about is read at once and written at once: statements per transaction, not per report. Text, not
-SQLAlchemy: a cluster that starts and ends thousands of jobs a second reports here.
+Many reports are read and written together: the number of statements depends on the transaction, not on the reports. The
+statements are text, because a cluster that starts and ends thousands of jobs a second reports here.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _GANG = "UPDATE allocations SET cancel = 'gang' WHERE id = ? AND cancel IS NULL"
 
 
 def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], max_requeues: int, now: float) -> None:
-    """Apply reports of (node, report) in the order in which they came.
+    """Apply reports of (node, report) in the order of their arrival.
 
     Raises:
-        InvalidTransition: an event that a job's state does not allow; the transaction is to be rolled back.
+        InvalidTransition: a job's state does not allow an event. The caller has to roll the transaction back.
     """
     allocations = _read_allocations(connection, dict.fromkeys(report.allocation for _, report in reports))
     states = read_states(connection, sorted({allocation.job for allocation in allocations.values()}))

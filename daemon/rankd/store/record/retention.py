@@ -1,4 +1,4 @@
-"""Deletes what is stored of generations that are not in use any more, a few rows at a time."""
+"""Deletes the rows of generations that are no longer in use, a few at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rankd.store.schema import generation_table as tables
 
 _WIDE = 8
 _NARROW = 500
-"""Rows per transaction: one or two milliseconds in which nobody else can write."""
+"""Rows per transaction: one or two milliseconds in which no other process can write."""
 
 _WIDE_TABLES = (tables.ranking_chunks, tables.rank_chunks, tables.ranking_leaves, tables.ranking_deltas)
 _NARROW_TABLES = (
@@ -21,17 +21,17 @@ _NARROW_TABLES = (
     tables.generation_queues,
     tables.generation_associations,
 )
-"""With the wide ones, the tables that store a full generation under its number."""
+"""These and the wide ones are the tables that store a full generation under its number."""
 _TABLES = {table.name: table for table in (*_WIDE_TABLES, *_NARROW_TABLES)}
 
 
 def stale_tables(connection: Connection, base: int) -> list[str]:
-    """The tables with rows of other generations than ``base``: of earlier ones, or of a ranking that was given up."""
+    """The tables with rows of generations other than ``base``: earlier ones, or a ranking that was abandoned."""
     return [name for name in _TABLES if connection.execute(_keys_of_others(name, base).limit(1)).first()]
 
 
 def prune(connection: Connection, name: str, base: int) -> bool:
-    """Delete some rows of other generations than ``base`` from a table. Returns whether there may be more."""
+    """Delete some rows of generations other than ``base`` from a table. Returns whether there may be more."""
     table = _TABLES[name]
     limit = _WIDE if table in _WIDE_TABLES else _NARROW
     keys, some = tuple_(*table.primary_key.columns), _keys_of_others(name, base).limit(limit)
@@ -39,7 +39,7 @@ def prune(connection: Connection, name: str, base: int) -> bool:
 
 
 def _keys_of_others(name: str, base: int) -> CompoundSelect[tuple[object, ...]]:
-    """The primary keys of the rows of other generations. Two searches: no index serves ``<>``."""
+    """The primary keys of rows of generations other than ``base``. Two searches, because ``<>`` uses no index."""
     table = _TABLES[name]
     keys = select(*table.primary_key.columns)
     return keys.where(table.c.generation < base).union_all(keys.where(table.c.generation > base))

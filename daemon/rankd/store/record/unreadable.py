@@ -1,4 +1,4 @@
-"""Messages of the bus that could not be decoded: their place, first bytes and reason. Their number is bounded."""
+"""Bus messages that could not be decoded: their position, first bytes and reason. Their number is bounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankd.store.schema.table import unreadable_messages
 
 FIRST_BYTES = 256
 KEPT = 1_000
-"""The newest messages; older ones are deleted."""
+"""The number of messages that are kept, the newest ones."""
 
 _NEWEST = select(func.max(unreadable_messages.c.id)).scalar_subquery()
 _OLD = delete(unreadable_messages).where(unreadable_messages.c.id <= _NEWEST - KEPT)
@@ -32,7 +32,7 @@ class UnreadableMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keep_unreadable(connection: Connection, messages: Sequence[UnreadableMessage]) -> None:
-    """Record them; the same message of a stream once. Only the newest :data:`KEPT` stay."""
+    """Record messages; the same message of a stream only once. Only the newest :data:`KEPT` stay."""
     rows = [
         {
             "at": message.at,

@@ -1,4 +1,4 @@
-"""The columns of a changed job that hold the changed fields."""
+"""The columns of a changed job in which the changed fields are stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rankd.store.record.made_queue import queue_of
 
 
 class Ids:
-    """Ids of queues, applications and associations in one transaction; new ones are made."""
+    """Ids of queues, applications and associations in one transaction. Missing ones are made."""
 
     def __init__(self, connection: Connection, catalog: Catalog, now: float) -> None:
         self.catalog = catalog
