@@ -1,1 +1,1 @@
-"""Reading and checking a configuration directory into frozen records: all problems at once, with their places."""
+"""Reads and checks a configuration directory into frozen records. Reports all problems at once, with their places."""

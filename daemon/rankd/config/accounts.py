@@ -1,4 +1,4 @@
-"""``accounts.yaml``: the account tree with its users and shares, and who is in which group.
+"""``accounts.yaml``: the account tree with its users and shares, and the members of groups.
 
 accounts:
   - {name: physics, parent: root, shares: 3, users: [{name: alice, shares: 1, default: true}]}
@@ -51,19 +51,19 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class AccountsRead(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file says; ``groups`` by user, sorted."""
+    """The content of the file; ``groups`` by user, sorted."""
 
     associations: list[Association] = []
     groups: Mapping[str, tuple[str, ...]] = {}
 
 
 def read_accounts(text: str, file: str = FILE) -> AccountsRead:
-    """The associations and groups; whether they make a tree is checked by ``AccountTree.build``.
+    """The associations and groups. ``AccountTree.build`` checks whether they make a tree.
 
     ``users`` at the top level are directly under root.
 
     Raises:
-        ConfigurationError: for what can't be read.
+        ConfigurationError: the file can't be read, or a group is invalid.
     """
     try:
         document = convert(load_yaml(text) or {}, _Document, file)
@@ -90,7 +90,7 @@ def _groups_of_users(groups: list[_Group], file: str) -> dict[str, tuple[str, ..
             message = f"'{group.name}' is not a valid group name; begin with a letter or _ and use no blanks"
             problems.append(Problem(file=file, path=f"groups[{place}].name", message=message))
         if group.name in seen:
-            message = f"the group '{group.name}' is there twice; put its users together"
+            message = f"the group '{group.name}' is listed twice; put its users together"
             problems.append(Problem(file=file, path=f"groups[{place}].name", message=message))
         seen.add(group.name)
         for user in group.users:

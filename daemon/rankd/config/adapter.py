@@ -1,4 +1,4 @@
-"""Adapters by entry points, and what stored inputs make of a configuration. Imports nothing slow."""
+"""Adapters by entry points, and how stored inputs change a configuration. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def load_adapter(settings: AdapterSettings, directory: str) -> Adapter:
     """The plugin, built for one reading.
 
     Raises:
-        ConfigurationError: no such plugin, it can't be imported, or it does not take the options.
+        ConfigurationError: there is no such plugin, it can't be imported, or it refuses the options.
     """
     entry = _entry_point(settings)
     request = ReadRequest(
@@ -39,7 +39,7 @@ def load_adapter(settings: AdapterSettings, directory: str) -> Adapter:
         adapter = entry.load()(request)
     except ValueError as error:
         raise _refusal(settings, str(error)) from None
-    except Exception as error:  # a stranger's module may fail in any way
+    except Exception as error:  # another package's module may fail in any way
         raise _refusal(settings, f"{entry.value} can't be used: {type(error).__name__}: {error}") from error
     if not isinstance(adapter, Adapter):
         raise _refusal(settings, f"{entry.value} does not implement rankd.core.adapter.source.Adapter")
@@ -47,12 +47,12 @@ def load_adapter(settings: AdapterSettings, directory: str) -> Adapter:
 
 
 def with_inputs(configuration: Configuration, inputs: Iterable[Input]) -> Configuration:
-    """The configuration as the inputs from outside change it: associations, QoS, groups.
+    """The configuration with the inputs of adapters applied: associations, QoS, groups.
 
     Raises:
-        ConfigurationError: together they make no account tree.
+        ConfigurationError: the result is not a valid account tree.
     """
-    from rankd.core.fairshare.tree import AccountTree  # noqa: PLC0415 - brings numpy, which the reading needs not
+    from rankd.core.fairshare.tree import AccountTree  # noqa: PLC0415 - imports numpy, which readers don't need
 
     taken = list(inputs)
     associations = [row for one in taken for row in one.associations]

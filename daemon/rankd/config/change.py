@@ -1,4 +1,4 @@
-"""The files of a configuration, and what differs between two states of them. Imports nothing slow."""
+"""The files of a configuration, and the differences between two versions of them. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FILES = ("rankd.toml", "queues.yaml", "accounts.yaml", "priorityclasses.yaml")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One key whose value is another one. ``old`` or ``new`` None: it is not there before, or afterwards."""
+    """A key whose value has changed. ``old`` None: the key is new. ``new`` None: the key was removed."""
 
     file: str
     key: str = ""

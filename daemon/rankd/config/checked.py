@@ -1,4 +1,4 @@
-"""A configuration that services can use: its files hold together, and the plugins that they name can be loaded."""
+"""A configuration that services can use: its files are consistent, and the plugins that they name can be loaded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.queue import sort_policies
 from rankd.core.model.setting import PrioritySettings
 
-NO_PARTITION = "there is none, so no job could be submitted; name one with a queue, or remove the file for root.default"
+NO_PARTITION = "there is none, so no job could be submitted; add one with a queue, or remove the file for root.default"
 
 CheckFactor = Callable[[str, PrioritySettings], object]
 
@@ -24,7 +24,7 @@ def load_checked(directory: Path) -> Configuration:
     """Read and check a directory.
 
     Raises:
-        ConfigurationError: with the problems of all files and adapters; else with those of all plugins.
+        ConfigurationError: with the problems of all files and adapters. If there are none, with those of all plugins.
     """
     texts, unreadable = read_files(directory)
     return read_checked(str(directory), texts, unreadable)
@@ -33,7 +33,7 @@ def load_checked(directory: Path) -> Configuration:
 def read_checked(
     directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem] = (), *, workers: bool = True
 ) -> Configuration:
-    """The same of the files' texts. Without ``workers``, factors of other packages need not work.
+    """As :func:`load_checked`, from the files' texts. Without ``workers``, other packages' factors are not run.
 
     Raises:
         ConfigurationError: as :func:`load_checked`.
@@ -46,7 +46,7 @@ def read_checked(
         raise ConfigurationError([*error.problems, *more]) from None
     loads = _plugins(configuration, check_factor if workers else load_factor)
     problems = [problem for load in loads for problem in _problems(load)]
-    if not configuration.partitions:  # valid, but most likely somebody is writing the file just now
+    if not configuration.partitions:  # valid, but most likely somebody is just writing the file
         problems.append(Problem(file="queues.yaml", path="partitions", message=NO_PARTITION))
     if problems:
         raise ConfigurationError(problems)
@@ -54,7 +54,7 @@ def read_checked(
 
 
 def _plugins(configuration: Configuration, check: CheckFactor) -> Iterator[Callable[[], object]]:
-    """What loads each of them."""
+    """For each plugin, a function that loads it."""
     priority, partitions = configuration.settings.priority, configuration.partitions
     for factor in priority.weights:
         yield partial(check, factor, priority)

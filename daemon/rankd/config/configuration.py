@@ -1,7 +1,7 @@
 """A configuration directory as a whole: rankd.toml, queues.yaml, accounts.yaml, priorityclasses.yaml.
 
-Taken whole or not at all. A file that is missing means its defaults. What is read is texts, from the directory or as
-they were recorded when they came into force.
+It is used as a whole or not at all. A missing file means its defaults. The texts come from the directory, or from the
+records of a configuration that came into force.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rankd.core.model.setting import Settings
 T = TypeVar("T")
 
 _ONE_AT_A_TIME = threading.Lock()
-"""msgspec crashes the process where two threads are the first to convert to the same struct (0.22)."""
+"""msgspec crashes the process if two threads are the first to convert to the same struct (0.22)."""
 
 _DEFAULT_QUEUES = (
     "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: default\n"
@@ -46,7 +46,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     associations: tuple[Association, ...]
     classes: tuple[PriorityClass, ...]
     groups: Mapping[str, tuple[str, ...]] = {}
-    """Of each user who is in any."""
+    """The groups of each user who is in at least one."""
     warnings: tuple[Problem, ...] = ()
 
 
@@ -61,10 +61,10 @@ def load_configuration(directory: Path) -> Configuration:
 
 
 def read_files(directory: Path) -> tuple[dict[str, str], list[Problem]]:
-    """The texts of the files that are there, by name, and which can't be read.
+    """The texts of the existing files, by name, and a problem for each file that can't be read.
 
     Raises:
-        ConfigurationError: it is not a directory.
+        ConfigurationError: the path is not a directory.
     """
     if not directory.is_dir():
         raise ConfigurationError([Problem(path=str(directory), message="is not a directory; give --config DIR")])
@@ -81,10 +81,10 @@ def read_files(directory: Path) -> tuple[dict[str, str], list[Problem]]:
 
 
 def read_configuration(directory: str, texts: Mapping[str, str], unreadable: Sequence[Problem] = ()) -> Configuration:
-    """Read and check the texts of a directory's files; plugins that were installed meanwhile count.
+    """Read and check the texts of a directory's files. Also finds plugins that were installed meanwhile.
 
     Raises:
-        ConfigurationError: with the problems of all files, also of those that are ``unreadable``.
+        ConfigurationError: with the problems of all files, including those that are ``unreadable``.
     """
     with _ONE_AT_A_TIME:
         look_again()
@@ -120,7 +120,7 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
 
 
 def _unknown_groups(partitions: tuple[Partition, ...], groups: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
-    """Warnings about groups in access lists and limits that nobody is in."""
+    """Warnings about groups in access lists and limits that have no members."""
     known = {name for names in groups.values() for name in names}
     for partition in partitions:
         for queue in walk_queues(partition.root):
@@ -128,7 +128,7 @@ def _unknown_groups(partitions: tuple[Partition, ...], groups: Mapping[str, tupl
             named += [name for limit in queue.limits for name in limit.groups if name != EVERYONE]
             for name in dict.fromkeys(named):
                 if name not in known:
-                    message = f"{queue.path} names the group '{name}', which accounts.yaml puts nobody in"
+                    message = f"{queue.path} names the group '{name}', which has no users in accounts.yaml"
                     yield Problem(file="queues.yaml", path=queue.path, message=message)
 
 
@@ -141,7 +141,7 @@ def _part(text: str, read: Callable[[str], T], problems: list[Problem]) -> T | N
 
 
 def _with_default_account(associations: list[Association], settings: Settings) -> list[Association]:
-    """The account for users whom nobody listed exists where it is needed."""
+    """Add the account for users that are not listed, if it is needed."""
     account = settings.admission.default_account
     if settings.admission.unknown_association == "refuse" or account == ROOT:
         return associations

@@ -1,7 +1,7 @@
-"""What differs between the texts of two configurations, key by key, as people read it.
+"""The differences between the texts of two configurations, key by key, for people.
 
-Entries of a list that have names (accounts, users, queues, QoS, classes) are compared by them, wherever they stand.
-What an adapter is told (``options``) may hold a password: that it has changed is said, not what it was or is.
+List entries with names (accounts, users, queues, QoS, classes) are compared by name, in any order. An adapter's
+``options`` may contain a password, so a change there is reported without the values.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rankd.config.yaml_value import SafeLoader
 HIDDEN = "(hidden)"
 
 _SAME_IN_ALL = frozenset({"metadata", "apiVersion", "kind"})
-"""Of classes: what says nothing of one of them."""
+"""Keys of class manifests that are the same for every class."""
 
 LONGEST = 60
 """Longer values are cut."""
 
 
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
-    """By file, in the order of their keys. Both have been read without a problem."""
+    """The changes by file, in the order of their keys. Both texts have been read without a problem."""
     return [
         change
         for name in FILES
@@ -38,7 +38,7 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[Change]:
 def _in_file(name: str, old: str | None, new: str | None) -> list[Change]:
     try:
         found = list(_between(name, "", _parsed(name, old), _parsed(name, new)))
-    except (ValueError, yaml.YAMLError):  # recorded by a version that read it otherwise
+    except (ValueError, yaml.YAMLError):  # recorded by a version that could read it
         return [Change(file=name, key=name, old="another text", new="this one")]
     return found or [Change(file=name)]
 
@@ -55,7 +55,7 @@ def _parsed(name: str, text: str | None) -> object:
 
 
 def _manifests(documents: list[object]) -> Iterator[object]:
-    """Classes under their names, also those in lists."""
+    """The classes with their names, including those in lists."""
     for document in documents:
         if isinstance(document, dict) and isinstance(document.get("items"), list):
             yield from _manifests(document["items"])
@@ -95,7 +95,7 @@ def _entries(value: object) -> Mapping[Any, object] | None:
 
 
 def _shown(path: str, value: object) -> str:
-    """A value on one line; of a whole table or list what it is about."""
+    """A value on one line; for a table or list, its plain entries."""
     if _is_secret(path):
         return HIDDEN
     entries = _entries(value)

@@ -1,7 +1,7 @@
-"""The thin shell around ``rankd.core.evaluate``: plugins are loaded and queues are read here, and kept.
+"""The thin shell around ``rankd.core.evaluate``: loads plugins, reads queues, and caches both.
 
-One `Evaluator` serves any number of documents; what they have in common (the same queues, the same priority
-settings) is read once.
+One `Evaluator` serves any number of documents. Sections that they share (the same queues, the same priority settings)
+are read once.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from rankd.plugin.worker_factor import START_S, start_workers
 
 FILE = "queues.yaml"
 KEPT = 256
-"""So many different sections of a kind are kept."""
+"""This many different sections of a kind are cached."""
 WORKERS_KEPT = 8
-"""So many factors of other packages."""
+"""This many factors of other packages are cached."""
 
 _DEFAULT_QUEUES = {"partitions": [{"name": "default", "queues": [{"name": "root", "queues": [{"name": "default"}]}]}]}
 
 
 class Queues(NamedTuple):
-    """A queue tree as it was read, what was said about it, and its sorting policies."""
+    """A queue tree, the warnings about it, and its sorting policies."""
 
     catalogue: QueueCatalogue
     warnings: tuple[Warned, ...]
@@ -58,7 +58,7 @@ class Queues(NamedTuple):
 
 
 class Evaluator:
-    """Decides documents; sections that they lack come from ``configuration``, if there is one."""
+    """Evaluates documents. Missing sections come from ``configuration``, if there is one."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = configuration
@@ -66,7 +66,7 @@ class Evaluator:
         self._worker = lru_cache(maxsize=WORKERS_KEPT)(_load_worker)
 
     def evaluate(self, data: bytes) -> Result:
-        """What would be decided on the document that a JSON text holds.
+        """The decisions on a document that is given as JSON.
 
         Raises:
             ConfigurationError: with every problem of the document; paths begin with ``$``.
@@ -102,7 +102,7 @@ class Evaluator:
         )
 
     def _default_qos(self, document: Document) -> str | None:
-        """The configuration's, for its own QoS; a document has no default one."""
+        """The configuration's default QoS, if its own QoS are used; a document has no default QoS."""
         configuration = self._configuration
         if configuration is None or document.qos is not configuration.settings.qos:
             return None
@@ -115,7 +115,7 @@ class Evaluator:
 
 
 def _with_groups(job: JobEntry, groups: Mapping[str, tuple[str, ...]]) -> JobEntry:
-    """A job that names no groups has those of its user."""
+    """A job; if it names no groups, with those of its user."""
     known = groups.get(job.user or "", ())
     return job if job.groups or not known else msgspec.structs.replace(job, groups=list(known))
 
@@ -125,10 +125,10 @@ def _factors(
 ) -> Mapping[str, Factor]:
     """The factors that plugins provide.
 
-    One of another package, whose worker has to be started, only where a pending job does not give its value.
+    A factor of another package needs a worker, so it is only loaded if a pending job does not give its value.
 
     Raises:
-        ConfigurationError: a plugin that can't be used.
+        ConfigurationError: a plugin can't be used.
     """
     encoded = msgspec.json.encode(settings)
     pending = [job for job in document.jobs if job.state is State.PENDING]
@@ -145,7 +145,7 @@ def _factors(
 
 @lru_cache(maxsize=KEPT)
 def _load_factors(settings: bytes) -> Mapping[str, Factor]:
-    """Those of rankd itself."""
+    """The factors of rankd itself."""
     priority = msgspec.json.decode(settings, type=PrioritySettings)
     return {name: load_factor(name, priority) for name in priority.weights if is_provided(name) and is_own(name)}
 
@@ -197,11 +197,11 @@ def _rooted(problem: Problem) -> Problem:
 
 
 def queues_document(directory: Path) -> object:
-    """What queues.yaml of a configuration directory says, as a document's ``queues``; None without that file."""
+    """The content of queues.yaml in a configuration directory, as a document's ``queues``; None without that file."""
     path = directory / FILE
     return parsed_queues(path.read_text(encoding="utf-8") if path.exists() else None)
 
 
 def parsed_queues(text: str | None) -> object:
-    """The same of the file's text."""
+    """As :func:`queues_document`, from the file's text."""
     return None if text is None else yaml.safe_load(text) or {}

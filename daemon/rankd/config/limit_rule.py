@@ -1,6 +1,6 @@
-"""What limits per user and group must satisfy: each by itself, in its queue, and under those above it.
+"""The rules for limits per user and group: each by itself, within its queue, and within the limits above it.
 
-Names are compared as written. A limit above holds through queues without limits for that name.
+Names are compared as written. A limit also applies below queues that have no limit for that name.
 
 Source: YuniKorn 1.8, ``configvalidator.go``.
 """
@@ -31,7 +31,7 @@ _NAMES = {"users": USER_NAME, "groups": GROUP_NAME}
 
 
 def check_limit_rules(partition: PartitionDraft) -> None:
-    """Notes every broken rule about the limits of a partition and of its queues."""
+    """Note every broken rule about the limits of a partition and of its queues."""
     root, limits = partition.root, partition.limits
     if limits and root.limits and [draft.limit for draft in limits] != [draft.limit for draft in root.limits]:
         partition.fields["limits"].error("these limits differ from those of root; keep one of the two lists")
@@ -96,7 +96,7 @@ def _check_amounts(draft: LimitDraft, queue: QueueDraft) -> None:
 
 
 def _bounded(kind: Kind, limits: Sequence[LimitDraft], above: Mapping[str, Bound]) -> dict[str, Bound]:
-    """What holds below, by name: what holds above, and the queue's own limits, each checked against it."""
+    """The limits that apply below, by name: those from above, and the queue's own, each checked against those."""
     bounds = dict(above)
     for draft in limits:
         for name in getattr(draft.limit, kind):

@@ -1,9 +1,9 @@
-"""The placement rules of a partition: rankd does not place by them, but a wrong one is an error all the same.
+"""The placement rules of a partition. rankd does not use them for placement, but a wrong rule is an error.
 
-A file that YuniKorn would refuse must not look right here.
+A file that YuniKorn would refuse must not look valid here.
 
-Source: YuniKorn 1.8, ``configvalidator.go``. Where it compares names by case, or needs ``parent: true`` on a
-queue that has children anyway, this is more lenient.
+Source: YuniKorn 1.8, ``configvalidator.go``. Where it compares names by case, or requires ``parent: true`` on a queue
+that has children anyway, this check is more lenient.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIXED = "fixed"
 
 
 def check_placement_rules(partition: PartitionDraft) -> None:
-    """Notes what is wrong with the rules themselves, and fixed ones that lead to no queue."""
+    """Note errors in the rules themselves, and fixed rules that lead to no queue."""
     for rule in partition.fields["placementrules"].items():
         chain = _chain(rule)
         static, dynamic = _static_path(chain)
@@ -36,7 +36,7 @@ def check_placement_rules(partition: PartitionDraft) -> None:
 
 
 def _chain(rule: FilePlace) -> list[Fields]:
-    """The rule and its parents, the outermost first, each checked by itself."""
+    """The rule and its parents, outermost first, each checked separately."""
     fields = rule.fields(_KEYS)
     above = _chain(fields["parent"]) if fields["parent"].given else []
     name = fields["name"].text()
@@ -61,7 +61,7 @@ def _check_filter(fields: Fields) -> None:
 
 def _is_expression(text: str) -> bool:
     try:
-        with warnings.catch_warnings(action="ignore"):  # about syntax that Python may read otherwise one day
+        with warnings.catch_warnings(action="ignore"):  # about syntax whose meaning may change in a later Python
             re.compile(text)
     except (re.error, OverflowError, RecursionError):
         return False
@@ -69,7 +69,7 @@ def _is_expression(text: str) -> bool:
 
 
 def _static_path(chain: list[Fields]) -> tuple[list[str], bool]:
-    """The queue path that fixed rules at the chain's beginning lead to; whether others go on from there."""
+    """The queue path of the fixed rules at the chain's beginning; and whether other rules follow."""
     path: list[str] = []
     for fields in chain:
         if fields["name"].text() != _FIXED:

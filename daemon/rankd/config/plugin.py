@@ -1,10 +1,10 @@
-"""Plugins by entry points: rankd's own are found the same way as anyone's.
+"""Plugins by entry points. rankd's own plugins are found in the same way as those of other packages.
 
-A factor whose class has an attribute ``takes`` is built with what follows a dot in its weight's name: the weight
-``resource.gpu`` gives ``Resource(settings, "gpu")`` of the entry point ``resource``.
+A factor whose class has an attribute ``takes`` gets the part after the dot in its weight's name: the weight
+``resource.gpu`` makes ``Resource(settings, "gpu")`` of the entry point ``resource``.
 
-rankd's own factors are objects of this process. Those of other packages are not even imported here: they run in
-workers (:mod:`rankd.plugin`).
+rankd's own factors are objects of this process. Those of other packages are not imported here: they run in workers
+(:mod:`rankd.plugin`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ APPLICATION_SORT = "rankd.application_sort"
 
 
 def factor_names() -> list[str]:
-    """Names of all factors that are installed."""
+    """The names of all installed factors."""
     return sorted(_entry_points(FACTORS))
 
 
@@ -51,13 +51,13 @@ def is_provided(factor: str) -> bool:
 
 
 def is_own(factor: str) -> bool:
-    """Whether it is one of rankd's; no factor that is not installed is."""
+    """Whether a factor is one of rankd's own; false if it is not installed."""
     found = _entry_points(FACTORS).get(factor.partition(".")[0])
     return found is not None and found.dist is not None and found.dist.name == OWN
 
 
 def factor_range(factor: str) -> tuple[float, float]:
-    """The lowest and the highest value of an installed factor; of another package's only its worker knows."""
+    """The lowest and the highest value of an installed factor. For another package's factor, only its worker knows."""
     if not is_own(factor):
         return ANY_VALUE
     kind = _load(FACTORS, factor.partition(".")[0])
@@ -65,16 +65,16 @@ def factor_range(factor: str) -> tuple[float, float]:
 
 
 def load_factors(settings: PrioritySettings) -> list[Factor]:
-    """The factors that have a weight, in the order of the weights.
+    """The factors with a weight, in the order of the weights.
 
     Raises:
-        ConfigurationError: a plugin is missing; or one of rankd's can't be built.
+        ConfigurationError: a plugin is missing, or one of rankd's own can't be built.
     """
     return [load_factor(name, settings) for name in settings.weights]
 
 
 def check_factor(name: str, settings: PrioritySettings) -> None:
-    """Load it, in a worker too where it is another package's.
+    """Load a factor; another package's factor also in a worker.
 
     Raises:
         ConfigurationError: as :func:`load_factors`; or the factor can't be used.
@@ -89,7 +89,7 @@ def check_factor(name: str, settings: PrioritySettings) -> None:
 
 
 def load_factor(name: str, settings: PrioritySettings, *, is_live: bool = True) -> Factor:
-    """One factor; another package's with its worker, which is not started yet. ``is_live``: as `WorkerFactor` has it.
+    """One factor. Another package's has a worker, which is not started yet. ``is_live`` is as in `WorkerFactor`.
 
     Raises:
         ConfigurationError: as :func:`load_factors`.
@@ -100,9 +100,9 @@ def load_factor(name: str, settings: PrioritySettings, *, is_live: bool = True) 
     kind = _load(FACTORS, head)
     takes = getattr(kind, "takes", None)
     if takes and not argument:
-        raise _refusal(name, f"'{head}' needs {takes} behind a dot: {head}.NAME")
+        raise _refusal(name, f"'{head}' needs {takes} after a dot: {head}.NAME")
     if dot and not takes:
-        raise _refusal(name, f"'{head}' takes nothing behind a dot; write '{head}'")
+        raise _refusal(name, f"'{head}' allows nothing after a dot; write '{head}'")
     factor = kind(settings, argument) if takes else kind(settings)
     if not isinstance(factor, Factor) or factor.name != name:
         message = f"{type(factor).__qualname__} does not implement rankd.core.ranking.factor.Factor as '{name}'"
@@ -111,12 +111,12 @@ def load_factor(name: str, settings: PrioritySettings, *, is_live: bool = True) 
 
 
 def node_sort_names() -> list[str]:
-    """Names of all node sorting policies that are installed."""
+    """The names of all installed node sorting policies."""
     return sorted(_entry_points(NODE_SORT))
 
 
 def load_node_sorts(partitions: Iterable[Partition]) -> dict[str, NodeSortPolicy]:
-    """By name the node sorting policies of these partitions.
+    """The node sorting policies of these partitions, by name.
 
     Raises:
         ConfigurationError: as :func:`load_factors`.
@@ -137,12 +137,12 @@ def load_node_sort(name: str) -> NodeSortPolicy:
 
 
 def application_sort_names() -> list[str]:
-    """Names of all application sorting policies that are installed."""
+    """The names of all installed application sorting policies."""
     return sorted(_entry_points(APPLICATION_SORT))
 
 
 def load_application_sorts(partitions: Iterable[Partition]) -> dict[str, ApplicationSortPolicy]:
-    """By name the application sorting policies that leaves of these partitions have, or may have.
+    """The application sorting policies that leaves of these partitions have or may get, by name.
 
     Raises:
         ConfigurationError: as :func:`load_factors`.
@@ -164,14 +164,14 @@ def load_application_sort(name: str) -> ApplicationSortPolicy:
 
 @cache
 def _entry_points(group: str) -> dict[str, EntryPoint]:
-    """By name, the first of each, as of the last :func:`look_again`."""
+    """Entry points by name, as of the last :func:`look_again`. If a name is there twice, the first one counts."""
     return {entry.name: entry for entry in reversed(entry_points(group=group))}
 
 
 def look_again() -> None:
-    """Find packages that were installed since this process looked last; before a configuration is read.
+    """Find packages that were installed since the last look. Called before a configuration is read.
 
-    A module that is imported stays as it is: another version of it needs another process.
+    An imported module stays as it is: another version of it needs a new process.
     """
     invalidate_caches()
     _entry_points.cache_clear()
@@ -185,7 +185,7 @@ def _load(group: str, name: str) -> Any:  # noqa: ANN401 - what a plugin is, its
         raise ConfigurationError([Problem(path=f"plugin {group}", message=message)])
     try:
         return found.load()
-    except Exception as error:  # a stranger's module may fail in any way
+    except Exception as error:  # another package's module may fail in any way
         message = f"{found.value} can't be imported: {type(error).__name__}: {error}"
         raise ConfigurationError([Problem(path=f"plugin {group}", message=message)]) from error
 

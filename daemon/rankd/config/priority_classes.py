@@ -1,8 +1,8 @@
 """Reads ``config/priorityclasses.yaml``: Kubernetes' own PriorityClass manifests, unchanged.
 
-Several documents, or lists as ``kubectl get priorityclasses -o yaml`` prints them. The rules about classes
-are the core's; here they are only asked, so that a file which could not be applied is told about before it is
-used. What a file changes in a running system is decided by ``ClassTable.reconcile``.
+The file has several documents, or lists as ``kubectl get priorityclasses -o yaml`` prints them. The core has the rules
+about classes. They are applied here too, so that errors are reported before the file is used.
+``ClassTable.reconcile`` decides what a file changes in a running system.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _BUILT_IN_VALUES = {built_in.name: built_in.value for built_in in BUILT_IN}
 def read_priority_classes(text: str, file: str = "priorityclasses.yaml") -> tuple[PriorityClass, ...]:
     """The classes of a file, in its order; an empty file has none.
 
-    A built-in class, as a list from a Kubernetes cluster holds it, is passed over: it is there already.
+    A built-in class, such as in a list from a Kubernetes cluster, is skipped, because it exists already.
 
     Raises:
-        ConfigurationError: with everything that is wrong in the file, by line.
+        ConfigurationError: with all errors of the file, by line.
     """
     findings = Findings(file)
     table = ClassTable.of()
@@ -60,7 +60,7 @@ def _manifests(documents: list[FilePlace]) -> Iterator[FilePlace]:
 
 
 def _with(table: ClassTable, manifest: FilePlace) -> ClassTable:
-    """The table with one manifest's class; what is wrong with it is noted, and the table stays."""
+    """The table with one manifest's class added. If it has errors, they are noted and the table is unchanged."""
     fields = manifest.fields(_KEYS)
     in_list = manifest.path.startswith("items")
     if not in_list or fields["apiVersion"].given:
@@ -91,4 +91,4 @@ def _with(table: ClassTable, manifest: FilePlace) -> ClassTable:
 
 def _expect(place: FilePlace, wanted: str) -> None:
     if place.text() != wanted:
-        place.error(f"'{place.text()}' is written where '{wanted}' is needed; only that is understood here")
+        place.error(f"'{place.text()}' is written where '{wanted}' is needed; nothing else is supported here")

@@ -1,6 +1,6 @@
-"""queues.yaml as it is written: keys, types, names, ACLs, quantities; every draft remembers its place.
+"""queues.yaml as written: keys, types, names, ACLs, quantities. Every draft remembers its place.
 
-What several queues must satisfy together is left to ``queue_rule`` and ``limit_rule``.
+The rules for several queues together are in ``queue_rule`` and ``limit_rule``.
 
 Source: YuniKorn 1.8, ``pkg/common/configs``: its structs for the keys, its validator for the rules.
 """
@@ -51,7 +51,7 @@ _NODE_SORT = "fair"
 
 @dataclass(frozen=True, slots=True)
 class LimitDraft:
-    """A limit, with the places to blame."""
+    """A limit, with the places for errors."""
 
     fields: Fields
     limit: Limit
@@ -59,7 +59,7 @@ class LimitDraft:
 
 @dataclass(frozen=True, slots=True)
 class QueueDraft:
-    """A queue. ``parent``: it is no leaf. ``template``: its own child template."""
+    """A queue. ``parent``: it is not a leaf. ``template``: its own child template."""
 
     place: FilePlace
     fields: Fields
@@ -77,7 +77,7 @@ class QueueDraft:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDraft:
-    """A partition, its tree under one root."""
+    """A partition with one root queue."""
 
     fields: Fields
     name: str
@@ -87,7 +87,7 @@ class PartitionDraft:
 
 
 def read_drafts(document: FilePlace) -> list[PartitionDraft]:
-    """All partitions of the file; what is wrong is noted, and the rest is still read."""
+    """All partitions of the file. Errors are noted, and the rest is still read."""
     fields = document.fields(FILE_KEYS)
     fields["checksum"].text()
     warn_unused(fields)
@@ -98,10 +98,10 @@ def read_drafts(document: FilePlace) -> list[PartitionDraft]:
 
 
 def warn_unused(fields: Fields) -> None:
-    """Names the keys of YuniKorn's format that are given here and do nothing in rankd."""
+    """Warn about keys of YuniKorn's format that have no effect in rankd."""
     for key in _UNUSED:
         if fields[key].given:
-            fields[key].warn("unused_key", f"rankd does not use '{key}'; it is checked and then left aside")
+            fields[key].warn("unused_key", f"rankd does not use '{key}'; it is checked and then ignored")
 
 
 def _partition(place: FilePlace) -> PartitionDraft:
@@ -127,14 +127,14 @@ def _read_unused(fields: Fields) -> None:
 
 
 def _root(partition: FilePlace, fields: Fields) -> QueueDraft:
-    """The one top queue where it is root; else a root that is put above what stands there."""
+    """The single top queue if it is root; otherwise a new root above the top queues."""
     if not fields["queues"].given:
         fields["queues"].error("a partition needs queues; write 'queues:' with at least '- name: root'")
     tops = fields["queues"].items()
     if len(tops) == 1 and tops[0].entry("name").text().lower() == ROOT_QUEUE:
         root = _queue(tops[0], top=True)
         if any(root.fields["resources"].entry(key).given for key in _RESOURCES):
-            root.fields["resources"].error("root has no resources of its own: it has what its nodes have; remove them")
+            root.fields["resources"].error("root has no resources of its own: it has those of its nodes; remove them")
         return root
     above = partition.nothing()
     return _assembled(above, above.fields(QUEUE_KEYS), ROOT_QUEUE, "root", _children(tops))
@@ -195,7 +195,7 @@ def _check_acl(place: FilePlace) -> None:
 
 
 def _template(place: FilePlace, kind: Kind) -> tuple[ChildTemplate | None, FilePlace | None]:
-    """The queue's own template, None where it says nothing, and where its offset stands."""
+    """The queue's own template, None if it is empty; and the place of its offset."""
     fields = place.fields(("maxapplications", "properties", "resources"))
     resources = fields["resources"].fields(_RESOURCES)
     properties = read_properties(fields["properties"], "leaf")
@@ -217,7 +217,7 @@ def _template(place: FilePlace, kind: Kind) -> tuple[ChildTemplate | None, FileP
 
 
 def read_amounts(place: FilePlace) -> Resources:
-    """Quantities per resource type, zeros kept; empty where all are 0, which counts as not set."""
+    """Quantities per resource type, zeros kept. Empty if all are 0, which means the same as leaving them out."""
     amounts: Resources = {}
     for resource, at in place.entries().items():
         try:
@@ -247,7 +247,7 @@ def _nodesort(place: FilePlace) -> NodeSort:
     fields = place.fields(("type", "resourceweights"))
     kind = fields["type"].text()
     if kind and kind not in (known := node_sort_names()):
-        message = f"unknown node sorting policy '{kind}'; installed: {', '.join(known)}; case counts"
+        message = f"unknown node sorting policy '{kind}'; installed: {', '.join(known)}; case matters"
         fields["type"].error(message)
     weights: dict[str, float] = {}
     for resource, at in fields["resourceweights"].entries().items():

@@ -1,9 +1,10 @@
-"""The properties of a queue: what each value means, and what is said about one that means nothing.
+"""The properties of a queue: the meaning of each value, and the warning for an invalid one.
 
-No value refuses the file: it is warned about and the default holds. ``""`` is as not given, without a word.
+An invalid value does not refuse the file: a warning is noted and the default is used. ``""`` means not given, and draws
+no warning.
 
-Source: YuniKorn's "Priority Scheduling" and "Sorting Policies"; ``priority.factor`` is rankd's own. Unlike
-in YuniKorn a sorting policy is not inherited, and of ``application.sort.priority`` only ``disabled`` is.
+Source: YuniKorn's "Priority Scheduling" and "Sorting Policies"; ``priority.factor`` is rankd's own. Unlike in YuniKorn,
+a sorting policy is not inherited, and of ``application.sort.priority`` only ``disabled`` is inherited.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _FACTOR = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What was read. ``sort_priority`` is None where nothing valid was given, and true in ``values`` then."""
+    """The values as read. ``sort_priority`` is None if no valid one was given; in ``values`` it is true then."""
 
     values: QueueProperties
     sort_priority: bool | None
@@ -48,7 +49,7 @@ class Properties:
 def read_properties(place: FilePlace, kind: Kind) -> Properties:
     """The properties under a queue's ``properties``; warnings go to the place's findings.
 
-    For root, policy and offset have no effect and draw no message, so their defaults are returned.
+    For root, policy and offset have no effect and no warning; their defaults are returned.
     """
     entries = place.entries()
     for key, at in entries.items():
@@ -70,19 +71,19 @@ def read_properties(place: FilePlace, kind: Kind) -> Properties:
 
 
 def parse_offset(text: str) -> int | None:
-    """An int32 as Go's ``strconv.ParseInt(s, 10, 32)`` reads it: sign and ASCII digits; else None."""
+    """An int32 as Go's ``strconv.ParseInt(s, 10, 32)`` reads it: sign and ASCII digits. Returns None for other text."""
     if not _INT32.fullmatch(text) or len(text.lstrip("+-0")) > 10:
         return None
     return value if _INT32_MIN <= (value := int(text)) <= _INT32_MAX else None
 
 
 def _choice(entries: Mapping[str, FilePlace], key: str, choices: Collection[str]) -> str:
-    """One of the choices in any case, or ``""``."""
+    """One of the choices, written in any case; ``""`` without a valid one."""
     text = _text(entries, key)
     if text.lower() in choices:
         return text.lower()
     if text:
-        _warn_value(entries[key], text, f"write one of {', '.join(choices)}; as it is, it counts as not given")
+        _warn_value(entries[key], text, f"write one of {', '.join(choices)}; this value is ignored")
     return ""
 
 
@@ -93,13 +94,13 @@ def _offset(entries: Mapping[str, FilePlace]) -> int:
         _warn_value(
             entries[OFFSET],
             text,
-            f"write a whole number from {_INT32_MIN} to {_INT32_MAX}; as it is, 0 holds",
+            f"write a whole number from {_INT32_MIN} to {_INT32_MAX}; 0 is used instead",
         )
     return offset or 0
 
 
 def _sort_policy(entries: Mapping[str, FilePlace]) -> str:
-    """The name of an installed policy, in its own case."""
+    """The name of an installed policy, in its own spelling."""
     text = _text(entries, SORT_POLICY)
     if text == "stateaware":
         entries[SORT_POLICY].warn(
@@ -113,7 +114,7 @@ def _sort_policy(entries: Mapping[str, FilePlace]) -> str:
         _warn_value(
             entries[SORT_POLICY],
             text,
-            f"write one of {', '.join(known)}, upper and lower case as here; as it is, fifo holds",
+            f"write one of {', '.join(known)}, upper and lower case as here; fifo is used instead",
         )
     return "fifo"
 
@@ -124,7 +125,7 @@ def _factor(entries: Mapping[str, FilePlace]) -> float | None:
     if math.isfinite(value):
         return value
     if text:
-        _warn_value(entries[FACTOR], text, "write a number of at least 0; as it is, it counts as not set")
+        _warn_value(entries[FACTOR], text, "write a number of at least 0; this value is ignored")
     return None
 
 

@@ -1,9 +1,9 @@
-"""What the queues of a tree must satisfy together: guarantees, maxima, maxapplications; where offsets lead.
+"""The rules for the queues of a tree together: guarantees, maxima, maxapplications, and the effect of offsets.
 
-"At most" looks only at the resource types that the larger side defines.
+"At most" compares only the resource types that the larger side defines.
 
-Source: YuniKorn 1.8, ``configvalidator.go``. An all-zero maximum or guarantee counts as not set here too,
-where YuniKorn's validator and its scheduler disagree.
+Source: YuniKorn 1.8, ``configvalidator.go``. A maximum or guarantee with only zeros means the same as none, also where
+YuniKorn's validator and its scheduler disagree.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _INT32_MIN, _INT32_MAX = -(2**31), 2**31 - 1
 
 
 def check_queue_rules(root: QueueDraft) -> None:
-    """Notes every broken rule between the queues of one tree, and offsets that lead too far."""
+    """Note every broken rule between the queues of one tree, and offsets that lead too far."""
     _guaranteed(root, {})
     _check_maxapplications(root)
     _shift(root)
 
 
 def excess(amounts: Mapping[str, int], bound: Mapping[str, int]) -> str:
-    """In words, by which types the amounts are over the bound; empty where they are not."""
+    """A text of the types for which the amounts are over the bound; empty if there are none."""
     over = sorted(resource for resource in amounts if amounts[resource] > bound.get(resource, amounts[resource]))
     return ", ".join(f"{shown(name, amounts[name])} of {name}, over {shown(name, bound[name])}" for name in over)
 
 
 def least(first: Mapping[str, int], second: Mapping[str, int]) -> Resources:
-    """The component-wise minimum; a type that one side does not define is the other's."""
+    """The component-wise minimum. A type that one side does not define has the other side's amount."""
     return {**first, **{name: min(amount, first.get(name, amount)) for name, amount in second.items()}}
 
 
 def _guaranteed(queue: QueueDraft, above: Resources) -> Resources:
-    """Checks a subtree under the nearest maxima above; answers what it counts for in its parent's sum."""
+    """Check a subtree under the nearest maxima above it; returns its part of its parent's sum."""
     resources = queue.fields["resources"]
     _forbid(resources.entry("guaranteed"), queue.guaranteed, queue.max, "guarantees", "its own max")
     _forbid(resources.entry("max"), queue.max, above, "may use", "the nearest max above")
@@ -79,7 +79,7 @@ def _check_maxapplications(queue: QueueDraft) -> None:
 
 
 def _shift(queue: QueueDraft) -> tuple[int, int]:
-    """By how much at least and at most this subtree's jobs stand higher above it; warns on the way up."""
+    """The lowest and highest amount by which this subtree's priorities are raised above it; warns on the way up."""
     shifts = [_shift(child) for child in queue.queues]
     if queue.template is not None:
         shifts.append(_moved((0, 0), queue.template.properties, queue.template_offset))

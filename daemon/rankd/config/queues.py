@@ -1,8 +1,8 @@
-"""Reads ``config/queues.yaml``: Apache YuniKorn's own format, taken whole or not at all.
+"""Reads ``config/queues.yaml``: Apache YuniKorn's own format. The file is accepted as a whole or not at all.
 
-The reading has three steps: drafts of what is written (``queue_draft``), the rules between them
-(``queue_rule``, ``limit_rule``, ``placement_rule``), and, if nothing was wrong, the frozen partitions. Each
-notes what it finds; errors are raised together at the end, warnings come with the result.
+There are three steps: drafts of the written text (``queue_draft``), the rules between them (``queue_rule``,
+``limit_rule``, ``placement_rule``), and, if there is no error, the frozen partitions. Each step notes its findings.
+Errors are raised together at the end; warnings come with the result.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class QueuesRead(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is taken, and what was said about it."""
+    """An accepted file, and the warnings about it."""
 
     partitions: tuple[Partition, ...] = ()
     warnings: tuple[Caution, ...] = ()
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An error or a warning as ``rankd config check`` prints it; ``code`` for warnings only."""
+    """An error or a warning as ``rankd config check`` prints it; only warnings have a ``code``."""
 
     path: str
     line: int
@@ -53,24 +53,24 @@ def read_queues(text: str, file: str = "queues.yaml") -> QueuesRead:
     """The partitions of a file; an empty file has none.
 
     Raises:
-        ConfigurationError: with everything that is wrong in the file, by line.
+        ConfigurationError: with all errors of the file, by line.
     """
     findings = Findings(file)
     return _read(parse(text, findings), findings)
 
 
 def read_queue_document(document: object, path: str = "queues") -> QueuesRead:
-    """As :func:`read_queues`, for a document that is decoded already, such as evaluate's ``queues``.
+    """As :func:`read_queues`, for a document that is already decoded, such as evaluate's ``queues``.
 
     Raises:
-        ConfigurationError: as there, without lines; paths begin with ``path``.
+        ConfigurationError: as :func:`read_queues`, without lines; paths begin with ``path``.
     """
     findings = Findings()
     return _read(place_of(document, findings, path), findings)
 
 
 def check_queues(text: str) -> QueuesChecked:
-    """What is wrong in a file and what it is warned about; never raises."""
+    """The errors and warnings of a file; never raises."""
     findings = Findings()
     try:
         _read(parse(text, findings), findings)
@@ -102,7 +102,7 @@ def _partition(draft: PartitionDraft) -> Partition:
     limits = _limits(draft.limits)
     return Partition(
         name=draft.name,
-        # the partition's limits are root's: where both are written, they are the same
+        # the partition's limits are those of root: if both are written, they are the same
         root=msgspec.structs.replace(root, limits=root.limits or limits),
         nodesort=draft.nodesort,
         limits=limits,
@@ -110,7 +110,7 @@ def _partition(draft: PartitionDraft) -> Partition:
 
 
 def _queue(draft: QueueDraft, above: str, *, inherited: bool, template: ChildTemplate | None) -> Queue:
-    """The queue and all below it; priority sorting and child templates are inherited on the way."""
+    """The queue and all queues below it, with inherited priority sorting and child templates."""
     path = f"{above}.{draft.name}" if above else draft.name
     given = draft.properties.sort_priority
     enabled = inherited if given is None else given

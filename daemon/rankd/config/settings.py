@@ -1,7 +1,7 @@
 """``rankd.toml``: priorities, scheduling, admission, nodes, QoS.
 
-msgspec checks types and ranges; what makes no sense though it parses (all weights 0, an infinite weight) is
-refused here with the key's name.
+msgspec checks types and ranges. Values that parse but make no sense (all weights 0, an infinite weight) are refused
+here, with the key's name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
 
 
 def readable_adapters(text: str) -> list[AdapterSettings]:
-    """The adapters of a file that can be read, whatever else is wrong in it."""
+    """The readable adapters of a file, whatever other errors it has."""
     try:
         return _readable(tomllib.loads(text)).adapters
     except tomllib.TOMLDecodeError:
@@ -60,7 +60,7 @@ def readable_adapters(text: str) -> list[AdapterSettings]:
 
 
 def _of_the_rest(document: dict[str, object], factors: Collection[str], file: str) -> list[Problem]:
-    """What can be said of it though something else in the file is wrong; nothing that follows from that alone."""
+    """The other problems of a file that has errors, except those that only follow from these errors."""
     readable = _readable(document)
     priority = document.get("priority", {})
     has_weights = isinstance(priority, dict) and _takes({"priority": {"weights": priority.get("weights", {})}})
@@ -76,7 +76,7 @@ def _of_the_rest(document: dict[str, object], factors: Collection[str], file: st
 
 
 def _readable(document: dict[str, object]) -> Settings:
-    """The settings without what is wrong by itself: values of a table, items of a list."""
+    """The settings without the values of tables and the items of lists that have errors of their own."""
     kept: dict[str, object] = {}
     for name, value in document.items():
         if isinstance(value, dict):
@@ -94,7 +94,7 @@ def _items(document: dict[str, object], name: str) -> list[object]:
 
 
 def _kept(document: dict[str, object], name: str) -> list[int]:
-    """The places of a list's items that can be read."""
+    """The positions of a list's items that can be read."""
     return [place for place, one in enumerate(_items(document, name)) if _takes({name: [one]})]
 
 
@@ -107,7 +107,7 @@ def _takes(document: object) -> bool:
 
 
 def convert(document: object, kind: type[T], file: str) -> T:
-    """A decoded file as a struct; NaN and infinities are refused everywhere.
+    """A decoded file as a struct. NaN and infinities are refused everywhere.
 
     Raises:
         ConfigurationError: with every problem found.
@@ -125,7 +125,7 @@ def convert(document: object, kind: type[T], file: str) -> T:
 
 
 def _nested(document: dict[str, object]) -> dict[str, object]:
-    """``half_life_s = "none"`` and ``outputs_s = "none"`` are TOML's way to say null."""
+    """Replace ``half_life_s = "none"`` and ``outputs_s = "none"`` by null, which TOML does not have."""
     priority = document.get("priority")
     fairshare = priority.get("fairshare") if isinstance(priority, dict) else None
     for table, key in ((fairshare, "half_life_s"), (document.get("retention"), "outputs_s")):
@@ -152,7 +152,7 @@ def check_weights(priority: PrioritySettings, factors: Collection[str], file: st
                 Problem(file=file, path=path, message=f"{weight} is not a valid weight; write a finite number")
             )
     if priority.policy == "multifactor" and not any(priority.weights.values()):
-        message = 'all weights are 0, so that every job ranks the same; give one, or set policy = "class"'
+        message = 'all weights are 0, so that every job ranks the same; set one, or set policy = "class"'
         problems.append(Problem(file=file, path="priority.weights", message=message))
     return problems
 
@@ -160,7 +160,7 @@ def check_weights(priority: PrioritySettings, factors: Collection[str], file: st
 def _check_qos(settings: Settings, file: str) -> list[Problem]:
     names = [qos.name for qos in settings.qos]
     problems = [
-        Problem(file=file, path=f"qos[{place}].name", message=f"'{name}' is there twice")
+        Problem(file=file, path=f"qos[{place}].name", message=f"'{name}' is listed twice")
         for place, name in enumerate(names)
         if name in names[:place]
     ]
@@ -171,21 +171,21 @@ def _check_qos(settings: Settings, file: str) -> list[Problem]:
 
 
 def _check_adapters(settings: Settings, file: str, places: Sequence[int]) -> list[Problem]:
-    """Names are unique; a factor is named where, and only where, it is the input, and it has a weight.
+    """Names must be unique. A factor is required if it is the input, not allowed otherwise, and needs a weight.
 
-    ``places``: where each is in the file.
+    ``places``: the position of each adapter in the file.
     """
     problems = []
     names = [adapter.name for adapter in settings.adapters]
     for number, (place, adapter) in enumerate(zip(places, settings.adapters, strict=True)):
         path = f"adapters[{place}]"
         if adapter.name in names[:number]:
-            problems.append(Problem(file=file, path=f"{path}.name", message=f"'{adapter.name}' is there twice"))
+            problems.append(Problem(file=file, path=f"{path}.name", message=f"'{adapter.name}' is listed twice"))
         if (adapter.factor is None) == (adapter.input == "factor"):
-            message = 'goes with input = "factor" and nothing else: name the factor whose values it gives'
+            message = 'is needed with input = "factor", and only then: name the factor whose values it gives'
             problems.append(Problem(file=file, path=f"{path}.factor", message=message))
         elif adapter.factor is not None and adapter.factor not in settings.priority.weights:
-            message = f"the factor '{adapter.factor}' has no weight, so its values would do nothing; give it one"
+            message = f"the factor '{adapter.factor}' has no weight, so its values would have no effect; give it one"
             problems.append(Problem(file=file, path=f"{path}.factor", message=message))
     return problems
 

@@ -1,4 +1,4 @@
-"""A live document under another configuration, or with more jobs: what a reload or a submission would make of it."""
+"""A live document with another configuration, or with more jobs: the effect of a reload or a submission."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rankd.core.model.setting import Qos
 
 
 def with_configuration(document: Document, stated: Configuration, queues: object) -> Document:
-    """The document with the settings, queues, QoS and shares of a configuration; usage, jobs, classes and nodes stay.
+    """The document with a configuration's settings, queues, QoS and shares; usage, jobs, classes and nodes are kept.
 
     Args:
         document: the live state.
-        stated: the configuration as the inputs from outside change it.
+        stated: the configuration with the adapters' inputs applied.
         queues: the document of its queues.yaml; None if there is none.
     """
     rule = stated.settings.admission.unknown_association
@@ -37,14 +37,14 @@ def with_configuration(document: Document, stated: Configuration, queues: object
 
 
 def _with_gone(stated: Sequence[Qos], live: Sequence[Qos]) -> list[Qos]:
-    """Jobs keep a QoS that is configured no more; it counts nothing."""
+    """The configured QoS and those that only jobs still have; the latter have no effect on priorities."""
     names = {qos.name for qos in stated}
     gone = [qos for qos in live if qos.name not in names]
     return [*stated, *(Qos(name=qos.name, usage_factor=qos.usage_factor) for qos in gone)]
 
 
 def _with_missing(live: list[Raw], stated: Sequence[PriorityClass]) -> list[Raw]:
-    """A configuration creates classes that are missing, and changes none."""
+    """The live classes and missing ones of the configuration, which changes no existing class."""
     names = {msgspec.json.decode(row)["name"] for row in live}
     return [*live, *(Raw(msgspec.json.encode(one)) for one in stated if one.name not in names)]
 
@@ -52,10 +52,10 @@ def _with_missing(live: list[Raw], stated: Sequence[PriorityClass]) -> list[Raw]
 def job_entries(
     requests: bytes, user: str, configuration: Configuration, at: float, *, privileged: bool = False
 ) -> list[JobEntry]:
-    """Jobs as ``job.submit`` takes them, one, a list, or ``{"jobs": […]}``, as entries ``new-1``, ``new-2``, ….
+    """Jobs in the form of ``job.submit`` (one, a list, or ``{"jobs": […]}``) as entries ``new-1``, ``new-2``, ….
 
     Raises:
-        msgspec.MsgspecError: they are none.
+        msgspec.MsgspecError: they are not valid jobs.
     """
     rows = [
         {

@@ -19,7 +19,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Scalar(msgspec.Struct, frozen=True):
-    """A single value as it was written; ``plain`` where it stood without quotes."""
+    """A single value as it was written. ``plain``: it was written without quotes."""
 
     line: int
     written: str
@@ -28,7 +28,7 @@ class Scalar(msgspec.Struct, frozen=True):
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing was given: ``key:``, ``~`` or ``null``."""
+        """Whether there is no value: ``key:``, ``~`` or ``null``."""
         return self.plain and self.written in _NULLS
 
 
@@ -41,7 +41,7 @@ class Items(msgspec.Struct, frozen=True):
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """A mapping, its keys as text with their ``lines``; ``repeated`` holds keys that were written again."""
+    """A mapping, with its keys as text and their ``lines``. ``repeated`` has keys that occur again."""
 
     line: int
     nodes: dict[str, Node]
@@ -54,7 +54,7 @@ Node = Scalar | Items | Entries
 
 
 class Unreadable(Exception):
-    """The text holds no document that could be walked; ``line`` is from 1, 0 where it is not known."""
+    """The text has no document that can be traversed. ``line`` counts from 1; 0 if it is not known."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -63,13 +63,13 @@ class Unreadable(Exception):
 
 
 def compose(text: str) -> list[Node]:
-    """The documents of a text, empty ones too.
+    """The documents of a text, including empty ones.
 
     Raises:
-        Unreadable: no YAML; nested or multiplied by aliases beyond all reason.
+        Unreadable: it is not YAML, or nested too deeply or multiplied too much by aliases.
     """
     try:
-        # the C loader is eight times faster, and overflows its stack on a deeply nested text
+        # the C loader is eight times faster, but overflows its stack on a deeply nested text
         composed = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
         return [_Conversion().node(document) for document in composed]
     except yaml.MarkedYAMLError as error:
@@ -78,16 +78,16 @@ def compose(text: str) -> list[Node]:
         raise Unreadable(line, f"this is not YAML: {error.problem or error.context}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Unreadable(line, f"the character {error.character!r} can't stand in YAML; remove it") from None
+        raise Unreadable(line, f"the character {error.character!r} is not allowed in YAML; remove it") from None
     except RecursionError:
         raise Unreadable(0, f"nested more than {DEEPEST} levels deep; flatten it") from None
 
 
 def from_data(document: object, depth: int = 0) -> Node:
-    """A document that was decoded from JSON already, as if its YAML had been read; it has no lines.
+    """A document that is already decoded from JSON, as nodes without lines.
 
     Raises:
-        Unreadable: nested beyond all reason.
+        Unreadable: it is nested too deeply.
     """
     if depth > DEEPEST:
         raise Unreadable(0, f"nested more than {DEEPEST} levels deep; flatten it")
@@ -105,7 +105,7 @@ def from_data(document: object, depth: int = 0) -> Node:
 
 
 class _Conversion:
-    """PyYAML's nodes into ours. Each is converted once, however many aliases name it."""
+    """Converts PyYAML's nodes to ours. Each is converted once, even if several aliases name it."""
 
     def __init__(self) -> None:
         self._done: dict[int, Node] = {}
@@ -123,7 +123,7 @@ class _Conversion:
         converted = self._convert(composed, line)
         self._open.remove(key)
         if converted.size > LARGEST:
-            raise Unreadable(line, f"with its aliases written out, more than {LARGEST} values stand here")
+            raise Unreadable(line, f"with its aliases written out, this has more than {LARGEST} values")
         self._done[key] = converted
         return converted
 
@@ -163,7 +163,7 @@ def _entries(line: int, pairs: Sequence[tuple[Scalar, Node]]) -> Entries:
 
 
 def _merged(value: Node) -> Iterator[Entries]:
-    """What ``<<`` merges in; of several sources the first wins."""
+    """The mappings that ``<<`` merges; of several sources the first has precedence."""
     sources = value.nodes if isinstance(value, Items) else (value,)
     for source in sources:
         if not isinstance(source, Entries):

@@ -25,13 +25,13 @@ _MOST = 2**64 - 1
 
 
 class Caution(Problem, frozen=True, kw_only=True):
-    """A warning: the file is taken, but something in it will not do what it seems to. ``code`` is stable."""
+    """A warning: the file is accepted, but something in it has another effect than it seems. ``code`` is stable."""
 
     code: str
 
 
 class Findings:
-    """What a reading has found so far, in one file."""
+    """The errors and warnings of a file so far."""
 
     def __init__(self, file: str = "") -> None:
         self.file = file
@@ -40,18 +40,18 @@ class Findings:
         self._noted: set[Problem] = set()
 
     def error(self, path: str, line: int, message: str) -> None:
-        """Notes what the file can't be taken with; once, however often a rule comes by."""
+        """Note an error, for which the file is refused. A repeated error is noted once."""
         problem = Problem(path=path, line=line, message=message, file=self.file)
         if problem not in self._noted:
             self._noted.add(problem)
             self.errors.append(problem)
 
     def warn(self, code: str, path: str, line: int, message: str) -> None:
-        """Notes what the file is taken in spite of."""
+        """Note a warning, in spite of which the file is accepted."""
         self.warnings.append(Caution(code=code, path=path, line=line, message=message, file=self.file))
 
     def raise_errors(self) -> None:
-        """Ends the reading where anything is wrong.
+        """End the reading if there are errors.
 
         Raises:
             ConfigurationError: with all errors, by line.
@@ -61,9 +61,9 @@ class Findings:
 
 
 class FilePlace:
-    """A node, where it stands, and where to note what is wrong with it. ``node`` is None where none is.
+    """A node, its place in the file, and the findings to add to. ``node`` is None if there is no node.
 
-    ``line`` is that of its key, in a list that of its beginning, without a node that of what should hold it.
+    ``line`` is the line of its key; of a list item, its first line; without a node, the line of the mapping around it.
     """
 
     __slots__ = ("findings", "line", "node", "path")
@@ -76,19 +76,19 @@ class FilePlace:
 
     @property
     def given(self) -> bool:
-        """Whether anything stands here; null counts as nothing."""
+        """Whether there is a value here; null does not count as one."""
         return self.node is not None and not (isinstance(self.node, Scalar) and self.node.is_null)
 
     def error(self, message: str) -> None:
-        """Notes an error at this place."""
+        """Note an error at this place."""
         self.findings.error(self.path, self.line, message)
 
     def warn(self, code: str, message: str) -> None:
-        """Notes a warning at this place."""
+        """Note a warning at this place."""
         self.findings.warn(code, self.path, self.line, message)
 
     def entries(self) -> dict[str, FilePlace]:
-        """The entries of a mapping with free keys; null values are kept."""
+        """The entries of a mapping with free keys, including null values."""
         if not self.given or not isinstance(self.node, Entries):
             if self.given:
                 self.error(f"{self._shown()} is not a mapping; write 'key: value' lines here")
@@ -101,11 +101,11 @@ class FilePlace:
         }
 
     def nothing(self) -> FilePlace:
-        """An empty place at this one, for what a reader adds by itself."""
+        """An empty place at this one, for values that the reader adds itself."""
         return FilePlace(None, self.path, self.findings, self.line)
 
     def entry(self, path: str) -> FilePlace:
-        """What stands under a key, or under dotted keys; an empty place where that is nothing."""
+        """The place under a key, or under dotted keys; an empty place if there is none."""
         here = self
         for key in path.split("."):
             node, line = None, here.line
@@ -115,7 +115,7 @@ class FilePlace:
         return here
 
     def fields(self, known: Collection[str]) -> Fields:
-        """The entries of a mapping with fixed keys; an unknown one is an error."""
+        """The entries of a mapping with fixed keys. An unknown key is an error."""
         entries = self.entries()
         for key, place in entries.items():
             if key not in known:
@@ -134,7 +134,7 @@ class FilePlace:
         ]
 
     def text(self) -> str:
-        """A scalar as written; null and nothing are ``""``."""
+        """A scalar as written; ``""`` for null or no value."""
         if self.given and not isinstance(self.node, Scalar):
             self.error(f"{self._shown()} is written where a single value is needed")
         return self.node.written if self.given and isinstance(self.node, Scalar) else ""
@@ -144,14 +144,14 @@ class FilePlace:
         return tuple(place.text() for place in self.items())
 
     def flag(self) -> bool:
-        """A bool, false where nothing is given."""
+        """A bool; false without a value."""
         word = self._plain("true or false").lower()
         if word and word not in _TRUE | _FALSE:
             self.error(f"'{word}' is neither true nor false")
         return word in _TRUE
 
     def count(self) -> int:
-        """An unsigned number of 64 bits, 0 where nothing is given."""
+        """An unsigned number of 64 bits; 0 without a value."""
         word = self._plain("a whole number of at least 0")
         if not word:
             return 0
@@ -161,7 +161,7 @@ class FilePlace:
         return int(word)
 
     def integer(self) -> int | None:
-        """A whole number, None where none is given or it is of another form."""
+        """A whole number; None without a value, or if the value is not a whole number."""
         word = self._plain("a whole number")
         if word and not _INTEGER.fullmatch(word):
             self.error(f"'{word}' is not a whole number")
@@ -169,7 +169,7 @@ class FilePlace:
         return int(word.replace("_", "")) if word else None
 
     def number(self) -> float:
-        """A finite number, 0 where nothing is given."""
+        """A finite number; 0 without a value."""
         word = self._plain("a number")
         try:
             value = float(word or 0)
@@ -196,7 +196,7 @@ class FilePlace:
 
 
 class Fields:
-    """The entries of a mapping, ``place``: ``fields["name"]`` is always a place, empty if none is given."""
+    """The entries of a mapping, ``place``. ``fields["name"]`` is always a place; it is empty if none is given."""
 
     __slots__ = ("_entries", "place")
 
@@ -216,20 +216,20 @@ def parse(text: str, findings: Findings) -> FilePlace:
     """The one document of a file; an empty place for an empty file.
 
     Raises:
-        ConfigurationError: it can't be read, or holds more than one document.
+        ConfigurationError: the file can't be read, or has more than one document.
     """
     places = parse_all(text, findings)
     if len(places) > 1:
-        places[1].error("a second document begins here; this file holds one")
+        places[1].error("a second document begins here; this file may have only one")
         findings.raise_errors()
     return places[0] if places else FilePlace(None, "", findings, 0)
 
 
 def parse_all(text: str, findings: Findings) -> list[FilePlace]:
-    """The documents of a file, empty ones too.
+    """The documents of a file, including empty ones.
 
     Raises:
-        ConfigurationError: it can't be read.
+        ConfigurationError: the file can't be read.
     """
     try:
         return [FilePlace(node, "", findings, node.line) for node in compose(text)]
@@ -239,10 +239,10 @@ def parse_all(text: str, findings: Findings) -> list[FilePlace]:
 
 
 def place_of(document: object, findings: Findings, path: str = "") -> FilePlace:
-    """A document that was decoded from JSON already; its places have no lines.
+    """A document that is already decoded from JSON; its places have no lines.
 
     Raises:
-        ConfigurationError: it is nested beyond all reason.
+        ConfigurationError: it is nested too deeply.
     """
     try:
         return FilePlace(from_data(document), path, findings, 0)

@@ -1,7 +1,7 @@
-"""YAML as plain values, by libyaml where it is there: five times faster, which a tree of thousands of users notices.
+"""YAML as plain values. Uses libyaml if it is installed: that is five times faster, for trees of thousands of users.
 
-libyaml overflows its stack on a text that is nested too deeply, so the depth is counted before, on its events, which
-costs no stack and little time.
+libyaml overflows its stack on a text that is nested too deeply. So the depth is counted first, on its events, which
+needs no stack and little time.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _CLOSES = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
 
 def load_yaml(text: str) -> object:
-    """The document's value; nothing is ever constructed from a tag.
+    """The document's value. No object is ever constructed from a tag.
 
     Raises:
         yaml.MarkedYAMLError: it is not YAML, or more than one document.
-        Unreadable: nested beyond all reason, or with characters that YAML does not have.
+        Unreadable: it is nested too deeply, or has characters that YAML does not allow.
     """
     try:
         _check_depth(text)
         return yaml.load(text, Loader=SafeLoader)  # noqa: S506 - one of the two safe loaders
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Unreadable(line, f"the character {error.character!r} can't stand in YAML; remove it") from None
+        raise Unreadable(line, f"the character {error.character!r} is not allowed in YAML; remove it") from None
 
 
 def _check_depth(text: str) -> None:

@@ -1,6 +1,6 @@
-"""Factors of other packages, in worker processes: what they do harms and delays nobody else.
+"""Factors of other packages, in worker processes, where they can neither harm nor delay others.
 
-The service's side is :mod:`.worker_factor` (a factor like any other) on :mod:`.process` (one worker); :mod:`.worker`
-runs in the worker. Between them :mod:`.message` over one socket (:mod:`.frame`), and jobs in shared memory
+In the service, :mod:`.worker_factor` is a factor like any other, and uses :mod:`.process` (one worker). :mod:`.worker`
+runs in the worker. They exchange :mod:`.message` over one socket (:mod:`.frame`), and jobs in shared memory
 (:mod:`.block`).
 """

@@ -1,4 +1,4 @@
-"""The columns of jobs as one piece of memory, shared with workers where they are many.
+"""The columns of jobs as one block of memory, which is shared with workers if there are many jobs.
 
 All workers of a pass read the same block. The next pass writes it again once no worker reads it. A worker that is late
 keeps its block until it answers or ends.
@@ -20,11 +20,11 @@ _FIELDS = JobColumns.__struct_fields__
 _ITEM = 8
 
 JOB_BYTES = _ITEM * len(_FIELDS)
-"""What a job takes."""
+"""Bytes per job."""
 
 
 def write_columns(jobs: JobColumns, buffer: memoryview | mmap.mmap | bytearray) -> None:
-    """All columns, one after the other."""
+    """Write all columns, one after the other."""
     n = len(jobs)
     for place, name in enumerate(_FIELDS):
         dtype = np.int64 if place < N_INTEGERS else np.float64
@@ -33,7 +33,7 @@ def write_columns(jobs: JobColumns, buffer: memoryview | mmap.mmap | bytearray) 
 
 
 def read_columns(buffer: memoryview | mmap.mmap | bytearray | bytes, n: int) -> JobColumns:
-    """The columns in place, read-only."""
+    """The columns in the buffer, without a copy, read-only."""
     columns: dict[str, NDArray[Any]] = {}
     for place, name in enumerate(_FIELDS):
         dtype = np.int64 if place < N_INTEGERS else np.float64
@@ -43,14 +43,14 @@ def read_columns(buffer: memoryview | mmap.mmap | bytearray | bytes, n: int) -> 
 
 
 class Block:
-    """Memory that others can map by its ``descriptor``."""
+    """Memory that other processes can map by its ``descriptor``."""
 
     def __init__(self, size: int) -> None:
         self.descriptor = os.memfd_create("rankd-jobs")
         self.size = size
         self.readers = 0
         self.jobs: JobColumns | None = None
-        """What is in it, while anybody reads it."""
+        """The written jobs, while the block has readers; else None."""
         os.ftruncate(self.descriptor, size)
         self._map = mmap.mmap(self.descriptor, size)
 
@@ -95,7 +95,7 @@ class Blocks:
         return block
 
     def give_back(self, block: Block) -> None:
-        """One reader less reads the block."""
+        """Note that one reader has finished with the block."""
         with self._guard:
             block.readers -= 1
             if not block.readers:

@@ -1,4 +1,4 @@
-"""What a worker has been sent already, so that only what is new is sent."""
+"""What a worker has already been sent, so that only new data is sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Briefing:
         )
 
     def _new_shapes(self, shapes: Sequence[Resources]) -> tuple[int, Sequence[Resources]]:
-        """How many stay, and what is added. A service's list only grows; an older one is a part of it."""
+        """How many shapes stay, and which are added. A service's list only grows; an older list is a part of it."""
         known, size = self._n_shapes, len(shapes)
         if 0 < known <= size and shapes[0] is self._first and shapes[known - 1] is self._last:
             added = shapes[known:size]

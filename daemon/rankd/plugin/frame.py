@@ -1,4 +1,4 @@
-"""Frames on the socket between a service and a worker: a header, some bytes behind it, perhaps a file descriptor."""
+"""Frames on the socket between a service and a worker: a header, a payload, and possibly a file descriptor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_HEADER = 2**30
 
 
 class Frame(NamedTuple):
-    """What came. ``descriptor`` belongs to the receiver."""
+    """A received frame. ``descriptor`` belongs to the receiver."""
 
     header: bytes
     payload: bytearray
@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 def send(
     connection: socket.socket, header: bytes, payload: bytes | memoryview = b"", descriptor: int | None = None
 ) -> None:
-    """One frame; waits as long as the socket's timeout says."""
+    """Send one frame, within the socket's timeout."""
     prefix = _PREFIX.pack(len(header), len(payload))
     if descriptor is None:
         connection.sendall(prefix + header)
@@ -37,15 +37,15 @@ def send(
 
 
 def receive(connection: socket.socket, most: int, until: float | None = None) -> Frame:
-    """The next frame, with at most ``most`` bytes behind its header.
+    """The next frame, with a payload of at most ``most`` bytes.
 
     Args:
-        connection: with descriptors to come, if any, by the first byte of a frame.
-        most: more than that is refused.
-        until: on the monotonic clock; None waits for ever.
+        connection: a descriptor, if any, comes with the first byte of a frame.
+        most: a larger payload is refused.
+        until: on the monotonic clock; None waits without limit.
 
     Raises:
-        Unavailable: the other side has gone, or has sent no frame, or not all of it in time.
+        Unavailable: the other side has ended, or has not sent a whole frame in time.
     """
     connection.settimeout(_left(until))
     try:
@@ -55,7 +55,7 @@ def receive(connection: socket.socket, most: int, until: float | None = None) ->
             raise _gone()
         n_header, n_payload = _PREFIX.unpack(prefix)
         if n_header > _LARGEST_HEADER or n_payload > most:
-            raise Unavailable("plugin_gone", f"{n_header} and {n_payload} bytes are no answer")
+            raise Unavailable("plugin_gone", f"an answer can't have {n_header} and {n_payload} bytes")
         header = bytes(_rest(connection, n_header, until))
         return Frame(header, _rest(connection, n_payload, until), descriptors[0] if descriptors else None)
     except TimeoutError:
@@ -77,7 +77,7 @@ def _rest(connection: socket.socket, size: int, until: float | None) -> bytearra
 
 
 def _gone() -> Unavailable:
-    return Unavailable("plugin_gone", "the other side has gone")
+    return Unavailable("plugin_gone", "the other side has ended")
 
 
 def _left(until: float | None) -> float | None:

@@ -1,9 +1,9 @@
-"""How rankd starts a further Python process: with the operator's modules, never with those of the current directory.
+"""How rankd starts another Python process: with the operator's modules, never with those of the current directory.
 
-The flag is ``-P`` and not ``-I``. ``-I`` also ignores PYTHONPATH and the user's own site-packages, but an operator may
-have put a plugin, or rankd itself, exactly there. ``-P`` leaves out the current directory only. An empty or relative
-entry of PYTHONPATH means the current directory too, and is easily made (``PYTHONPATH=$PYTHONPATH:/opt/site`` where
-PYTHONPATH was not set), so these entries are removed as well.
+The flag is ``-P``, not ``-I``. ``-I`` also ignores PYTHONPATH and the user's own site-packages, where an operator may
+have put a plugin, or rankd itself. ``-P`` only leaves out the current directory. An empty or relative entry of
+PYTHONPATH also means the current directory, and is easily made (``PYTHONPATH=$PYTHONPATH:/opt/site`` if PYTHONPATH was
+not set). So these entries are removed as well.
 """
 
 from __future__ import annotations

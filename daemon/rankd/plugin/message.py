@@ -1,4 +1,4 @@
-"""What a service and a worker say to each other: MessagePack in the headers of frames."""
+"""The messages between a service and a worker: MessagePack in the headers of frames."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LARGEST = 2**63 - 1
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What the worker is for. ``entry``: ``module:Class``; ``argument``: what follows the dot in ``name``.
+    """What the worker has to load. ``entry``: ``module:Class``; ``argument``: the part after the dot in ``name``.
 
-    ``path``: where modules are looked for. ``time_limit_s``: for the import and for building the factor.
+    ``path``: where modules are searched. ``time_limit_s``: for importing the module and building the factor.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What the factor is; or the ``error`` for which there is none."""
+    """The factor's properties, or the ``error`` for which it can't be used."""
 
     error: str = ""
     per: Per = Per.JOB
@@ -42,7 +42,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class GroupArrays(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """:class:`Groups` without names and shapes; arrays as their bytes."""
+    """:class:`Groups` without names and shapes; arrays are sent as bytes."""
 
     arrays: Mapping[str, bytes]
     partition_totals: Sequence[Resources]
@@ -50,7 +50,7 @@ class GroupArrays(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     @classmethod
     def of(cls, groups: Groups) -> GroupArrays:
-        """What is sent of groups."""
+        """The part of groups that is sent."""
         fields = {name: getattr(groups, name) for name in Groups.__struct_fields__}
         arrays = {
             name: value.astype(np.float64, copy=False).tobytes()
@@ -64,7 +64,7 @@ class GroupArrays(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def groups(self, names: Names, shapes: Sequence[Resources]) -> Groups:
-        """What it was made of; arrays are read-only."""
+        """The groups from which it was made; arrays are read-only."""
         return Groups(
             **{name: np.frombuffer(content, dtype=np.float64) for name, content in self.arrays.items()},
             partition_totals=self.partition_totals,
@@ -75,10 +75,10 @@ class GroupArrays(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Values for ``n_jobs`` jobs, whose columns are behind the header or in a block.
+    """Asks for the values of ``n_jobs`` jobs. Their columns are in the payload or in a block.
 
-    ``groups``, ``names`` and ``shapes`` are None where they are those of the last time; of ``shapes`` the first
-    ``shapes_kept`` are. ``time_limit_s``: then the worker is ended by its own alarm.
+    ``groups`` and ``names`` are None if they have not changed. ``shapes`` are the new ones; the first ``shapes_kept``
+    of the last time are kept. After ``time_limit_s`` an alarm ends the worker.
     """
 
     number: int
@@ -92,7 +92,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """To ask ``number``: values behind the header, float64; or an ``error``. ``took_s``: of computing them."""
+    """Answers ask ``number``, with float64 values in the payload or an ``error``. ``took_s``: time to compute them."""
 
     number: int
     took_s: float
@@ -100,7 +100,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 def sendable(amounts: Sequence[Resources]) -> Sequence[Resources]:
-    """With amounts beyond 63 bits, which no message holds, as the largest that one does."""
+    """Amounts that a message can hold: those beyond 63 bits are replaced by the largest possible one."""
     if all(amount <= _LARGEST for own in amounts for amount in own.values()):
         return amounts
     return [{kind: min(amount, _LARGEST) for kind, amount in own.items()} for own in amounts]

@@ -1,4 +1,4 @@
-"""One worker process as its service sees it: started, asked, answered by, ended with all that it started."""
+"""One worker process as its service sees it: start, ask, receive, end with everything that it started."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _END_S = 1.0
 
 
 class WorkerProcess:
-    """A running worker. Every method raises Unavailable, saying how it ended, where it has.
+    """A running worker. If it has ended, every method raises Unavailable with the reason.
 
-    ``limit_s``: what is to be copied, to it and from it, takes no longer.
+    ``limit_s``: the longest time for sending to it, and for receiving from it.
     """
 
     def __init__(self, start: Start, limit_s: float) -> None:
@@ -51,11 +51,11 @@ class WorkerProcess:
             theirs.close()
         self.pid = self._process.pid
         self.end = weakref.finalize(self, _end, self._process, self._own)
-        """Kill it and everything in its group; also when nobody needs it any more."""
+        """Kills it and everything in its group; also called when this object is no longer used."""
         self._send(msgspec.msgpack.encode(start), b"", None)
 
     def has_answered(self, until: float) -> bool:
-        """Whether there is something to receive, its end too, at this time of the monotonic clock at the latest."""
+        """Wait until ``until`` (monotonic) for something to receive, or for its end; returns whether there is one."""
         poll = select.poll()  # two threads may wait at the same time
         try:
             poll.register(self._own, select.POLLIN)
@@ -64,18 +64,18 @@ class WorkerProcess:
         return bool(poll.poll(max(until - time.monotonic(), 0.0) * 1000.0))
 
     def hello(self) -> Hello:
-        """What it says first."""
+        """Its first message."""
         return self._received(0, Hello)[0]
 
     def ask(self, ask: Ask, payload: bytearray, descriptor: int | None) -> None:
-        """It is to compute; it must be waiting for that."""
+        """Ask it to compute values; it must be waiting for that."""
         self._send(msgspec.msgpack.encode(ask), payload, descriptor)
 
     def answer(self, most: int) -> tuple[Answer, FloatArray]:
-        """What it has computed: at most so many values."""
+        """Its answer, with at most ``most`` values."""
         answer, payload = self._received(most * 8, Answer)
         if len(payload) % 8:
-            raise Unavailable("plugin_gone", f"{len(payload)} bytes are no values")
+            raise Unavailable("plugin_gone", f"its answer has {len(payload)} bytes, which is not a multiple of 8")
         return answer, np.frombuffer(payload, dtype=np.float64)
 
     def _send(self, header: bytes, payload: bytes | bytearray, descriptor: int | None) -> None:
@@ -83,7 +83,7 @@ class WorkerProcess:
         try:
             send(self._own, header, memoryview(payload), descriptor)
         except TimeoutError:
-            raise Unavailable("plugin_gone", "it does not read what it is asked") from None
+            raise Unavailable("plugin_gone", "it does not read its requests") from None
         except OSError:
             raise self._ended() from None
 
@@ -96,8 +96,8 @@ class WorkerProcess:
         except msgspec.MsgspecError as error:
             raise Unavailable("plugin_gone", f"its message is not an answer: {error}") from None
 
-    def _ended(self, otherwise: str = "it does not read any more") -> Unavailable:
-        """How it has ended, where it has."""
+    def _ended(self, otherwise: str = "it no longer reads") -> Unavailable:
+        """The error with the status if it has ended, else with ``otherwise``."""
         with suppress(subprocess.TimeoutExpired):
             status = self._process.wait(_STATUS_S)
             return Unavailable("plugin_gone", f"its process {_described(status)}")
@@ -106,7 +106,7 @@ class WorkerProcess:
 
 def _described(status: int) -> str:
     if status == -signal.SIGALRM:
-        return "did not come to an end in time and was ended"
+        return "did not end in time and was ended"
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
 
 

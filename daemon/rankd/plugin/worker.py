@@ -1,8 +1,7 @@
 """The process of one factor of another package: ``python -m rankd.plugin.worker DESCRIPTOR``.
 
-Takes contexts on its socket and answers with values, until the socket is closed. It has a limit of memory, an alarm
-for each answer that no plugin code need be reached for, nothing on standard output, and it ends with whoever
-started it.
+It receives contexts on its socket and answers with values, until the socket is closed. It has a memory limit, and an
+alarm for each answer that works even if plugin code never returns. It prints nothing, and it ends with its parent.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _MOST = 2**40
 
 
 def main() -> None:
-    """Until nobody asks any more."""
+    """Serve until the service closes the socket."""
     own = os.getpid()
     connection = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(connection.fileno(), False)
@@ -54,13 +53,13 @@ def main() -> None:
         send(connection, msgspec.msgpack.encode(hello))
         if factor is not None:
             _Server(connection, factor).run()
-    except (Unavailable, OSError):  # nobody is there any more
-        if os.getpid() == own:  # no fork that came back
+    except (Unavailable, OSError):  # the service has ended
+        if os.getpid() == own:  # not in a fork of the plugin that returned here
             os.killpg(0, signal.SIGKILL)
 
 
 def _confine(connection: socket.socket, start: Start) -> None:
-    """Limits; and a child that the plugin forks takes no part in this, and ends with its parent."""
+    """Set limits. A child that the plugin forks has no part in the connection, and ends with its parent."""
     _end_with_parent()
     limit, most = start.settings.plugins.memory_bytes, resource.getrlimit(resource.RLIMIT_DATA)[1]
     limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
@@ -91,16 +90,16 @@ def _loaded(start: Start) -> tuple[Factor | None, Hello]:
 
 
 def build(kind: Any, start: Start) -> Factor:  # noqa: ANN401 - what a plugin is, the protocol says
-    """The factor.
+    """Build the factor.
 
     Raises:
-        ValueError: it is none, or not the one of this name.
+        ValueError: it is not a factor, or not the one of this name.
     """
     takes = getattr(kind, "takes", None)
     if takes and not start.argument:
-        raise ValueError(f"'{start.name}' needs {takes} behind a dot: {start.name}.NAME")
+        raise ValueError(f"'{start.name}' needs {takes} after a dot: {start.name}.NAME")
     if start.argument and not takes:
-        raise ValueError(f"it takes nothing behind a dot; write '{start.name.partition('.')[0]}'")
+        raise ValueError(f"it allows nothing after a dot; write '{start.name.partition('.')[0]}'")
     factor = kind(start.settings, start.argument) if takes else kind(start.settings)
     if not isinstance(factor, Factor) or factor.name != start.name:
         raise ValueError(f"it does not implement rankd.core.ranking.factor.Factor as '{start.name}'")
@@ -108,10 +107,10 @@ def build(kind: Any, start: Start) -> Factor:  # noqa: ANN401 - what a plugin is
 
 
 def described(factor: Factor) -> Hello:
-    """What it says of itself, checked.
+    """The factor's properties, checked.
 
     Raises:
-        ValueError: it makes no sense.
+        ValueError: they are not valid.
     """
     hello = Hello(
         per=Per(factor.per),
@@ -131,10 +130,10 @@ def described(factor: Factor) -> Hello:
 
 
 def _check_formula(sql: str, parameters: Any) -> None:  # noqa: ANN401 - a plugin's
-    """SQLite takes it.
+    """Check that SQLite accepts the formula.
 
     Raises:
-        ValueError: it does not, or the formula names what there is not.
+        ValueError: it does not, or the formula uses an unknown name.
     """
     names = {*SQL_NAMES, *parameters}
     connection = sqlite3.connect(":memory:")
@@ -147,7 +146,7 @@ def _check_formula(sql: str, parameters: Any) -> None:  # noqa: ANN401 - a plugi
 
 
 class _Server:
-    """Answers one ask after the other; what it is not told again it remembers."""
+    """Answers one ask after the other. Remembers the parts that are not sent again."""
 
     def __init__(self, connection: socket.socket, factor: Factor) -> None:
         self._connection = connection
@@ -167,7 +166,7 @@ class _Server:
             signal.setitimer(signal.ITIMER_REAL, ask.time_limit_s)
             values, error = self._values(ask, groups, frame)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            if os.getpid() != self._pid:  # a fork that came back
+            if os.getpid() != self._pid:  # in a fork of the plugin that returned here
                 os._exit(1)
             answer = Answer(number=ask.number, took_s=time.perf_counter() - begun, error=told(error) if error else "")
             payload = np.ascontiguousarray(values).view(np.uint8).data if len(values) else b""
@@ -204,7 +203,7 @@ class _Server:
 
 
 def told(error: BaseException) -> str:
-    """What went wrong, and where in the plugin."""
+    """What went wrong, and where in the plugin, as a message."""
     if isinstance(error, FactorError):
         cause = error.__cause__
         return told(cause) if cause is not None else cut(error.message.removeprefix(f"factor '{error.factor}': "))
@@ -226,7 +225,7 @@ def _placed(error: BaseException) -> str:
 
 
 def cut(text: str) -> str:
-    """Not too long."""
+    """The text, cut to its longest length."""
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
 
 

@@ -1,9 +1,9 @@
-"""A factor of another package, in its worker: a factor like any other, which never keeps anybody waiting for long.
+"""A factor of another package, in its worker. It works like any other factor, and never delays a pass for long.
 
-A full pass asks all workers when it begins (:meth:`WorkerFactor.begin`) and waits until the deadline at most. What
-comes later counts from the next pass on, as the last good values. A worker that was late, or is new, is not waited
-for at all until it has answered in time. One that does not answer at all is ended and started again, with growing
-pauses. A delta waits a tenth of the deadline.
+A full pass asks all workers when it begins (:meth:`WorkerFactor.begin`), and waits no longer than the deadline. A later
+answer is used from the next pass on, as the last good values. A worker that was late, or is new, is not waited for
+until it has answered in time. A worker that does not answer at all is ended and started again, with growing pauses. A
+delta waits a tenth of the deadline.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from rankd.plugin.worker_state import WorkerCounts, WorkerState
 log = logging.getLogger("rankd.plugin")
 
 START_S = 30.0
-"""For an interpreter and the plugin's imports, on a busy machine."""
+"""Seconds for an interpreter and the plugin's imports, on a busy machine."""
 PATIENCE = 10
-"""After so many deadlines without an answer the worker is ended."""
+"""After this many deadlines without an answer, the worker is ended."""
 PART_OF_DELTA = 0.1
-"""Of the deadline: so long a delta waits, and a pass for a delta's answer."""
+"""The part of the deadline for which a delta waits, and for which a pass waits for a delta's answer."""
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 300.0
 FEW_JOBS = 4_096
-"""So many jobs at most travel on the socket, more in shared memory."""
+"""Up to this many jobs are sent on the socket, more in shared memory."""
 
 _BLOCKS = Blocks()
 
 
 class _Asked(msgspec.Struct):
-    """What a worker is computing. ``context`` is None for a delta. ``is_missed``: nobody waits for it any more."""
+    """A request to a worker. ``context`` is None for a delta. ``is_missed``: the asker no longer waits."""
 
     number: int
     at: float
@@ -58,10 +58,10 @@ class _Asked(msgspec.Struct):
 
 
 class WorkerFactor:
-    """A factor whose values are computed elsewhere.
+    """A factor whose values a worker computes.
 
-    ``entry``: ``module:Class``. Where ``is_live`` is false (a document is evaluated) every answer is waited for until
-    its deadline, and a worker that has ended is not started again.
+    ``entry``: ``module:Class``. If ``is_live`` is false (a document is evaluated), every answer is waited for until its
+    deadline, and a worker that has ended is not started again.
     """
 
     def __init__(self, name: str, entry: str, settings: PrioritySettings, *, is_live: bool = True) -> None:
@@ -81,7 +81,7 @@ class WorkerFactor:
         self._deadline_s = settings.plugins.deadline_s
         self._is_live = is_live
         self._guard = threading.Condition(threading.RLock())
-        """Held while something is sent or received, not while that is waited for; told when the worker is free."""
+        """Held while sending and receiving, but not while waiting for an answer; notified when the worker is free."""
         self._worker: WorkerProcess | None = None
         self._hello: Hello | None = None
         self._briefing = Briefing()
@@ -92,30 +92,30 @@ class WorkerFactor:
 
     @property
     def pid(self) -> int | None:
-        """Of its worker."""
+        """The pid of its worker; None without one."""
         worker = self._worker
         return None if worker is None else worker.pid
 
     @property
     def is_known(self) -> bool:
-        """Whether its worker has said what it is."""
+        """Whether its worker has sent the factor's properties."""
         return self._hello is not None
 
     def expect(self, per: Per) -> None:
-        """What its values belonged to before, until it says so itself."""
+        """Set to what its values belong until its worker reports it."""
         if self._hello is None:
             self.per = per
 
     def sql(self) -> str | None:
-        """As it said."""
+        """The formula that the worker sent; None without one."""
         return None if self._hello is None else self._hello.sql
 
     def parameters(self) -> Mapping[str, float]:
-        """As it said."""
+        """The parameters that the worker sent."""
         return {} if self._hello is None else self._hello.parameters
 
     def start(self, until: float) -> None:
-        """Start the worker; wait until then at most for it to say what it is."""
+        """Start the worker, and wait until ``until`` for it to send the factor's properties."""
         self.refresh()
         while (worker := self._worker) is not None and self._hello is None and worker.has_answered(until):
             self.refresh()
@@ -126,9 +126,9 @@ class WorkerFactor:
             self._drop()
 
     def refresh(self) -> FactorValues | None:
-        """Between two passes: take up what came late, end what hangs, start what is due; values that came late.
+        """Between two passes: read late answers, end a hanging worker, start one that is due. Returns late values.
 
-        What it says of itself changes only here.
+        The factor's properties change only here.
         """
         with self._guard:
             now = time.monotonic()
@@ -160,7 +160,7 @@ class WorkerFactor:
             raise Unavailable("plugin_gone", f"it did not start within {START_S:g} s")
 
     def _take_late(self, worker: WorkerProcess, asked: _Asked, now: float) -> None:
-        is_over = asked.is_missed or asked.context is not None  # else a delta still waits for it
+        is_over = asked.is_missed or asked.context is not None  # otherwise a delta still waits for it
         if is_over and worker.has_answered(now):
             try:
                 values = self._received(worker, asked)
@@ -172,7 +172,7 @@ class WorkerFactor:
             raise Unavailable("plugin_gone", f"it did not answer within {PATIENCE * self._deadline_s:g} s")
 
     def begin(self, context: FactorContext) -> None:
-        """A full pass will want values for this context; the worker begins with them."""
+        """Ask the worker for the values of this context, which a full pass will use."""
         with self._guard:
             self._until_free(time.monotonic() + PART_OF_DELTA * self._deadline_s)
             if self._worker is not None and self._hello is not None and self._asked is None:
@@ -180,7 +180,7 @@ class WorkerFactor:
                 self._ask(self._worker, context, keys, is_pass=True)
 
     def _until_free(self, until: float) -> None:
-        """What others have asked is answered, or it is that time; not waited for where it may never be."""
+        """Wait until other requests are answered, at most until ``until``; not at all for a worker that was late."""
         while self._asked is not None and self._is_trusted and (left := until - time.monotonic()) > 0:
             self._guard.wait(left)
 
@@ -207,7 +207,7 @@ class WorkerFactor:
         return asked
 
     def values(self, context: FactorContext) -> FloatArray:
-        """The values, of the pass that has begun with this context, or for a delta.
+        """The values: of the pass that began with this context, or for a delta.
 
         Raises:
             FactorError: there are none in time, or none at all.
@@ -245,7 +245,7 @@ class WorkerFactor:
                 raise self._failed(error.message) from None
 
     def _missed(self, asked: _Asked) -> FactorError:
-        """It is too late for whom the answer was for."""
+        """Handle that the asker no longer waits for the answer."""
         asked.is_missed = True
         message = f"it does not answer within {self._deadline_s:g} s"
         self.counts.late += self._is_trusted
@@ -256,10 +256,10 @@ class WorkerFactor:
         return self._absent(message)
 
     def _received(self, worker: WorkerProcess, asked: _Asked) -> FloatArray:
-        """Its answer.
+        """Receive the answer.
 
         Raises:
-            FactorError: it is an error.
+            FactorError: the answer is an error.
             Unavailable: the worker has ended, or sent something else.
         """
         answer, values = worker.answer(asked.size)
@@ -275,7 +275,7 @@ class WorkerFactor:
         return values
 
     def _end(self, message: str) -> None:
-        """The worker is of no more use; another one comes after a pause."""
+        """End the worker, which can't be used any more; another one starts after a pause."""
         self._drop()
         self._is_trusted, self._retry_at = False, np.inf
         self.counts.state, self.counts.message = WorkerState.ENDED, message
@@ -307,12 +307,12 @@ class WorkerFactor:
 
 
 def workers_among(factors: Iterable[object]) -> list[WorkerFactor]:
-    """Those that have a worker."""
+    """Those of these factors that have a worker."""
     return [factor for factor in factors if isinstance(factor, WorkerFactor)]
 
 
 def start_workers(factors: Iterable[object], patience_s: float) -> None:
-    """Start all; wait for so long at most until they say what they are."""
+    """Start all workers, and wait at most ``patience_s`` seconds until they have sent their factors' properties."""
     workers, until = workers_among(factors), time.monotonic() + patience_s
     for worker in workers:
         worker.refresh()
@@ -321,6 +321,6 @@ def start_workers(factors: Iterable[object], patience_s: float) -> None:
 
 
 def late_values(factors: Iterable[object]) -> dict[str, FactorValues]:
-    """Between two passes: see to all workers; by factor the values that came after their pass."""
+    """Look after all workers between two passes; returns, by factor, the values that came after their pass."""
     found = {worker.name: worker.refresh() for worker in workers_among(factors)}
     return {name: late for name, late in found.items() if late is not None}

@@ -1,4 +1,4 @@
-"""How a factor in a worker is doing: counts since its service started."""
+"""The state of a factor's worker, and counts since its service started."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class WorkerState(StrEnum):
 
 
 class WorkerCounts(msgspec.Struct):
-    """How often a worker was ``asked`` for values, ``failed`` to give them, became ``late``, ``ended`` unexpectedly.
+    """How often a worker was ``asked`` for values, ``failed`` to return them, became ``late``, ``ended`` unexpectedly.
 
-    ``last_s``: how many seconds its last values took. ``message``: the last fault, also if all has been well since.
+    ``last_s``: how many seconds its last values took. ``message``: the last fault, even if it has worked since.
     """
 
     state: WorkerState = WorkerState.STARTING

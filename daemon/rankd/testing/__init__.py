@@ -1,6 +1,6 @@
-"""For those who write plugins: suites of tests that say whether a plugin keeps its protocol.
+"""For authors of plugins: test suites that check whether a plugin follows its protocol.
 
-A test module of a plugin's package has a class per plugin::
+In its own package, the plugin's test module has a class per plugin::
 
     from rankd.testing import FactorContract
     from my_package import Site
@@ -8,7 +8,7 @@ A test module of a plugin's package has a class per plugin::
     class TestSite(FactorContract):
         factor = Site
 
-pytest finds the tests that it inherits. Nothing else of a running rankd is needed.
+pytest runs the inherited tests. They need no running rankd.
 """
 
 from rankd.testing.factor import FactorContract, factor_context

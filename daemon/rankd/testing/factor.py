@@ -1,6 +1,6 @@
-"""What every factor must keep to, as tests to inherit: :mod:`rankd.core.ranking.factor` says why."""
+"""The rules for every factor, as tests to inherit; :mod:`rankd.core.ranking.factor` explains them."""
 
-# ruff: noqa: S101, D102 - assertions are what this module is for, and the tests' names say what they hold
+# ruff: noqa: S101, D102 - this module consists of assertions, and the tests' names are their rules
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ NAMES = Names(
     queues=["root", *(f"root.{name}" for name in ("default", "a", "b", "c", "c.d")), ""],
     partitions=["default", "gpu", "empty"],
 )
-"""What the groups of :func:`factor_context` are called; the last queue is no longer configured."""
+"""The names of the groups of :func:`factor_context`; the last queue is no longer configured."""
 
 
 def factor_context(seed: int, n_jobs: int = N_JOBS) -> FactorContext:
-    """Jobs and groups with every extreme that occurs: empty partitions, no limits, unset values. Same seed, same jobs.
+    """Jobs and groups with every extreme: empty partitions, no limits, unset values. Same seed, same jobs.
 
     ``n_jobs`` jobs refer to 7 associations, QoS and queues and 3 partitions, the last of which has no nodes. Some have
     the index -1: an association, a QoS or a queue that the last full pass did not know.
@@ -92,7 +92,7 @@ def _some_unset(numbers: np.random.Generator, values: FloatArray, share: float =
 
 
 class FactorContract:
-    """Inherit, and name the factor's class, or a callable that takes the settings; other settings as you like."""
+    """Inherit this, and set the factor's class, or a callable that takes the settings; ``settings`` are optional."""
 
     factor: ClassVar[Callable[[PrioritySettings], Factor]]
     settings: ClassVar[PrioritySettings] = PrioritySettings()
@@ -103,7 +103,7 @@ class FactorContract:
 
     def test_it_implements_the_protocol(self) -> None:
         factor = self.made()
-        assert isinstance(factor, Factor), f"{factor!r} lacks something of rankd.core.ranking.factor.Factor"
+        assert isinstance(factor, Factor), f"{factor!r} lacks a part of rankd.core.ranking.factor.Factor"
         assert factor.name, "a factor needs a name: that of its entry point"
         assert factor.per in set(Per), f"per is {factor.per!r}; it must be a rankd.core.ranking.factor.Per"
         assert factor.lowest < factor.highest, f"an empty range: [{factor.lowest}, {factor.highest}]"
@@ -161,7 +161,7 @@ class FactorContract:
 
 
 def _names(context: FactorContext, place: int, parameters: Mapping[str, float]) -> dict[str, float | None]:
-    """What a formula may name, for one job."""
+    """The names that a formula may use, with the values of one job."""
     jobs, groups = context.jobs, context.groups
     partition = int(jobs.partitions[place])
     known: dict[str, float | None] = {

@@ -1,4 +1,4 @@
-"""Answers that every verb and every service can give: a refusal, and its own health; and the name of a class."""
+"""Answers of every verb and service: a refusal, and the service's health. Also the name of a class as a request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Every refusal: a stable code, what to do, and which field."""
+    """A refusal: a stable code, a message with advice, and the field concerned."""
 
     code: str
     message: str
@@ -14,9 +14,9 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether a service is ready, asked of itself: database and bus included.
+    """Whether a service is ready, according to itself, including its database and bus.
 
-    ``code`` says in one word why it is not; ``detail`` says it in a sentence.
+    ``code`` is a stable word for why it is not ready; ``detail`` is a sentence.
     """
 
     service: str
@@ -27,6 +27,6 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ClassName(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A priority class, by name."""
+    """The name of a priority class."""
 
     name: str

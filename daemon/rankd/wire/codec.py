@@ -1,4 +1,4 @@
-"""JSON in and out, with errors that name the field."""
+"""Encoding and decoding of JSON, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rankd.wire.submission import MAX_JOBS_PER_MESSAGE, JobBatch
 T = TypeVar("T")
 
 UNREADABLE = (ValueError, RecursionError)
-"""What decoding raises for bytes that are not the expected message: wrong types, invalid UTF-8, too deep nesting."""
+"""The errors of decoding bytes that are not the expected message: wrong types, invalid UTF-8, too deep nesting."""
 
 encode = msgspec.json.Encoder(enc_hook=None).encode
 
@@ -34,30 +34,30 @@ _JOB = msgspec.json.Decoder(JobRequest)
 
 
 def decode_strict(payload: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """A user's message.
+    """Decode a user's message.
 
     Raises:
-        Refused: ``bad_request`` (no JSON) or ``bad_field``, with the field's path where there is one; as
-            :func:`rankd.wire.request_size.check_request`.
+        Refused: ``bad_request`` (not valid JSON) or ``bad_field``, with the field's path if there is one. Also as
+        :func:`rankd.wire.request_size.check_request`.
     """
     return check_request(_decode(msgspec.json.Decoder(kind), payload or b"{}"))
 
 
 def decode_of_node(payload: bytes, kind: type[T]) -> T:
-    """A message of a node's agent.
+    """Decode a message of a node's agent.
 
     Raises:
-        ValueError: it is not such a message.
+        ValueError: the payload is not such a message.
         Refused: as :func:`rankd.wire.request_size.check_request`.
     """
     return check_request(msgspec.json.decode(payload, type=kind))
 
 
 def decode_submission(payload: bytes) -> JobRequest | JobBatch:
-    """One job, or a batch whose jobs are still to be decoded one by one with :func:`decode_job`.
+    """Decode one job, or a batch whose jobs :func:`decode_job` decodes one by one.
 
     Raises:
-        Refused: as :func:`decode_strict`; ``too_many_jobs`` for a batch over the limit.
+        Refused: as :func:`decode_strict`; ``too_many_jobs`` if the batch is over the limit.
     """
     if not isinstance(_decode(_PROBE, payload).jobs, msgspec.Raw):
         return decode_job(payload)
@@ -69,7 +69,7 @@ def decode_submission(payload: bytes) -> JobRequest | JobBatch:
 
 
 def decode_job(payload: bytes | msgspec.Raw) -> JobRequest:
-    """One job."""
+    """Decode one job."""
     return _decode(_JOB, payload)
 
 

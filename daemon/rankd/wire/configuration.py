@@ -1,4 +1,4 @@
-"""Messages about configurations: the verb ``config.reload``, and the event of one that has come into force."""
+"""Messages about configurations: the verb ``config.reload``, and the event of one that came into force."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 
 class Reload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Read the files again."""
+    """The request to read the files again."""
 
 
 class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration that is in force now.
 
-    ``is_new``: whether it is another one than before. ``changes``: the first of ``n_changes`` lines.
+    ``is_new``: whether it differs from the one before. ``changes``: the first of ``n_changes`` lines.
     """
 
     number: int
@@ -23,7 +23,7 @@ class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration came into force: its number, who brought it, and how (``started``, ``reloaded``).
+    """A configuration came into force: its number, who caused it, and how (``started``, ``reloaded``).
 
     ``changes``: the first of ``n_changes`` lines.
     """
@@ -37,6 +37,6 @@ class ConfigurationChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Several in one publication, oldest first."""
+    """Several changes in one publication, oldest first."""
 
     events: list[ConfigurationChange]

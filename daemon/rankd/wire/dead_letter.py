@@ -14,7 +14,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters; an ordinary user sees own ones. ``all``: also those that were retried or dropped."""
+    """Which dead letters. Ordinary users get only their own. ``all``: also retried and dropped ones."""
 
     ids: list[int] | None = None
     users: list[str] | None = None
@@ -31,7 +31,7 @@ class SettledLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LettersReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of dead letters; ``failed`` ones stay with the reason of this try."""
+    """The results for dead letters. ``failed`` ones stay, with the reason of this attempt."""
 
     done: list[SettledLetter]
     failed: list[Failed]
@@ -40,8 +40,8 @@ class LettersReply(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A submission on the enqueue subject that could not be accepted, and why.
 
-    ``submission`` is the beginning, of at most 16 KiB, of a job, or of the whole message if it can't be read; it is
-    left out (None) of the user's events. ``bytes``: the size of all of it. ``message_id`` is the sender's.
+    ``submission`` is the beginning (at most 16 KiB) of a job, or of the whole message if it can't be read. It is None
+    in the user's events. ``bytes`` is the size of the whole. ``message_id`` is the sender's.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""Messages between the intake and an agent: what a node is to start and to end, and what happened there."""
+"""Messages between the intake and an agent: what a node has to start and to end, and what happened there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A :class:`StartJob` as the intake sends it: what the records hold as JSON goes out as it is."""
+    """A :class:`StartJob` as the intake sends it: JSON from the records is sent unchanged."""
 
     allocation: int
     job: int
@@ -35,14 +35,14 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The scheduler's hint to a node's agent: something waits for the node. It says nothing else on purpose."""
+    """The scheduler's hint to a node's agent: allocations wait for the node. It deliberately contains no more."""
 
 
 class Take(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An agent asks what its node is to start and to end.
+    """An agent requests what its node has to start and to end.
 
-    ``known``: every allocation of the node that it runs or has still to report. The answer then also holds what it
-    was given before and does not know.
+    ``known``: every allocation of the node that it runs or still has to report. With it, the answer also has
+    allocations that were sent before and that the agent does not know.
     """
 
     agent: str
@@ -51,9 +51,9 @@ class Take(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the node is to start, now recorded as taken by it, and which allocations it is to end.
+    """What the node has to start, now recorded as taken, and which allocations it has to end.
 
-    ``more``: there is more than one answer may hold.
+    ``more``: more allocations wait than fit into one answer.
     """
 
     starts: list[StartOrder] = []
@@ -62,7 +62,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AllocationMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """:class:`Taken`, as the agent reads it."""
+    """:class:`Taken`, as the agent decodes it."""
 
     starts: list[StartJob] = []
     cancels: list[int] = []
@@ -70,13 +70,13 @@ class AllocationMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class ReportsTaken(msgspec.Struct, frozen=True, kw_only=True):
-    """So many reports are durable."""
+    """This many reports are durable."""
 
     taken: int
 
 
 class ReportMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Several reports of one node, in the order in which things happened; ``instance`` as in its registration."""
+    """Several reports of one node, in the order of their events; ``instance`` as in its registration."""
 
     reports: list[Report]
     instance: str = ""

@@ -1,6 +1,6 @@
-"""What services say of themselves (``diag.show``): counts since they started, and how long things took.
+"""What services report about themselves (``diag.show``): counts since their start, and durations.
 
-Each answers on its own subject from memory; the intake puts the answers together.
+Each service answers on its own subject from memory. The intake combines the answers.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from rankd.wire.answer import Health
 
 
 class DiagRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """``reset``: count anew from here on, durations too; for administrators."""
+    """``reset``: start all counts and durations again; for administrators."""
 
     reset: bool = False
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of the last so many (``n``) of a kind."""
+    """Percentiles of the last ``n`` durations of a kind, in seconds."""
 
     n: int
     median: float
@@ -29,9 +29,9 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationDiag(msgspec.Struct, frozen=True, kw_only=True):
-    """The recorded configuration that a service goes by; None: files that nobody recorded.
+    """The number of the recorded configuration that a service uses; None for files that no intake recorded.
 
-    ``failed``: how many it could not take, or has refused; ``message`` says why of the last, until one was taken.
+    ``failed``: how many it could not use or has refused. ``message``: the reason of the last, until one is used.
     """
 
     number: int | None = None
@@ -40,11 +40,11 @@ class ConfigurationDiag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchedulerDiag(msgspec.Struct, frozen=True, kw_only=True):
-    """The scheduler: its cycles, what they came to, and the generation that they go by.
+    """The scheduler: its cycles and their results, and the generation that it uses.
 
-    ``triggers``: how often each kind was among what made a cycle. ``looked_at`` and ``deepest``: how many jobs the
-    last cycle, and any cycle, looked at one by one. ``generation_age_s``: since it was first seen. ``stale``: how
-    often no other came for too long.
+    ``triggers``: how often each kind was a reason for a cycle. ``looked_at`` and ``deepest``: how many jobs the last
+    cycle, and any cycle, examined one by one. ``generation_age_s``: since the generation was first seen. ``stale``: how
+    often generations were overdue.
     """
 
     health: Health | None = None
@@ -68,11 +68,11 @@ class SchedulerDiag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginDiag(msgspec.Struct, frozen=True, kw_only=True):
-    """A factor of another package and its worker: how often it was ``asked`` for values and how that went.
+    """A factor of another package and its worker: how often it was ``asked`` for values, and the results.
 
-    ``state``: ``starting``, ``good``, ``failing``, ``late``, ``ended``. ``late``: how often it began to be late;
-    ``ended``: how many workers came to their end. ``last_s``: how long its last answer took. ``message``: what was
-    wrong last, also where all is well since.
+    ``state``: ``starting``, ``good``, ``failing``, ``late``, ``ended``. ``late``: how often it became late. ``ended``:
+    how many workers have ended. ``last_s``: how long its last answer took. ``message``: its last fault, even if it has
+    worked since.
     """
 
     pid: int | None
@@ -86,7 +86,7 @@ class PluginDiag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PrioritizerDiag(msgspec.Struct, frozen=True, kw_only=True):
-    """The prioritizer: full passes and deltas, by phase (``full.rank``), factors that fail, and those of others."""
+    """The prioritizer: full passes and deltas, by phase (``full.rank``), failing factors, other packages' factors."""
 
     health: Health | None = None
     pid: int
@@ -104,18 +104,18 @@ class PrioritizerDiag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
-    """What the relay has still to publish: how many events, and for how long the first of them has waited."""
+    """What the relay still has to publish: the number of events, and how long the oldest has waited."""
 
     events: int
     lag_s: float
 
 
 class Diag(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it at ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
+    """All figures as of ``at``, UTC seconds. None: the service does not answer. ``adapters``: the view's rows.
 
     ``health`` and ``configuration`` are the intake's. ``health`` is None from a service of an older version.
-    ``unreadable``, of each service: how many messages it could not decode since it started, by stream
-    (``RANKD_REPORTS``) or kind (``wake-up``, ``answer``).
+    ``unreadable``: how many messages each service could not decode since it started, by stream (``RANKD_REPORTS``) or
+    kind (``wake-up``, ``answer``).
     """
 
     at: float

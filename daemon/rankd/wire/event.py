@@ -1,4 +1,4 @@
-"""What services publish: commits, new rankings, and events of jobs, nodes, queues, adapters and factors."""
+"""Publications of services: commits, new rankings, and events of jobs, nodes, queues, adapters and factors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rankd.wire.dead_letter import DeadLetter
 
 
 class Committed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A commit that others may act upon: by whom."""
+    """A service has committed something that other services may need."""
 
     service: str
 
@@ -24,7 +24,7 @@ class RankingEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class SchedulerEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``stale``: no generation came for long after this one, which stays in force; ``fresh``: one has come."""
+    """``stale``: no generation has come for long after this one, which stays in force. ``fresh``: one has come."""
 
     event: str
     at: float
@@ -44,7 +44,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Transitions of one user's jobs in one publication, oldest first; or submissions that became no job."""
+    """Transitions of one user's jobs in one publication, oldest first; or submissions that did not become jobs."""
 
     events: list[Transition]
     refused: list[DeadLetter] = []
@@ -85,7 +85,7 @@ class QueueEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdapterEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened to an input from outside: ``changed``, ``failed`` or ``recovered``; ``rows`` are in force."""
+    """What happened to an adapter's input: ``changed``, ``failed`` or ``recovered``; ``rows`` are in force."""
 
     adapter: str
     event: str
@@ -95,7 +95,7 @@ class AdapterEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class FactorEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A factor's values can't be had, its last good ones stay (``failed``); or they can again (``recovered``)."""
+    """``failed``: a factor returns no values, so its last good ones stay. ``recovered``: it returns values again."""
 
     factor: str
     event: str

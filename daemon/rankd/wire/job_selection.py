@@ -1,4 +1,4 @@
-"""Which jobs a request is about, and what became of them."""
+"""Which jobs a request is about, and the results for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which jobs: all conditions hold; lists are alternatives. ``after``: ids above it; ``limit``: at most so many."""
+    """Selects jobs: all conditions must hold; lists are alternatives. ``after``: ids above it; ``limit``: the most."""
 
     id: int | None = None
     ids: list[int] | None = None
@@ -27,7 +27,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class JobSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Jobs to act upon, by one id, several, or a filter. ``dry_run``: say what would be done, and do nothing."""
+    """Jobs to change, by one id, several ids, or a filter. ``dry_run``: report the results, but change nothing."""
 
     id: int | None = None
     ids: list[int] | None = None
@@ -36,7 +36,7 @@ class JobSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that could not be acted upon."""
+    """A job that could not be changed."""
 
     id: int
     code: str
@@ -44,10 +44,10 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SelectionReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which jobs were changed, or would be, and which not and why.
+    """The jobs that were or would be changed, and those that were not, with the reason.
 
-    ``done_count``, ``failed_count``: how many there are, where the lists hold the first of them alone. ``last``:
-    where the filter's limit was reached, the last job that was looked at; ask again with ``after`` it.
+    ``done_count`` and ``failed_count``: the total numbers, if the lists only have the first ones. ``last``: if the
+    filter's limit was reached, the last job that was examined; ask again with ``after`` set to it.
     """
 
     done: list[int]

@@ -1,4 +1,4 @@
-"""The request of ``job.update``: a selection of jobs, and the fields that are to change."""
+"""The request of ``job.update``: a selection of jobs, and the fields to change."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
     fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET
 
     def given(self) -> dict[str, object]:
-        """The fields of a job's request that are to change."""
+        """The fields of a job's request that change."""
         fields = {name: getattr(self, name) for name in CHANGEABLE_FIELDS}
         return {name: value for name, value in fields.items() if value is not msgspec.UNSET}

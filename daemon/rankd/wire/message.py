@@ -1,6 +1,6 @@
-"""Every message by its name, for programs that speak to rankd; the modules beside this one define them by subject.
+"""Every message by its name, for programs that use rankd's bus. The other modules of this package define them.
 
-Requests by users refuse unknown fields. Messages between services ignore fields that they do not know.
+Requests of users refuse unknown fields. Messages between services ignore unknown fields.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import msgspec
 
 
 class NodeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nodes to act upon, and why."""
+    """Nodes to change, and the reason."""
 
     node: str | None = None
     nodes: list[str] | None = None
@@ -14,7 +14,7 @@ class NodeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NodeFailed(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that could not be acted upon."""
+    """A node that could not be changed."""
 
     node: str
     code: str
@@ -22,17 +22,17 @@ class NodeFailed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Which nodes were changed, and which not and why."""
+    """The nodes that were changed, and those that were not, with the reason."""
 
     done: list[str]
     failed: list[NodeFailed]
 
 
 class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a node has. Amounts as users write them; ``running`` are allocations that it still runs.
+    """What a node has. Amounts are in users' units; ``running`` are the allocations that it still runs.
 
-    ``key``: a secret of an agent with several nodes, the same for all; with it the agent may speak for them together.
-    ``instance``: the random id of the agent's state directory, by which two agents of one name are told apart.
+    ``key``: a secret that is the same for all nodes of an agent; with it, one message may represent them all.
+    ``instance``: the random id of the agent's state directory, which distinguishes two agents of one name.
     """
 
     partition: str = "default"
@@ -45,12 +45,12 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer: how the agent is to behave.
+    """The answer to a registration or heartbeat: how the agent has to behave.
 
     ``max_processes``: how many processes and threads a job may have at once on a node.
     ``outputs_s``: seconds after which the agent deletes output files; None: never.
-    ``end``: what the node runs although its allocation has ended in the records; others may do it by now.
-    ``waiting``: nodes that have something to take.
+    ``end``: allocations that the node runs but that have ended in the records; other nodes may run the jobs by now.
+    ``waiting``: nodes for which allocations wait.
     """
 
     heartbeat_s: float
@@ -65,11 +65,11 @@ LONGEST_UNABLE = 500
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An agent's sign of life, for ``nodes``; none: for the subject's.
+    """An agent's sign of life for ``nodes``; an empty list means the subject's node.
 
-    Other nodes than the subject's count if they were registered with the same ``key``. Nodes that were registered with
-    another ``instance`` do not.
-    ``unable``: why the agent can run no jobs on them at present, in :data:`LONGEST_UNABLE` characters; None if it can.
+    Nodes other than the subject's count if they were registered with the same ``key``. Nodes that were registered with
+    another ``instance`` do not count.
+    ``unable``: why the agent can't run jobs on them at present, in :data:`LONGEST_UNABLE` characters; None if it can.
     """
 
     nodes: list[str]

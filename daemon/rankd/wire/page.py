@@ -10,7 +10,7 @@ from rankd.wire.job_selection import AtLeastOne, JobFilter
 class JobList(JobFilter, frozen=True, kw_only=True):
     """A page of jobs: newest first, ids below ``before``; or oldest first, ids above ``after``.
 
-    ``limit``: a page has at most 1,000. ``count``: say how many there are on all pages.
+    ``limit``: a page has at most 1,000. ``count``: also return the number of jobs on all pages.
     """
 
     before: int | None = None
@@ -19,14 +19,14 @@ class JobList(JobFilter, frozen=True, kw_only=True):
 
 
 class RankPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The last job of a page of priorities, and its rank then."""
+    """The last job of a page of priorities, and its rank at that time."""
 
     job: int
     rank: int | None
 
 
 class PriorityList(JobFilter, frozen=True, kw_only=True):
-    """A page of pending jobs by rank. ``behind``: where the last one ended."""
+    """A page of pending jobs by rank. ``behind``: the end of the page before."""
 
     behind: RankPlace | None = None
     count: bool = False
@@ -34,14 +34,14 @@ class PriorityList(JobFilter, frozen=True, kw_only=True):
 
 
 class TableFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A page of a list of nodes, queues or shares. ``after``: the last one's key."""
+    """A page of a list of nodes, queues or shares. ``after``: the key of the last row of the page before."""
 
     after: list[str] | None = None
     limit: AtLeastOne = 1_000
 
 
 class AccountingFilter(JobList, frozen=True, kw_only=True):
-    """Also: jobs that had not ended before ``since`` and were submitted until ``until``, in UTC seconds."""
+    """Also selects jobs that had not ended before ``since`` and were submitted until ``until``, in UTC seconds."""
 
     since: float | None = None
     until: float | None = None
@@ -54,7 +54,7 @@ class JobShow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class HistoryRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A page of one job's events. ``after``: the last one's id."""
+    """A page of one job's events. ``after``: the id of the last event of the page before."""
 
     id: int
     after: int | None = None

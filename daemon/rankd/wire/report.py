@@ -1,4 +1,4 @@
-"""Reports: answers that take seconds to compute or are too large for a message, made aside and fetched in parts."""
+"""Reports: answers that take seconds or are too large for a message. They are computed separately, sent in parts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import msgspec
 Kind = Literal["dump", "gap", "whatif", "reload", "configurations"]
 
 FOR_ADMINISTRATORS = frozenset({"dump", "reload", "configurations"})
-"""They show the configuration's texts, or the whole state."""
+"""These show the configuration's texts, or the whole state."""
 
 
 class ReportRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to compute: that of ``rankd dump``, ``why JOB --gap``, ``whatif``, ``reload --dry-run``, ``config history``.
+    """What to compute: as ``rankd dump``, ``why JOB --gap``, ``whatif``, ``reload --dry-run`` or ``config history``.
 
-    ``job`` of gap; ``weights``, ``submit`` (a job or jobs as JSON) and ``files`` (texts of another configuration, for
-    administrators) of whatif; ``limit`` of reload and configurations. ``text``: reload as the command prints it.
+    ``job`` is for gap; ``weights``, ``submit`` (a job or jobs as JSON) and ``files`` (texts of another configuration,
+    for administrators) are for whatif; ``limit`` is for reload and configurations. ``text``: reload as the command
+    prints it.
     """
 
     kind: Kind
@@ -29,20 +30,20 @@ class ReportRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ReportMade(msgspec.Struct, frozen=True, kw_only=True):
-    """It is being computed; its parts are asked for under this name, by the same asker."""
+    """The report is being computed. The same asker requests its parts under this name."""
 
     report: str
 
 
 class ReportPartRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One part, from 0."""
+    """The request for one part, counted from 0."""
 
     report: str
     part: int = 0
 
 
 class ReportPart(msgspec.Struct, frozen=True, kw_only=True):
-    """``parts`` None: it is not ready yet, ask again. ``data`` is base64 in JSON. ``notes`` are for people."""
+    """``parts`` None: it is not ready yet, ask again. ``data`` is base64 in JSON. ``notes`` are messages for people."""
 
     parts: int | None = None
     data: bytes = b""

@@ -1,7 +1,7 @@
-"""How large a request may be: every list, mapping and text of every request has its limit here.
+"""The size limits of requests: every list, mapping and text of every request has its limit here.
 
-What a submission or a node's registration says is bounded by :mod:`rankd.core.admission`; :data:`ELSEWHERE` names those
-fields. Without limits, one request could keep the intake busy for seconds.
+:mod:`rankd.core.admission` limits the contents of submissions and registrations; :data:`ELSEWHERE` lists those fields.
+Without limits, one request could keep the intake busy for seconds.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ MOST_IDS = 100_000
 MOST_NODES = 100_000
 MOST_FILTER_NAMES = 1_000
 MOST_LETTERS = 1_000
-"""A retry submits each of them, one after the other."""
+"""A retry submits the letters one after the other."""
 MOST_REPORTS = 1_000
-"""They share a transaction."""
+"""The reports of a message share a transaction."""
 
 _ADVICE = "ask for some at a time"
 _NODE = TextLimit(MAX_NODE_NAME)
@@ -60,7 +60,7 @@ _INSTANCE = TextLimit(64)
 class Parts(NamedTuple):
     """The most entries of a list or mapping, and the longest text of each.
 
-    ``entries`` are what the message calls them. ``keys`` are those of a mapping.
+    ``entries`` is the word for them in messages. ``keys`` limits the keys of a mapping.
     """
 
     most: int
@@ -112,7 +112,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     },
     ReportMessage: {"reports": Parts(MOST_REPORTS, "reports", advice="send some at a time"), "instance": _INSTANCE},
 }
-"""A request also has the limits of the structs that it is derived from."""
+"""A request also has the limits of its base classes."""
 
 ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
     JobBatch: ("jobs",),  # read_submission, decode_submission
@@ -120,12 +120,12 @@ ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
     NodeRegistration: ("partition", "resources", "labels", "agent", "running"),  # core.admission.node_check
     Report: ("cause", "message", "stdout", "stderr"),  # core.model.believable cuts them
 }
-"""Fields that other modules bound."""
+"""Fields whose size other modules limit."""
 
 
 @cache
 def limits_of(kind: type) -> Mapping[str, TextLimit | Parts]:
-    """The limits of a struct's fields, those that it inherits included."""
+    """The limits of a struct's fields, including inherited ones."""
     merged: dict[str, TextLimit | Parts] = {}
     for base in reversed(kind.__mro__):
         merged.update(LIMITS.get(base, {}))

@@ -1,4 +1,4 @@
-"""Which records a rankd keeps: so that somebody who names a broker and a database can be told that they differ."""
+"""The identity of a rankd's database, so that a mismatch between a named broker and database can be reported."""
 
 from __future__ import annotations
 

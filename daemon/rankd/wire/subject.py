@@ -1,6 +1,6 @@
-"""Subjects under one prefix. The subject says who asks; the payload never does.
+"""Subjects under one prefix. The subject identifies the sender; the payload never does.
 
-Names inside subjects are percent-encoded but for ``[A-Za-z0-9_-]``, so that ``first.last`` is one token.
+In subjects, names are percent-encoded except for ``[A-Za-z0-9_-]``, so that ``first.last`` is one token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(token: str) -> str:
-    """The name behind a token.
+    """The name that a token encodes.
 
     >>> decode_name("first%2Elast")
     'first.last'
@@ -33,34 +33,34 @@ def decode_name(token: str) -> str:
 
 
 class Asker(NamedTuple):
-    """Who asks, by the subject: the user, and whether as an administrator."""
+    """The sender according to the subject: the user, and whether as an administrator."""
 
     user: str
     privileged: bool
 
 
 def user_request(user: str, verb: str) -> str:
-    """Where a user asks for ``verb`` (``job.submit``)."""
+    """The subject of a user's request for ``verb`` (such as ``job.submit``)."""
     return f"{PREFIX}.user.{encode_name(user)}.{verb}"
 
 
 def admin_request(user: str, verb: str) -> str:
-    """Where an administrator asks."""
+    """The subject of an administrator's request."""
     return f"{PREFIX}.admin.{encode_name(user)}.{verb}"
 
 
 def is_admin_request(subject: str) -> bool:
-    """Whether it is one where administrators ask."""
+    """Whether it is the subject of an administrator's request."""
     return subject.startswith(f"{PREFIX}.admin.")
 
 
 def request_patterns(verb: str) -> tuple[str, str]:
-    """What the daemon listens on for a verb: users', administrators'."""
+    """The patterns on which the daemon listens for a verb: users', administrators'."""
     return f"{PREFIX}.user.*.{verb}", f"{PREFIX}.admin.*.{verb}"
 
 
 def asker_of(subject: str) -> Asker:
-    """Who published a request on this subject."""
+    """The sender of a request on this subject."""
     role, token = subject[len(PREFIX) + 1 :].split(".", 2)[:2]
     return Asker(decode_name(token), role == "admin")
 
@@ -71,46 +71,46 @@ def node_subject(node: str, kind: str) -> str:
 
 
 def node_pattern(kind: str) -> str:
-    """The same of every node."""
+    """The pattern of :func:`node_subject` for every node."""
     return f"{PREFIX}.node.*.{kind}"
 
 
 def node_of(subject: str) -> str:
-    """Which node published on this subject."""
+    """The node that published on this subject."""
     return decode_name(subject[len(PREFIX) + 1 :].split(".", 2)[1])
 
 
 def job_event(user: str) -> str:
-    """Where the transitions of a user's jobs are published."""
+    """The subject of the transitions of a user's jobs."""
     return f"{PREFIX}.event.job.{encode_name(user)}"
 
 
 def node_event(node: str) -> str:
-    """Where what happens to a node is published."""
+    """The subject of a node's events."""
     return f"{PREFIX}.event.node.{encode_name(node)}"
 
 
 def queue_event(path: str) -> str:
-    """Where what happens to a queue is published."""
+    """The subject of a queue's events."""
     return f"{PREFIX}.event.queue.{encode_name(path)}"
 
 
 def enqueue_subject(user: str) -> str:
-    """Where a user publishes what is to be submitted as soon as somebody can take it."""
+    """The subject for a user's durable submissions, which an intake reads as soon as one runs."""
     return f"{PREFIX}.enqueue.{encode_name(user)}"
 
 
 ENQUEUE_PATTERN = f"{PREFIX}.enqueue.*"
-"""The same of every user. A stream captures it; nobody serves it, or the stream's answer would win the reply."""
+"""The pattern for every user. Only a stream listens on it: another listener would win the reply against it."""
 
 
 def enqueuer_of(subject: str) -> str:
-    """Which user published on this subject."""
+    """The user that published on this subject."""
     return decode_name(subject[len(PREFIX) + 1 :].split(".", 1)[1])
 
 
 def dead_letter_subject(user: str) -> str:
-    """Where a user's submissions that could not be accepted end."""
+    """The subject of a user's submissions that could not be accepted."""
     return f"{PREFIX}.deadletter.{encode_name(user)}"
 
 
@@ -118,12 +118,12 @@ DEAD_LETTER_PATTERN = f"{PREFIX}.deadletter.*"
 
 
 def factor_event(factor: str) -> str:
-    """Where it is said that a factor failed, or works again."""
+    """The subject of events that a factor failed, or works again."""
     return f"{PREFIX}.event.factor.{encode_name(factor)}"
 
 
 def adapter_event(adapter: str) -> str:
-    """Where it is said that an adapter failed, works again, or gives something else."""
+    """The subject of events that an adapter failed, works again, or has another input."""
     return f"{PREFIX}.event.adapter.{encode_name(adapter)}"
 
 
@@ -131,7 +131,7 @@ EVENT_RANKING = f"{PREFIX}.event.ranking"
 EVENT_SCHEDULER = f"{PREFIX}.event.scheduler"
 EVENT_CONFIGURATION = f"{PREFIX}.event.configuration"
 WAKE = f"{PREFIX}.internal.committed"
-"""Published by whoever committed something that others may wait for. A hint: the records are the truth."""
+"""Published after a commit that other services may need. It is a hint: the records are authoritative."""
 
 STREAM_EVENTS = "RANKD_EVENTS"
 STREAM_SUBMISSIONS = "RANKD_SUBMISSIONS"
@@ -139,17 +139,17 @@ STREAM_DEAD_LETTERS = "RANKD_DEAD_LETTERS"
 
 
 def health_subject(service: str) -> str:
-    """Where a service answers whether it is well."""
+    """The subject on which a service answers with its health."""
     return f"{PREFIX}.internal.health.{service}"
 
 
 def diag_subject(service: str) -> str:
-    """Where a service says how it is doing."""
+    """The subject on which a service answers with its figures."""
     return f"{PREFIX}.internal.diag.{service}"
 
 
 def inbox_prefix(user: str) -> str:
-    """Under which the answers to a user come, where the broker knows its users.
+    """The prefix of the inboxes for answers to a user, if the broker authenticates users.
 
     >>> inbox_prefix("first.last")
     '_INBOX.first%2Elast'
@@ -158,7 +158,7 @@ def inbox_prefix(user: str) -> str:
 
 
 def inbox_allowed(reply: str, prefix: str = "_INBOX") -> bool:
-    """Whether a reply subject is an inbox; anything else is a request to speak with the daemon's rights.
+    """Whether a reply subject is an inbox. Any other subject would be published on with the daemon's rights.
 
     >>> inbox_allowed("rankd.v1.node.n1.allocation")
     False

@@ -1,4 +1,4 @@
-"""Messages about submitting jobs: a batch, and what became of each of its jobs."""
+"""Messages about submitting jobs: a batch, and the result of each of its jobs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ MAX_JOBS_PER_MESSAGE = 10_000
 
 
 class JobBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Many jobs; each is decoded by itself, so that one bad job does not spoil the others."""
+    """Many jobs. Each is decoded separately, so that an invalid one does not affect the others."""
 
     jobs: list[msgspec.Raw]
     atomic: bool = False
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job of a batch that was taken."""
+    """A job of a batch that was accepted."""
 
     index: int
     id: int
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of a batch that was not."""
+    """A job of a batch that was refused."""
 
     index: int
     code: str
@@ -31,7 +31,7 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each job of a batch, by its place in it."""
+    """The result of each job of a batch, by its index."""
 
     accepted: list[Accepted]
     rejected: list[Rejected]

@@ -1,1 +1,1 @@
-"""What people and commands ask of the records."""
+"""Queries of users and commands on the records."""

@@ -1,6 +1,6 @@
-"""What jobs used: one row per job with the times, the nodes and the measured use of its last run.
+"""Resource usage of jobs: one row per job with the times, the nodes and the measured usage of its last run.
 
-Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+SQL is text: the command line uses this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _COLUMNS = """
 def accounting(connection: Reader, wanted: AccountingFilter) -> list[Row]:
     """Jobs, by id, that were in the system at some time between ``since`` and ``until`` (UTC seconds).
 
-    If there are more than the limit, the newest.
+    If there are more than the limit, returns the newest.
     """
     return accounting_of(connection, job_ids(connection, wanted, *in_time(wanted)))
 
 
 def accounting_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
-    """What these jobs used, by id."""
+    """The usage of these jobs, by id."""
     sql = f"SELECT {_COLUMNS} FROM job WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
     return fetch(connection, sql, [json.dumps(ids)])
 

@@ -1,4 +1,4 @@
-"""The adapters, what they read last, and what went wrong: rows of the view ``adapter``."""
+"""The adapters, their last readings, and their failures: rows of the view ``adapter``."""
 
 from __future__ import annotations
 

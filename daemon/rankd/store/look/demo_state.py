@@ -1,4 +1,4 @@
-"""What ``rankd demo`` shows and checks: counts by state and by user, and how often each job started."""
+"""The figures that ``rankd demo`` shows and checks: counts by state and by user, and how often each job started."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FROM job j"""
 
 
 class UserRunning(NamedTuple):
-    """What a user has now: allocated and running jobs, and their cores."""
+    """A user's present allocated and running jobs, and their cores."""
 
     user: str
     jobs: int
@@ -35,7 +35,7 @@ class UserRunning(NamedTuple):
 
 
 class UserWaits(NamedTuple):
-    """What a user's jobs used and how long they waited, in seconds; jobs that started."""
+    """The usage and the waiting times, in seconds, of a user's jobs that started."""
 
     user: str
     jobs: int
@@ -60,7 +60,7 @@ class JobStarts(NamedTuple):
 
 
 def see_newest(connection: Reader) -> None:
-    """End the read transaction, which sees one state of the database, and begin another."""
+    """End the read transaction, which sees one state of the database, and begin a new one."""
     cursor = connection.cursor()
     cursor.execute("ROLLBACK")
     cursor.execute("BEGIN")
@@ -73,26 +73,26 @@ def have_all_ended(connection: Reader) -> bool:
 
 
 def jobs_by_state(connection: Reader) -> dict[str, int]:
-    """How many jobs are in each state that any job is in."""
+    """The number of jobs in each state; states without jobs are left out."""
     return {row["state"]: row["jobs"] for row in fetch(connection, _STATES)}
 
 
 def running_by_user(connection: Reader) -> list[UserRunning]:
-    """By name of the user."""
+    """The running jobs of each user, by name."""
     return [UserRunning(**row) for row in fetch(connection, _RUNNING)]
 
 
 def waits_by_user(connection: Reader) -> list[UserWaits]:
-    """By name of the user."""
+    """The usage and waiting times of each user, by name."""
     return [UserWaits(**row) for row in fetch(connection, _WAITS)]
 
 
 def generation_count(connection: Reader) -> GenerationCount:
-    """Of the generations whose rows are kept."""
+    """The count of the generations whose rows are still stored."""
     [row] = fetch(connection, _GENERATIONS)
     return GenerationCount(**row)
 
 
 def starts_of_jobs(connection: Reader) -> list[JobStarts]:
-    """All jobs."""
+    """All jobs, with the number of their starts."""
     return [JobStarts(**row) for row in fetch(connection, _STARTS)]

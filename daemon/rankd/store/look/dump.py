@@ -1,11 +1,11 @@
-"""The live state as a document of ``rankd evaluate``: what the newest full generation saw, at its instant.
+"""The live state as a document of ``rankd evaluate``: the state from which the newest full generation was computed.
 
-So ``evaluate`` on it gives that generation's numbers exactly. What has happened since is taken back: jobs that came
-later are left out; jobs that started, ended or were held since are as they were. Usage is the generation's own, at
-its instant. What the records can't take back stays as it is now: nodes, and jobs updated since (:attr:`Dump.updated`).
+So ``evaluate`` on the document gives exactly that generation's numbers. Later changes are undone. Jobs that came later
+are left out. Jobs that started, ended or were held since are as they were. Usage is the generation's own, at its
+instant. The records cannot undo everything: nodes, and jobs updated since (:attr:`Dump.updated`), stay as they are now.
 Under ``fcfs``, where priorities count from the first job ever submitted, jobs carry their sequence numbers.
 
-The caller holds one read transaction around it. Text: the command line uses it and must not import SQLAlchemy (0.6 s).
+The caller holds one read transaction. SQL is text: the command line must not import SQLAlchemy (0.6 s).
 """
 
 from __future__ import annotations
@@ -83,17 +83,17 @@ _PLAIN = (
     "begin_at",
     "application",
 )
-"""Columns of a job that are its fields as they are; left out where they are null."""
+"""Columns of a job that become its fields unchanged; null columns are left out."""
 
 _MAKES_ELIGIBLE = (Event.SUBMIT, Event.RELEASE, Event.ELIGIBLE)
 _TURNS = {Event.HOLD: True, Event.RELEASE: False}
-"""Whether a job is held then. An update says both in its detail."""
+"""Whether a job is held after the event. An update has both values in its detail."""
 
 
 class Dump(msgspec.Struct, frozen=True):
-    """The document, the generation whose numbers it gives, the jobs that were updated since.
+    """The document, the generation whose numbers it gives, and the jobs that were updated since.
 
-    ``newer``: how many wait now that came after it, and are not in the document.
+    ``newer``: how many waiting jobs came after the generation. They are not in the document.
     """
 
     document: Row
@@ -107,11 +107,11 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
 
     Args:
         connection: in a read transaction.
-        configuration: under which that generation was made, as its files state it.
+        configuration: the one that was in force for that generation, as its files state it.
         queues: the document of its queues.yaml; None if there is none.
 
     Raises:
-        Unavailable: ``no_generation``.
+        Unavailable: ``no_generation``: there is no generation yet.
     """
     found = fetch(connection, _GENERATION)
     if not found:
@@ -147,19 +147,19 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
 
 
 def _priority(connection: Reader, generation: Row, configuration: Configuration) -> PrioritySettings:
-    """The configuration's settings with the policy and the weights in force."""
+    """The configuration's settings with the policy and the weights of the generation."""
     weights = {row["name"]: row["weight"] for row in fetch(connection, _WEIGHTS, [generation["number"]])}
     return msgspec.structs.replace(configuration.settings.priority, policy=generation["policy"], weights=weights)
 
 
 def _foreign(generation: Row, configuration: Configuration, weights: Iterable[str]) -> list[str]:
-    """The factors whose values can't be computed again from the document: adapters', other packages', failed ones."""
+    """The factors whose values can't be computed from the document: adapters', other packages', failed ones."""
     given = {adapter.factor for adapter in configuration.settings.adapters} | generation["failures"].keys()
     return [name for name in weights if name in given or not is_own(name)]
 
 
 def _qos(connection: Reader, configuration: Configuration) -> list[object]:
-    """The configured ones; then those of jobs that are configured no more, which count nothing."""
+    """The configured QoS, then those of jobs that are no longer configured and have no effect on priorities."""
     configured = configuration.settings.qos
     known = {qos.name for qos in configured}
     gone = [
@@ -169,7 +169,7 @@ def _qos(connection: Reader, configuration: Configuration) -> list[object]:
 
 
 def _associations(connection: Reader, generation: Row, configuration: Configuration) -> list[Row]:
-    """As the configuration states them: another one may be in the table already. Others as they are."""
+    """Associations of the configuration as it states them, because the table may have newer ones; others as stored."""
     stated = {(one.account, one.user): one for one in configuration.associations}
     return [
         _association(row, generation["at"], stated.get((row["account"], row["member"])))
@@ -206,7 +206,7 @@ def _nodes(connection: Reader) -> list[Row]:
 
 
 def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int], int]:
-    """Jobs that were pending, allocated or running at that time; those updated since; how many are newer."""
+    """Jobs that were pending, allocated or running then; those updated since; and the number of newer ones."""
     revision = generation["revision"]
     events = _by_job(fetch(connection, _EVENTS, [revision]))
     ranked = {row["job"] for row in fetch(connection, _RANKED, [generation["number"]])}
@@ -234,7 +234,7 @@ def _by_job(events: Iterable[Row]) -> Mapping[int, list[Row]]:
 
 
 def _before(row: Row, events: Sequence[Row], revision: int, *, is_ranked: bool) -> Row | None:
-    """A job that has changed since, as it was; None if it was not there yet, or no longer."""
+    """A job that has changed since, as it was; None if it did not exist yet or had ended."""
     known = [event for event in events if event["id"] <= revision]
     if not known or known[-1]["state"] not in (State.PENDING, State.ALLOCATED, State.RUNNING):
         return None
@@ -256,7 +256,7 @@ def _before(row: Row, events: Sequence[Row], revision: int, *, is_ranked: bool) 
 
 
 def _shown(job: Row) -> Row:
-    """A job's fields in the document."""
+    """The fields of a job in the document."""
     shown = {name: job[name] for name in ("id", "user", "account", "queue", "partition", "qos", "state")}
     shown |= {name: job[name] for name in _PLAIN if job[name] is not None}
     shown |= {"resources": shown_resources(job["resources"]), "submitted_at": job["submitted_at"]}
@@ -280,7 +280,7 @@ def _waits_for_others(job: Row) -> bool:
 
 
 def _depended_on(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
-    """Ended jobs that others wait for: their state is all that counts."""
+    """Ended jobs that others wait for. Only their state matters."""
     listed = {job["id"] for job in jobs}
     wanted = {other["job"] for job in jobs if _waits_for_others(job) for other in job["depends_on"]} - listed
     rows = fetch(connection, _OTHERS, [_list(wanted)])
@@ -288,7 +288,7 @@ def _depended_on(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
 
 
 def _applications(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
-    """Those that any of the jobs belongs to."""
+    """The applications of these jobs."""
     named = {(job["partition"], job["queue"], job["application"]) for job in jobs if job["application"] is not None}
     rows = fetch(connection, _APPLICATIONS, [_list({name for *_, name in named})])
     return [row for row in rows if (row["partition"], row["queue"], row["id"]) in named]

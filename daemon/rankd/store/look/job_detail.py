@@ -1,6 +1,6 @@
-"""One job: everything about it, and what happened to it.
+"""One job: all of its data, and its events.
 
-Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+SQL is text: the command line uses this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rankd.store.look.priority_list import breakdown
 
 
 def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None = "") -> Row:
-    """Everything about one job: its request, what rankd resolved, and how it ran. A pending job has its breakdown too.
+    """All data of one job: its request, the resolved values, and how it ran. A pending job also has its breakdown.
 
     The environment (``env``) is included if the job belongs to the user ``reads_environment_of``. None means any user.
 
@@ -36,6 +36,6 @@ def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None
 
 
 def job_events(connection: Reader, job_id: int) -> list[Row]:
-    """What happened to a job, oldest first."""
+    """The events of a job, oldest first."""
     columns = "id, job_id, event, state, at, actor, cause, detail"
     return fetch(connection, f"SELECT {columns} FROM job_event WHERE job_id = ? ORDER BY id", [job_id])

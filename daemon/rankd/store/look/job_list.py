@@ -1,6 +1,6 @@
-"""Jobs in any state, with their ranks: what ``rankd queue`` and ``job.list`` show.
+"""Jobs in any state, with their ranks, for ``rankd queue`` and ``job.list``.
 
-Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+SQL is text: the command line uses this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankd.wire.message import JobFilter
 
 MANY = 10_000
-"""Up to 10,000 jobs are chosen by their ids first, so that the columns of no others are read."""
+"""Up to 10,000 jobs are first selected by their ids, so that the columns of no other jobs are read."""
 FEW = 500
 """For up to 500 jobs, single look-ups of ranks are faster than reading the whole ranking."""
 
@@ -31,7 +31,7 @@ _JOB_LIST = """
 
 
 def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
-    """Jobs in any state, by id. If there are more than the limit, the newest (with ``after``: the next ones).
+    """Jobs in any state, by id. If there are more than the limit, returns the newest (with ``after``: the next).
 
     ``rank`` and ``priority`` are None for a job that is not ranked.
     """

@@ -1,6 +1,6 @@
-"""Nodes, what is allocated on each, and the number of jobs that run on an agent's nodes.
+"""Nodes, their allocated resources, and the number of jobs that run on an agent's nodes.
 
-Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+SQL is text: the command line uses this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def nodes(connection: Reader) -> list[Row]:
-    """Nodes by partition and name, with ``allocated`` amounts and the number of ``allocations`` on each."""
+    """Nodes by partition and name, with their ``allocated`` resources and their number of ``allocations``."""
     rows = fetch(
         connection,
         "SELECT name, partition, state, capacity, labels, agent, registered_at, heartbeat_at, drained_by, drained_at,"
@@ -32,7 +32,7 @@ def nodes(connection: Reader) -> list[Row]:
 
 
 def _allocated(connection: Reader) -> dict[str, tuple[int, dict[str, float]]]:
-    """The number of open allocations and the allocated amounts, by node. One query; the view needs one per node."""
+    """The number of open allocations and the allocated resources, by node. The view needs one query per node."""
     sql = "SELECT nodes, resources AS amounts FROM allocation WHERE ended_at IS NULL"
     used: dict[str, tuple[int, dict[str, float]]] = {}
     for row in fetch(connection, sql):

@@ -1,8 +1,7 @@
-"""Lists in pages: the rows that one request over the bus gets, and how to ask for the next ones.
+"""Lists in pages: the rows for one request over the bus, and how to request the next ones.
 
-A page names its last row, not a number of rows to skip. So jobs that appear or end between two requests neither
-shift nor repeat other jobs. ``next`` of an answer holds the fields to add to the same request; the answer with the last
-page has no ``next``.
+A page names its last row, not a number of rows to skip. So jobs that appear or end between two requests do not shift or
+repeat other jobs. ``next`` in an answer holds the fields to add to the same request. The last page has no ``next``.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from rankd.wire.message import (
 )
 
 LARGEST_PAGE = 1_000
-"""Rows. A larger ``limit`` means the same."""
+"""The most rows of a page, even if the request's ``limit`` is larger."""
 
 Cursor = Mapping[str, object]
 
 
 class Page(NamedTuple):
-    """Rows under ``name``, whether there are more behind them, and the cursor behind any of them."""
+    """Rows under ``name``; whether more rows follow; and ``behind``, which returns the cursor after a row."""
 
     name: str
     rows: Sequence[Row]
@@ -72,7 +71,7 @@ def job_page(connection: Reader, wanted: JobList) -> Page:
 
 
 def accounting_page(connection: Reader, wanted: AccountingFilter) -> Page:
-    """What jobs used, in the same order."""
+    """The usage of jobs, in the same order."""
     ids, more = _ids(connection, wanted, *in_time(wanted))
     return _of_jobs(wanted, accounting_of(connection, ids), more, _total(connection, wanted, *in_time(wanted)))
 
@@ -99,10 +98,10 @@ def _total(
 
 
 def priority_page(connection: Reader, wanted: PriorityList) -> Page:
-    """Breakdowns by rank; jobs without a rank last, by id.
+    """Breakdowns by rank; jobs without a rank come last, by id.
 
     A page begins after the last job of the page before, at that job's present rank. If that job is no longer pending,
-    the page begins after the rank that it had.
+    the page begins after its former rank.
     """
     ranked = whole_ranking(connection)
     pending = job_ids(connection, msgspec.structs.replace(wanted, limit=ALL), ("state = 'pending'",), ())
@@ -146,14 +145,14 @@ def letter_page(connection: Reader, wanted: DeadLetterFilter) -> Page:
 
 
 class Listing(NamedTuple):
-    """A list whose rows have a name. ``read`` returns the whole list in the order of ``key``."""
+    """A list whose rows have a name. ``read`` returns the whole list, ordered by ``key``."""
 
     name: str
     read: Callable[[Reader], Sequence[Row]]
     key: tuple[str, ...]
 
     def page(self, connection: Reader, wanted: TableFilter) -> Page:
-        """The rows after the key ``after``."""
+        """The page after the key ``after``."""
         rows = self.read(connection)
         if wanted.after is not None:
             behind = list(wanted.after)

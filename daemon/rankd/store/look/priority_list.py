@@ -1,6 +1,6 @@
 """Breakdowns: the priority of pending jobs, factor by factor, and the weights in force.
 
-Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+SQL is text: the command line uses this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BREAKDOWN = (
 
 
 def has_ranking(connection: Reader) -> bool:
-    """Whether there was a ranking yet: the first generation creates the views with factors."""
+    """Whether there is a ranking: the first generation creates the views with factors."""
     return has_view(connection, "job_priority")
 
 
@@ -38,19 +38,19 @@ def breakdown(connection: Reader, job_id: int) -> Row | None:
 
 
 def priorities(connection: Reader, wanted: JobFilter) -> list[Row]:
-    """Breakdowns of pending jobs by rank, jobs without a rank last; ``factors`` in summing order."""
+    """Breakdowns of pending jobs by rank; jobs without a rank come last. ``factors`` are in summing order."""
     where, parameters = conditions(wanted)
     return _priorities(connection, f"job_priority{where} ORDER BY rank IS NULL, rank, id", [*parameters, wanted.limit])
 
 
 def priorities_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
-    """Breakdowns of these pending jobs by rank, jobs without a rank last."""
+    """Breakdowns of these pending jobs by rank; jobs without a rank come last."""
     source = "job_priority WHERE id IN (SELECT value FROM json_each(?)) ORDER BY rank IS NULL, rank, id"
     return _priorities(connection, source, [as_json(ids), max(len(ids), 1)])
 
 
 def head(connection: Reader, limit: int) -> list[Row]:
-    """The breakdowns of the next jobs, at most 10,000. No other jobs are read."""
+    """The breakdowns of the highest-ranked jobs, at most 10,000. Reads no other jobs."""
     return _priorities(connection, "queue_head ORDER BY rank", [limit])
 
 
@@ -65,7 +65,7 @@ def _priorities(connection: Reader, source: str, parameters: list[object]) -> li
 
 
 def _factor(row: Row, name: str, weight: float) -> Row:
-    """Remove the factor's columns from the row. A factor with the name of another column has the column NAME_factor."""
+    """Remove a factor's columns from the row. If its name is that of another column, its column is NAME_factor."""
     value = row.pop(f"{name}_factor") if f"{name}_factor" in row else row.pop(name)
     return {"name": name, "value": value, "weight": weight, "points": row.pop(f"{name}_points")}
 

@@ -1,6 +1,6 @@
-"""Queues, and the place of each among the queues beside it.
+"""Queues, and the position of each among its siblings.
 
-Text: the command line uses it and must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+SQL is text: the command line uses this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def queues(connection: Reader) -> list[Row]:
     """The live queues by partition and path.
 
-    ``place`` is the position among the siblings that have pending jobs (None for a queue without). ``ahead_by`` is the
-    key that puts the queue before the next sibling: ``priority``, ``share``, ``pending`` or ``name``.
+    ``place`` is the position among the siblings with pending jobs; None for a queue without pending jobs. ``ahead_by``
+    is the key that puts the queue before the next sibling: ``priority``, ``share``, ``pending`` or ``name``.
     """
     rows = fetch(connection, "SELECT * FROM queue_priority ORDER BY partition, path")
     placed = _places(rows, _totals(connection))
@@ -59,5 +59,5 @@ def _totals(connection: Reader) -> dict[str, Resources]:
 
 
 def _internal(amounts: Mapping[str, float]) -> Resources:
-    """Amounts in the units of the ranking: vcore in thousandths of a core."""
+    """Resources in the units of the ranking: vcore in thousandths of a core."""
     return {kind: round(amount * 1000) if kind == VCORE else int(amount) for kind, amount in amounts.items()}

@@ -1,6 +1,6 @@
-"""The ranks of all jobs at once, and the job that has a given rank.
+"""The ranks of all jobs at once, and the job with a given rank.
 
-Both are computed in Python from the stored chunks; SQL would have to number all rows. Text: 0.25 s for 400,000 jobs.
+Both are computed in Python from the stored chunks, because SQL would have to number all rows. SQL is text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _numbers(text: bytes) -> list[int]:
 
 
 def _delta(connection: Reader, base: int) -> tuple[dict[int, list[tuple[int, int]]], set[int]]:
-    """What deltas changed: inserted jobs and their priorities by the rank that follows them, and the removed ranks."""
+    """The changes of deltas: inserted jobs and priorities, by the rank that follows them, and the removed ranks."""
     sql = (
         "SELECT d.positions, d.ids, d.priorities FROM ranking_delta_places p JOIN ranking_deltas d"
         " ON d.generation = p.generation AND d.chunk = p.chunk WHERE p.generation = ?"
@@ -65,7 +65,7 @@ def _newest_base(connection: Reader) -> int:
 
 
 def at_rank(connection: Reader, rank: int) -> int | None:
-    """The job of a rank; None if no job has it."""
+    """The job with a rank; None if no job has it."""
     base, shift = _newest_base(connection), 0
     sql = (
         "SELECT p.shift, d.positions, d.ids FROM ranking_delta_places p JOIN ranking_deltas d"

@@ -1,4 +1,4 @@
-"""Events of jobs that the relay has not published yet: how many, and since when."""
+"""Job events that the relay has not published yet: their number, and the age of the oldest."""
 
 from __future__ import annotations
 

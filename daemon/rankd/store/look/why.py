@@ -1,7 +1,7 @@
-"""Why a job has its rank: its breakdown beside those of its neighbours, and the reason why it does not run.
+"""Why a job has its rank: its breakdown compared with its neighbours', and the reason why it does not run.
 
-The caller holds one read transaction, so that all numbers are of one generation. Text: the command line uses it and
-must not import SQLAlchemy (0.6 s; a command starts in under 0.15 s).
+The caller holds one read transaction, so that all numbers are of one generation. SQL is text: the command line uses
+this module without importing SQLAlchemy (0.6 s; a command starts in 0.15 s).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 OTHER_WITHIN = 500
-"""Ranks among which a job of another user is searched. Each costs a look-up in the stored order."""
+"""A job of another user is searched within this many ranks. Each rank costs a look-up in the stored order."""
 
 
 def why(connection: Reader, job_id: int) -> Row:
-    """The job's place: ``rank`` of ``of``, its factors, ``above`` and ``below`` with what separates them, its reason.
+    """The job's ``rank`` of ``of``, its factors, its neighbours ``above`` and ``below``, and why it waits.
 
-    ``above_other`` is the nearest job above of another user, where ``above`` is of the same user.
+    ``above_other`` is the nearest job above that belongs to another user, if ``above`` belongs to the same user.
 
     Raises:
         Refused: ``unknown_job``.
@@ -78,7 +78,7 @@ def _nearest_other(connection: Reader, own: Row) -> int | None:
 
 
 def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
-    """What is missing now on each node that is large enough for the job; vcore in cores."""
+    """The resources that each large enough node lacks for the job now; vcore in cores."""
     rooms = [
         NodeRoom(
             name=row["name"],
@@ -97,7 +97,7 @@ def _lacks(connection: Reader, partition: str, asked: Row) -> list[Row]:
 def _path(connection: Reader, partition: str, queue: str, priority: int) -> list[Row]:
     """The queues from the job's leaf up to the child of root, with the priority that each passes on to its parent.
 
-    ``shows`` is the priority that counts in the parent; ``without`` the one without this queue's own fence or offset.
+    ``shows`` is the priority that the parent uses; ``without`` is the one without this queue's own fence or offset.
     """
     names = queue.split(".")
     paths = [".".join(names[:depth]) for depth in range(len(names), 1, -1)]
@@ -134,7 +134,7 @@ _PLACE = (
 def _neighbour(connection: Reader, own: Row, job_id: int | None, path: Sequence[Row]) -> Row | None:
     """Another ranked job, and by how many points each part of its priority differs (positive: it has more).
 
-    ``meets``: for jobs of different queues, the nearest queue above both, and what each queue below it passes on.
+    ``meets``: for jobs of different queues, the nearest common parent queue, and what each queue below it passes on.
     """
     rows = priorities(connection, JobFilter(id=job_id)) if job_id is not None else []
     if not rows:
@@ -167,7 +167,7 @@ def _meeting(connection: Reader, path: Sequence[Row], other: Row) -> Row | None:
 
 
 def _decided_by(own: Row, other: Row) -> str:
-    """Why one of two neighbours comes before the other."""
+    """Why one of two neighbours is before the other."""
     first, second = (own, other) if own["rank"] < other["rank"] else (other, own)
     if first["priority"] < second["priority"]:
         return "queue"

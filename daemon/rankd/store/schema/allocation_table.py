@@ -1,4 +1,4 @@
-"""Nodes, what is allocated on them, and why jobs wait.
+"""Tables of nodes, their allocations, and the reasons why jobs wait.
 
 Units are those of :mod:`rankd.store.schema.table`.
 """
@@ -20,10 +20,10 @@ nodes = Table(
     Column("agent", Text, nullable=False),
     Column("registered_at", Float, nullable=False),
     Column("heartbeat_at", Float, nullable=False),
-    Column("drained_by", Text, comment="an administrator; null: in use"),
+    Column("drained_by", Text, comment="an administrator; null: not drained"),
     Column("drained_at", Float),
     Column("drain_reason", Text),
-    Column("instance", Text, comment="of the agent's state directory; null: not known"),
+    Column("instance", Text, comment="of the agent's state directory; null: unknown"),
 )
 
 node_events = Table(
@@ -53,7 +53,7 @@ allocations = Table(
     Column("started_at", Float),
     Column("ended_at", Float),
     Column("charged", Boolean, nullable=False, server_default=text("0"), comment="in the association's usage"),
-    Column("cancel", Text, comment="why it is to end: cancel, gang"),
+    Column("cancel", Text, comment="why it has to end: cancel, gang"),
     Index("allocations_job", "job_id"),
     Index("allocations_open", "id", sqlite_where=text("ended_at IS NULL")),
     Index("allocations_to_end", "id", sqlite_where=text("cancel IS NOT NULL AND ended_at IS NULL")),
@@ -77,7 +77,7 @@ allocation_nodes = Table(
     Column("max_rss_bytes", Integer),
     Column("cpu_s", Float),
     Column("measured", Text, comment="how: cgroup, cgroup_cpu, cgroup_memory, wait"),
-    Column("taken_at", Float, comment="when it was given to the node's agent"),
+    Column("taken_at", Float, comment="when it was sent to the node's agent"),
     Index(
         "allocation_nodes_untaken",
         "node",
@@ -89,11 +89,11 @@ allocation_nodes = Table(
 wait_reasons = Table(
     "wait_reasons",
     metadata,
-    Column("queue_id", Integer, primary_key=True, comment="0: of any queue that has no row of its own"),
+    Column("queue_id", Integer, primary_key=True, comment="0: any queue without its own row"),
     Column("shape", Integer, primary_key=True),
-    Column("time_limit_s", Float, primary_key=True, comment="-1: none stated"),
+    Column("time_limit_s", Float, primary_key=True, comment="-1: none given"),
     Column("user", Text, primary_key=True, comment="empty: any"),
-    Column("application_id", Integer, primary_key=True, comment="-1: the job is its own; -2: any"),
+    Column("application_id", Integer, primary_key=True, comment="-1: a job without an application; -2: any"),
     Column("reason", Text, nullable=False),
     Column("fact", Text, nullable=False),
     sqlite_with_rowid=False,

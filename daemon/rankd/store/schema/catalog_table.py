@@ -1,4 +1,4 @@
-"""What configurations define: associations, queues, QoS and priority classes.
+"""Tables of names that configurations define: associations, queues, QoS and priority classes.
 
 Units are those of :mod:`rankd.store.schema.table`.
 """

@@ -1,6 +1,6 @@
 """Tables of generations: passes, the values that they stored per group, the order and its deltas.
 
-As in :mod:`rankd.store.schema.table`, whose metadata they belong to: import this module to know them.
+They belong to the metadata of :mod:`rankd.store.schema.table`, with the same units. Import this module to load them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ generations = Table(
     Column("kind", Text, nullable=False),
     Column("ranked_at", Float, nullable=False),
     Column("policy", Text, nullable=False),
-    Column("revision", Integer, nullable=False, comment="id of the last event that the pass knew"),
+    Column("revision", Integer, nullable=False, comment="id of the last event that the pass includes"),
     Column("jobs", Integer, nullable=False),
     Column("new_jobs", Integer, nullable=False, comment="ranked for the first time since they became eligible"),
     Column("weights", Text, nullable=False),
@@ -35,10 +35,10 @@ generations = Table(
         Integer,
         nullable=False,
         server_default=text("0"),
-        comment="the full generation that it stands on: what is stored of it has that number",
+        comment="the full generation that it is based on; its rows are stored under that number",
     ),
     Column("made_at", Float, nullable=False, server_default=text("0"), comment="when it became visible"),
-    Column("configuration", Integer, comment="the recorded one; null: files that nobody recorded"),
+    Column("configuration", Integer, comment="number of the recorded one; null: files that no intake recorded"),
 )
 
 generation_numbers = Table(
@@ -84,7 +84,7 @@ generation_waiting_applications = Table(
     "generation_waiting_applications",
     metadata,
     Column("generation", Integer, primary_key=True),
-    Column("application_id", Integer, primary_key=True, comment="its leaf lets others in first (stateaware)"),
+    Column("application_id", Integer, primary_key=True, comment="its leaf ranks others before it (stateaware)"),
     sqlite_with_rowid=False,
 )
 
@@ -107,7 +107,7 @@ ranking_chunks = Table(
     Column("chunk", Integer, primary_key=True),
     Column("first_rank", Integer, nullable=False),
     Column("ids", Text, nullable=False, comment="JSON list of job ids by rank"),
-    Column("priorities", LargeBinary, nullable=False, comment="beside ids, 11 characters each"),
+    Column("priorities", LargeBinary, nullable=False, comment="in the order of ids, 11 characters each"),
 )
 
 rank_chunks = Table(
@@ -137,7 +137,7 @@ ranking_deltas = Table(
     Column("chunk", Integer, primary_key=True),
     Column("number", Integer, nullable=False, comment="the delta generation that wrote it"),
     Column("positions", Text, nullable=False, comment="JSON list: +p, inserted before rank p; -p, rank p removed"),
-    Column("ids", Text, nullable=False, comment="JSON list beside it: the inserted job, or 0"),
+    Column("ids", Text, nullable=False, comment="JSON list in the same order: the inserted job, or 0"),
     Column("priorities", Text, nullable=False),
     Column("queues", Text, nullable=False),
 )
@@ -147,9 +147,9 @@ ranking_delta_places = Table(
     metadata,
     Column("generation", Integer, primary_key=True),
     Column("first_position", Integer, primary_key=True, comment="of its first entry, without sign"),
-    Column("place", Integer, primary_key=True, comment="of the chunk among all"),
+    Column("place", Integer, primary_key=True, comment="the chunk's position among all"),
     Column("chunk", Integer, nullable=False),
-    Column("shift", Integer, nullable=False, comment="inserted before the chunk - removed before it"),
+    Column("shift", Integer, nullable=False, comment="jobs inserted before the chunk - jobs removed before it"),
     sqlite_with_rowid=False,
 )
 
@@ -158,7 +158,7 @@ ranking_delta_jobs = Table(
     metadata,
     Column("generation", Integer, primary_key=True),
     Column("job_id", Integer, primary_key=True),
-    Column("chunk", Integer, comment="null: it has no rank any more"),
+    Column("chunk", Integer, comment="null: it no longer has a rank"),
     sqlite_with_rowid=False,
 )
 

@@ -1,4 +1,4 @@
-"""Jobs, their applications and events, and what is kept of deleted ones.
+"""Tables of jobs, their applications and events, and the data that is kept of deleted ones.
 
 Units are those of :mod:`rankd.store.schema.table`.
 """
@@ -18,8 +18,8 @@ applications = Table(
     Column("created_at", Float, nullable=False),
     Column("state", Text, nullable=False, server_default="new"),
     Column("state_at", Float, nullable=False, server_default=text("0")),
-    Column("failed", Boolean, nullable=False, server_default=text("0"), comment="a job of it did not complete"),
-    Column("revision", Integer, nullable=False, server_default=text("0"), comment="of its (new) beginning"),
+    Column("failed", Boolean, nullable=False, server_default=text("0"), comment="one of its jobs did not complete"),
+    Column("revision", Integer, nullable=False, server_default=text("0"), comment="event of its last beginning"),
     UniqueConstraint("queue_id", "name"),
     Index("applications_revision", "revision"),
     Index("applications_passing", "state_at", sqlite_where=text("state IN ('starting', 'completing')")),
@@ -51,7 +51,7 @@ jobs = Table(
     Column("resources", Text, nullable=False),
     Column("constraints", Text),
     Column("exclusive", Boolean, nullable=False),
-    Column("shape", Integer, nullable=False, comment="equal for jobs that ask for the same of the same nodes"),
+    Column("shape", Integer, nullable=False, comment="equal for jobs that request the same nodes and resources"),
     Column("time_limit_s", Float),
     Column("begin_at", Float),
     Column("depends_on", Text),
@@ -65,7 +65,7 @@ jobs = Table(
     Column("signal", Integer),
     Column("allocation_id", Integer),
     Column("nodelist", Text),
-    Column("cancelled_by", Text, comment="who asked for the end of a job that was allocated or running"),
+    Column("cancelled_by", Text, comment="who cancelled a job that was allocated or running"),
     Column("key", Text),
     Column("comment", Text),
     Column("request", Text, nullable=False, comment="as submitted"),

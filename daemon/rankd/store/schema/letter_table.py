@@ -1,4 +1,4 @@
-"""Messages that became no job.
+"""Tables of messages that did not become jobs.
 
 Units are those of :mod:`rankd.store.schema.table`.
 """
@@ -13,20 +13,20 @@ dead_letters = Table(
     "dead_letters",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("source", Text, nullable=False, unique=True, comment="which message, and which of its jobs"),
+    Column("source", Text, nullable=False, unique=True, comment="the message, and which of its jobs"),
     Column("user", Text, nullable=False),
     Column("at", Float, nullable=False),
-    Column("message_id", Text, comment="the sender's, if it gave one"),
+    Column("message_id", Text, comment="the sender's; null: none given"),
     Column("payload", LargeBinary, nullable=False, comment="a job, or the whole message if it can't be read"),
     Column("code", Text, nullable=False),
     Column("message", Text, nullable=False),
     Column("field", Text),
     Column("state", Text, nullable=False, server_default="waiting", comment="waiting, retried, dropped"),
-    Column("jobs", Text, comment="JSON list: what a retry made of it"),
+    Column("jobs", Text, comment="JSON list: the jobs that a retry made"),
     Column("decided_by", Text),
     Column("decided_at", Float),
     Column("published", Boolean, nullable=False, server_default=text("0")),
-    Column("bytes", Integer, nullable=False, server_default=text("0"), comment="of the submission as it came"),
+    Column("bytes", Integer, nullable=False, server_default=text("0"), comment="of the submission as received"),
     Column("preview", Text, nullable=False, server_default="", comment="its beginning, as text"),
     Index("dead_letters_user", "user"),
     Index("dead_letters_waiting", "user", "id", "bytes", sqlite_where=text("state = 'waiting'")),
@@ -38,7 +38,7 @@ dead_letter_losses = Table(
     "dead_letter_losses",
     metadata,
     Column("user", Text, primary_key=True),
-    Column("letters", Integer, nullable=False, comment="deleted, since the user had too many"),
+    Column("letters", Integer, nullable=False, comment="number deleted because the user had too many"),
     Column("bytes", Integer, nullable=False),
     Column("at", Float, nullable=False, comment="of the last one"),
 )

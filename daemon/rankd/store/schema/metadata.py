@@ -1,4 +1,4 @@
-"""The collection that every table belongs to: Alembic and the drift test read it."""
+"""The metadata of all tables. Alembic and the drift test read it."""
 
 from sqlalchemy import MetaData
 

@@ -1,4 +1,4 @@
-"""The schema: Alembic's revisions, from the wheel or the repository, and the views on top of them."""
+"""The schema: Alembic's revisions, from the wheel or the repository, and the views based on them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def shipped(name: str) -> Path:
-    """A folder that travels with rankd (``config``, ``migrations``): in the wheel, or beside it in the repository."""
+    """A folder shipped with rankd (``config``, ``migrations``): in the wheel, or in the repository."""
     inside = _PACKAGE / f"_{name}"
     return inside if inside.is_dir() else _PACKAGE.parents[1] / name
 
 
 async def upgrade(database: Database) -> None:
-    """Bring the schema to the newest revision and make the fixed views anew. Does nothing twice."""
+    """Upgrade the schema to the newest revision and replace the fixed views. A second call changes nothing."""
     database.path.parent.mkdir(parents=True, exist_ok=True)
     await database.write(_upgrade)
 
 
 def newest_revision() -> str | None:
-    """The revision that this version of rankd makes."""
+    """The newest revision of this version of rankd."""
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - a slow import that only these functions need
 
     return ScriptDirectory.from_config(_configured()).get_current_head()
@@ -54,7 +54,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def replace_views(connection: Connection, views: dict[str, str]) -> None:
-    """Drop and create, in the caller's transaction: a reader sees the old ones or the new ones."""
+    """Drop and create views, in the caller's transaction, so a reader sees either the old or the new ones."""
     for name, statement in views.items():
         connection.exec_driver_sql(f'DROP VIEW IF EXISTS "{name}"')
         connection.exec_driver_sql(statement)

@@ -1,10 +1,10 @@
-"""How SQL finds ranks: the order of a full generation, and what deltas have inserted and removed since.
+"""How SQL computes ranks: from the order of a full generation, and the insertions and removals of deltas.
 
     rank = rank in the full generation + inserted before - removed before
 
-The delta's entries lie in chunks of JSON lists, in the order of what they change; ``ranking_delta_places`` says of
-each chunk where it begins and by how much all chunks before it shift what comes behind them. So a look-up reads
-one row of each and one short list, however large the delta.
+The delta's entries are in chunks of JSON lists, ordered by the ranks that they change. ``ranking_delta_places`` stores
+where each chunk begins, and by how much all chunks before it shift the following ranks. So a look-up reads one row of
+each and one short list, for any size of the delta.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CHUNK = 4096
 
 RANK_WIDTH = 8
 PRIORITY_WIDTH = 11
-"""Characters per number in the chunks: SQL cuts them out without reading the others."""
+"""Characters per number in the chunks, so that SQL can cut one out without reading the others."""
 
 NEWEST_BASE = "(SELECT base FROM generations ORDER BY number DESC LIMIT 1)"
 NEWEST_NUMBER = "(SELECT max(number) FROM generations)"
@@ -23,7 +23,7 @@ NEWEST_NUMBER = "(SELECT max(number) FROM generations)"
 def rank_of(job: str, base: str) -> str:
     """The rank of a pending job; null if it has none.
 
-    Both arguments are numbers, or columns with their tables: ``json_each`` has an ``id`` of its own.
+    Both arguments are numbers, or columns with their tables, because ``json_each`` has its own ``id``.
     """
     return f"""(SELECT CASE WHEN d.job_id IS NULL THEN {_in_base(job, base)}
             ELSE {_inserted(job, base)} END
@@ -31,7 +31,7 @@ def rank_of(job: str, base: str) -> str:
 
 
 def _inserted(job: str, base: str) -> str:
-    """Of a job that a delta has placed: its own position, and all entries before it."""
+    """The rank of a job that a delta has placed: its own position, shifted by all entries before it."""
     return f"""(SELECT p.shift + json_extract(c.positions, '$[' || k.key || ']') + (
                 SELECT coalesce(sum(CASE WHEN e.value > 0 THEN 1 ELSE -1 END), 0)
                 FROM json_each(c.positions) e WHERE e.key < k.key)
@@ -41,7 +41,7 @@ def _inserted(job: str, base: str) -> str:
 
 
 def _in_base(job: str, base: str) -> str:
-    """Of a job that stands where the full generation has put it."""
+    """The rank of a job that is still at its place in the full generation."""
     return f"""(SELECT b.rank + coalesce((
                 SELECT p.shift + (SELECT coalesce(sum(
                         CASE WHEN e.value BETWEEN 1 AND b.rank THEN 1 WHEN e.value BETWEEN -b.rank AND -1 THEN -1 END

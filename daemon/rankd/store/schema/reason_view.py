@@ -1,7 +1,7 @@
 """Why a job waits, in SQL: the code and the blocking fact, as columns of the views of jobs.
 
-What a scheduling cycle said is in ``wait_reasons``; who is not eligible is told by the job's own row and by those that
-it waits for.
+The table ``wait_reasons`` has the reasons of the newest scheduling cycle. If a job is not eligible, the reason comes
+from its own row and from those of the jobs for which it waits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNMET = f"""(SELECT group_concat(json_extract(d.value, '$.type') || ' of job ' 
                 WHEN 'afternotok' THEN o.state IN ({_FINAL}) AND o.state <> '{State.COMPLETED.value}'
                 WHEN 'afterany' THEN o.state IN ({_FINAL})
                 ELSE o.state IN ({_FINAL}) OR o.started_at IS NOT NULL END, 0))"""
-"""Dependencies that are not met, as :func:`rankd.core.admission.dependency.blocked_by` tells; NULL if all are."""
+"""Unmet dependencies, as in :func:`rankd.core.admission.dependency.blocked_by`; NULL if all are met."""
 
 _LETS_OTHERS_IN_FIRST = f"""j.application_id IS NOT NULL AND EXISTS (
             SELECT 1 FROM generation_waiting_applications h WHERE h.application_id = j.application_id AND h.generation
@@ -42,8 +42,8 @@ REASON_FACT = f"""CASE
         WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
         WHEN NOT q.is_leaf THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy
-            WHEN 'stateaware' THEN 'one new application at a time is let into ' || q.path
-            ELSE q.path || ' lets other applications in first (' || q.sort_policy || ')' END
+            WHEN 'stateaware' THEN 'queue ' || q.path || ' starts one new application at a time'
+            ELSE 'queue ' || q.path || ' ranks other applications first (' || q.sort_policy || ')' END
         ELSE coalesce(w.fact, e.fact) END"""
 
 REASON_JOINS = """LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shape = j.shape
@@ -51,4 +51,4 @@ REASON_JOINS = """LEFT JOIN wait_reasons w ON w.queue_id = j.queue_id AND w.shap
     AND w.application_id IN (-2, coalesce(j.application_id, -1))
 LEFT JOIN wait_reasons e ON e.queue_id = 0 AND e.shape = j.shape
     AND e.time_limit_s = coalesce(j.time_limit_s, -1.0) AND e."user" = '' AND e.application_id = -2"""
-"""Of the jobs j: the row of their queue (w), and that of any (e)."""
+"""Joins for the jobs j: the row of their queue (w), and the row for any queue (e)."""

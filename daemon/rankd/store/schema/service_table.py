@@ -1,4 +1,4 @@
-"""The services' own records: roles, the relay's marks, configurations, and what adapters have read.
+"""The services' own tables: roles, the relay's marks, configurations, and the inputs of adapters.
 
 Units are those of :mod:`rankd.store.schema.table`.
 """
@@ -36,7 +36,7 @@ configurations = Table(
     Column("directory", Text, nullable=False),
     Column("digest", Text, nullable=False, comment="of files"),
     Column("files", Text, nullable=False, comment="JSON: texts by name"),
-    Column("changes", Text, nullable=False, comment="JSON list: against the one before"),
+    Column("changes", Text, nullable=False, comment="JSON list: differences from the one before"),
     sqlite_autoincrement=True,
 )
 
@@ -48,7 +48,7 @@ adapters = Table(
     Column("plugin", Text, nullable=False),
     Column("state", Text, nullable=False, comment="waiting, ok, failing"),
     Column("row_count", Integer, nullable=False, server_default=text("0"), comment="of the input in force"),
-    Column("read_at", Float, comment="when its source was last seen to give what is in force"),
+    Column("read_at", Float, comment="when its source last provided the input in force"),
     Column("changed_at", Float),
     Column("tried_at", Float),
     Column("failures", Integer, nullable=False, server_default=text("0"), comment="in a row"),

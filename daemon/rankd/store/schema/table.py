@@ -1,7 +1,7 @@
-"""All tables, by name. The modules beside this one declare them, one per subject.
+"""All tables, by name. The modules in this package declare them, one per subject.
 
-Alembic's revisions in migrations/ create them; a test compares both. Times are UTC seconds (float). Amounts are
-internal: vcore in thousandths, memory in bytes. JSON is text.
+Alembic's revisions in migrations/ create them, and a test compares both. Times are UTC seconds (float). Amounts are
+internal: vcore in thousandths, memory in bytes. JSON is stored as text.
 """
 
 from __future__ import annotations

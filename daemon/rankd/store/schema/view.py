@@ -1,11 +1,11 @@
 """The views that users query. Singular names, stable columns; docs/reference/database.md lists them.
 
-The fixed ones are made anew by every `rankd db upgrade`. Those with a column per factor depend on
-the configuration: :func:`factor_views` writes them for the factors of a generation, and they are replaced in
-the transaction that makes the first generation of a new configuration visible.
+The fixed views are replaced by every `rankd db upgrade`. Views with a column per factor depend on the configuration:
+:func:`factor_views` makes them for the factors of a generation. They are replaced in the transaction that makes the
+first generation of a new configuration visible.
 
-What the view computes and what the ranking used are the same float64 operations in the same order; weights
-and parameters are bound numbers of the generation, never literals, since SQLite reads some literals one bit off.
+The view and the ranking do the same float64 operations in the same order. Weights and parameters are bound numbers of
+the generation, never literals, because SQLite reads some literals one bit off.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ JOB_COLUMNS = frozenset(
         "eligible_at",
     ]
 )
-"""Columns of ``job_priority`` that a factor's name must not hide: such a factor's column gets ``_factor`` behind it."""
+"""Columns of ``job_priority`` that a factor's name must not hide. A factor with such a name gets NAME_factor."""
 
 
 def _in_cores(column: str) -> str:
-    """Amounts as users see them: vcore in cores."""
+    """Amounts in users' units: vcore in cores."""
     vcore = f"json_extract({column}, '$.vcore')"
     return f"CASE WHEN {vcore} IS NULL THEN {column} ELSE json_set({column}, '$.vcore', {vcore} / 1000.0) END"
 
@@ -162,7 +162,7 @@ LEFT JOIN generation_associations v
 
 
 def fixed_views() -> dict[str, str]:
-    """The views that no configuration changes, by name."""
+    """The views that do not depend on the configuration, by name."""
     return {
         "job": _JOB,
         "job_event": _JOB_EVENT,
@@ -184,7 +184,7 @@ def fixed_views() -> dict[str, str]:
 
 
 class FactorColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """A factor as the views need it: how its value comes about, and its parameters' names."""
+    """A factor as the views need it: how its value is computed, and the names of its parameters."""
 
     name: str
     per: Per
@@ -263,9 +263,9 @@ def _joins(factors: Sequence[FactorColumn]) -> str:
 
 
 class _Source(NamedTuple):
-    """Which jobs a breakdown is of: what to go through, with ``{}`` for the generation ``g`` and the jobs as ``j``.
+    """The jobs of a breakdown: the tables to read, with ``{}`` for the generation ``g``, and the jobs as ``j``.
 
-    ``place`` is a column of that, and ``rank`` what is made of it.
+    ``place`` is a column of these tables, and ``rank`` an expression of it.
     """
 
     jobs: str
@@ -279,11 +279,11 @@ _ALL = _Source(
 _HEAD = _Source(
     "ranking_head h CROSS JOIN {} CROSS JOIN jobs j ON j.id = h.job_id AND j.revision <= g.revision", "h.rank", "place"
 )
-"""The head comes first, else SQLite sorts all of it for ``ORDER BY rank LIMIT 100``."""
+"""The head is read first, otherwise SQLite sorts all of it for ``ORDER BY rank LIMIT 100``."""
 
 
 def _breakdown(factors: Sequence[FactorColumn], source: _Source) -> str:
-    """Three layers, since SQL can't name a column in its own row: values, points, sum and priority."""
+    """Three layers, because SQL can't use a column in its own row: values, points, sum and priority."""
     values = ", ".join(
         f"CASE WHEN j.revision <= g.revision THEN {_value(place, factor)} END AS f{place}, g.w{place} AS w{place}"
         for place, factor in enumerate(factors)
