@@ -31,7 +31,7 @@ def test_what_is_nested_beyond_all_reason_is_refused(text):
 
 
 def test_characters_that_yaml_does_not_have_are_refused_with_their_line():
-    with pytest.raises(Unreadable, match="can't stand in YAML") as caught:
+    with pytest.raises(Unreadable, match="is not allowed in YAML") as caught:
         load_yaml("a: 1\nb: \x07\n")
     assert caught.value.line == 2
 

@@ -47,7 +47,7 @@ def test_frames_keep_apart(pair):
 
 def test_the_end_is_an_error(pair):
     pair[0].close()
-    with pytest.raises(Unavailable, match="gone"):
+    with pytest.raises(Unavailable, match="has ended"):
         receive(pair[1], 0)
 
 
@@ -57,12 +57,12 @@ def test_half_a_frame_is_an_error_once_the_other_side_is_gone_or_time_is_over(pa
     with pytest.raises(Unavailable, match="in the middle"):
         receive(pair[1], 4, time.monotonic())
     pair[0].close()
-    with pytest.raises(Unavailable, match="gone"):
+    with pytest.raises(Unavailable, match="has ended"):
         receive(pair[1], 4)
 
 
 @pytest.mark.parametrize(("n_header", "n_payload"), [(2**31, 0), (0, 9)])
 def test_more_than_expected_is_not_read(pair, n_header, n_payload):
     pair[0].sendall(struct.pack("<IQ", n_header, n_payload))
-    with pytest.raises(Unavailable, match="no answer"):
+    with pytest.raises(Unavailable, match="an answer can.t have"):
         receive(pair[1], 8)
