@@ -21,8 +21,10 @@ def upgrade() -> None:
         " WHERE instr(request, 'RANKD_NATS') AND json_type(request, '$.env.RANKD_NATS') IS NOT NULL"
     )
     for _, _, path in op.get_bind().exec_driver_sql("PRAGMA database_list").all():
+        if not path:  # in memory, or temporary: Path("") would be the current directory
+            continue
         for name in (path, f"{path}-wal", f"{path}-shm"):
-            with suppress(FileNotFoundError, PermissionError):  # in memory, or somebody else's file
+            with suppress(FileNotFoundError, PermissionError):  # not there, or another user's file
                 Path(name).chmod(Path(name).stat().st_mode & 0o700)
 
 

@@ -141,3 +141,14 @@ def test_nodes_of_an_older_database_have_no_instance_and_keep_the_rest():
         kept = connection.exec_driver_sql("SELECT name, agent FROM nodes ORDER BY name").all()
     assert upgraded == [("a", "up", "a", 5.0, None)]
     assert kept == [("a", "a"), ("b", "b")]
+
+
+async def test_an_upgrade_leaves_the_current_directory_alone(tmp_path, monkeypatch):
+    """SQLite lists databases without a file, too; the empty path is not to be taken for the current directory."""
+    here = tmp_path / "here"
+    here.mkdir(mode=0o755)
+    monkeypatch.chdir(here)
+    async with open_database(tmp_path / "rankd.db", durable=False) as database:
+        await upgrade(database)
+    assert here.stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "rankd.db").stat().st_mode & 0o077 == 0
