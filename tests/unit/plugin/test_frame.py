@@ -64,5 +64,5 @@ def test_half_a_frame_is_an_error_once_the_other_side_is_gone_or_time_is_over(pa
 @pytest.mark.parametrize(("n_header", "n_payload"), [(2**31, 0), (0, 9)])
 def test_more_than_expected_is_not_read(pair, n_header, n_payload):
     pair[0].sendall(struct.pack("<IQ", n_header, n_payload))
-    with pytest.raises(Unavailable, match="an answer can.t have"):
+    with pytest.raises(Unavailable, match=r"an answer can.t have"):
         receive(pair[1], 8)
