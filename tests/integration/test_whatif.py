@@ -270,7 +270,7 @@ async def test_why_says_what_would_close_the_gap_and_it_does(broker, tmp_path, l
 async def test_what_can_not_be_asked_is_said(broker, tmp_path, live):
     async with a_cluster(tmp_path, broker.url, live) as cluster:
         await ranked(cluster)
-    assert "say what: --weights" in rankd(tmp_path, status=2).stderr
+    assert "give a change: --weights" in rankd(tmp_path, status=2).stderr
     assert "there is no factor 'aeg'" in rankd(tmp_path, "--weights", "aeg=1", status=2).stderr
     assert "qeue" in rankd(tmp_path, "--submit", "-", status=2, stdin='{"command": ["true"], "qeue": "x"}').stderr
     [refused] = asked(tmp_path, "--submit", "-", "--as", "mallory", stdin='{"command": ["true"]}')["submitted"]

@@ -1,4 +1,4 @@
-"""``rankd``: finds the command, imports its module and nothing else, turns errors into exit statuses.
+"""``rankd``: finds the command, imports only its module, and turns errors into exit statuses.
 
 A command that only looks starts in under 150 ms, so this module imports the standard library and its own package only.
 A new command takes one line in :data:`COMMANDS` and a module whose ``add_parser(subparsers)`` adds a parser
@@ -33,7 +33,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 BAD_DOCUMENT = frozenset({"usage", "bad_request", "bad_field", "unknown_field", "missing_field", "bad_configuration"})
-"""Codes of errors that lie in what was written, not in whether it is allowed."""
+"""Codes of errors in the form of a request, in contrast to requests that are not allowed."""
 
 
 class Command(NamedTuple):
@@ -73,7 +73,9 @@ COMMANDS: dict[str, Command] = {
         "Configure", "configure.class_command", "priority classes: list, show, create, update, delete, check"
     ),
     "config": Command("Configure", "configure.config_check", "check a configuration; list those that were in force"),
-    "import": Command("Configure", "configure.import_command", "make a configuration from Slurm's"),
+    "import": Command(
+        "Configure", "configure.import_command", "make a configuration from the output of Slurm's commands"
+    ),
     "node": Command("Administer", "administer.node_command", "drain nodes, and let them accept jobs again"),
     "reload": Command("Administer", "administer.reload", "read the configuration's files again, without a restart"),
     "diag": Command("Administer", "administer.diag", "statistics of the services: cycles, passes, durations (sdiag)"),
@@ -90,7 +92,7 @@ SORTED = frozenset({"queue", "prio"})
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command line; returns the exit status. No control character of a user's text leaves it.
+    """Run a command line and return the exit status. Control characters in texts of users are escaped.
 
     The status is 0 only if the whole output was written.
     """
@@ -117,17 +119,17 @@ def _main(argv: list[str] | None) -> int:
 
 
 def _run_and_report(argv: list[str]) -> int:
-    """Its status, also where it raised what rankd raises on purpose."""
+    """The exit status, also if the command raised an error of rankd's own."""
     try:
         return _run_to_end(argv)
     except (BrokenPipeError, OutputError):
         raise
-    except Exception as error:  # noqa: BLE001 - what is not rankd's own is raised again
+    except Exception as error:  # noqa: BLE001 - other errors are raised again
         return _report(error)
 
 
 def _run_to_end(argv: list[str]) -> int:
-    """Its status, also where argparse ends it."""
+    """The exit status, also if argparse ends the command."""
     try:
         return _run(argv)
     except SystemExit as leaving:
@@ -151,7 +153,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _refuse_other_encodings(argv: list[str]) -> None:
-    """Requests are UTF-8; bytes that are not can't be sent."""
+    """Refuse arguments that are not UTF-8, since requests are UTF-8."""
     for word in argv:
         if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
             from rankd.core.errors import Refused
@@ -171,7 +173,7 @@ def _descending(argv: list[str]) -> list[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Quotes what was written without its control characters. Parsers of commands are made of the same class."""
+    """Escapes control characters in its error messages. The commands' parsers are of this class too."""
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
@@ -179,7 +181,7 @@ class _Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse's, but the command refuses what it does not know, with its own usage and not ``rankd``'s."""
+        """Like argparse's, but unknown arguments are refused with the command's usage, not with ``rankd``'s."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -221,7 +223,7 @@ def _unknown(argv: list[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Print what was raised on purpose as one line each; anything else is a bug and keeps its traceback."""
+    """Print errors of rankd's own, one line each. Any other error is a bug and is raised again, with its traceback."""
     from rankd.core.errors import RankdError, Refused
 
     found = _leaves(error)
@@ -233,22 +235,22 @@ def _report(error: Exception) -> int:
 
 
 def _leaves(error: Exception) -> list[Exception]:
-    """The errors inside a group of a service's tasks, or the one itself."""
+    """The errors inside an exception group of a service's tasks, or the one error itself."""
     if isinstance(error, ExceptionGroup):
         return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
     return [error]
 
 
 def exit_status(error: Exception) -> int:
-    """The status that scripts see for an error of rankd's."""
+    """The exit status for an error of rankd's own."""
     if getattr(error, "retryable", False):
         return UNAVAILABLE
     return USAGE if getattr(error, "code", "") in BAD_DOCUMENT else FAILED
 
 
 def _drop_output() -> None:
-    """Discard what was printed but not written yet.
+    """Discard output that was printed but not written yet.
 
-    Its reader has gone, or may not read any more. The interpreter would write it at its end, and wait for the reader.
+    Its reader has gone, or may not read any more. Otherwise the interpreter would write it when it ends, and wait.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -102,7 +102,7 @@ def test_a_directory_that_holds_something_is_not_touched_without_force(site, tmp
     target.mkdir()
     (target / "queues.yaml").write_text("partitions: []")
     assert import_slurm(site, "-o", target) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert [path.name for path in target.iterdir()] == ["queues.yaml"]
     assert import_slurm(site, "-o", target, "--force", "-q") == 0
     assert load_configuration(target).associations

@@ -123,7 +123,7 @@ def test_a_service_without_a_broker_is_a_usage_error(name, monkeypatch, capsys):
 
 def test_a_weight_that_is_no_number_is_a_usage_error(capsys):
     assert main(["prioritizer", "--weight", "age=much"]) == 2
-    assert "'much' is no number; write age=2000" in capsys.readouterr().err
+    assert "'much' is not a number; write age=2000" in capsys.readouterr().err
 
 
 def test_weights_and_pairs():

@@ -1,6 +1,6 @@
-"""``rankd diag``: how the services are doing, in the manner of sdiag.
+"""``rankd diag``: statistics of the services, as Slurm's sdiag.
 
-0 if all services are ready, 1 if one says that it is not, 3 if one does not answer.
+The exit status is 0 if all services are ready, 1 if one is not ready, 3 if one does not answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Line = tuple[str, object]
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``diag``."""
-    text = "How the services are doing since they started: cycles, passes, durations, what fails."
+    text = "Statistics of the services since their start: cycles, passes, durations, failures."
     parser = add_command(subparsers, "diag", run, text)
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("-r", "--reset", action="store_true", help="print, then set all counts to zero (needs --admin)")
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _status(found: Diag) -> int:
-    """As ``rankd health`` would end for the service that is worst off."""
+    """The largest exit status that ``rankd health`` would give for one of the services."""
     if found.scheduler is None or found.prioritizer is None:
         return 3
     asked = (found.health, found.scheduler.health, found.prioritizer.health)
@@ -68,7 +68,7 @@ def _print(found: Diag) -> None:
 
 
 def lines(found: Diag) -> Iterator[str]:
-    """Everything but durations."""
+    """The lines of the report, without durations."""
     parts = (
         (
             "Intake",
@@ -91,14 +91,18 @@ def lines(found: Diag) -> Iterator[str]:
 
 def _health(of: Health | None) -> Iterator[Line]:
     if of is None:
-        yield "ready", "not known: it is of an older version"
+        yield "ready", "not known: the service has an older version"
     else:
         yield ("ready" if of.ready else "NOT READY"), printable(of.detail)
 
 
 def _scheduler(of: SchedulerDiag) -> Iterator[Line]:
     yield from _health(of.health)
-    stale = ", STALE: no other comes; newer jobs go behind it as submitted" if of.is_stale else ""
+    stale = (
+        ", STALE: the prioritizer is silent; newer jobs are placed after it, in order of submission"
+        if of.is_stale
+        else ""
+    )
     yield "since", f"{_when(of.started_at)} (pid {of.pid})"
     yield from _configuration(of.configuration, "not taken")
     yield "generation", f"{of.generation}, {of.generation_age_s:.1f} s old{stale}"
@@ -135,13 +139,13 @@ def _plugin(of: PluginDiag) -> str:
 
 def _configuration(of: ConfigurationDiag, failed: str) -> Iterator[Line]:
     bad = f", {of.failed} {failed}" if of.failed else ""
-    yield "configuration", f"{'files that nobody recorded' if of.number is None else of.number}{bad}"
+    yield "configuration", f"{'files that are not recorded' if of.number is None else of.number}{bad}"
     for line in (of.message or "").splitlines():
         yield "", line
 
 
 def _unreadable(of: Mapping[str, int]) -> Iterator[Line]:
-    """A line only where there were such messages."""
+    """A line with the number of unreadable messages, if there were any."""
     if of:
         yield "unreadable", ", ".join(f"{n} of {kind}" for kind, n in sorted(of.items()))
 

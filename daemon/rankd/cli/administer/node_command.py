@@ -1,4 +1,4 @@
-"""``rankd node``: drain nodes, and let them take jobs again; looking at them is :mod:`rankd.cli.look.nodes`."""
+"""``rankd node``: drains nodes, and lets them accept jobs again. :mod:`rankd.cli.look.nodes` shows nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
 
 _TEXTS = {
-    "drain": "Start no new jobs on these nodes; running jobs go on.",
+    "drain": "Start no new jobs on these nodes. Running jobs continue.",
     "resume": "Let draining nodes accept jobs again.",
     "undrain": "The same as resume.",
 }
@@ -36,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask as an administrator, and say what could not be done."""
+    """Send the request, and print the nodes that could not be changed."""
     from rankd.cli.common.session import ask
     from rankd.wire.message import NodeReply, NodeSelection
 
@@ -53,10 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _names(expressions: list[str]) -> list[str]:
-    """Every node that is meant.
+    """The names of all nodes in the lists.
 
     Raises:
-        Refused: ``usage``: no node list.
+        Refused: ``usage``: a text is not a node list.
     """
     from rankd.core.model.nodelist import unfold
 

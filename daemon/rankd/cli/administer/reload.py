@@ -1,4 +1,4 @@
-"""``rankd reload``: the services take the configuration's files anew, or say what is wrong with them."""
+"""``rankd reload``: the services read the configuration's files again, or refuse them with the reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 20
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    text = "Read the configuration's files again, without a restart; for administrators. All of it, or nothing."
+    text = "Read the configuration's files again, without a restart (administrators only). An error changes nothing."
     parser = add_command(subparsers, "reload", run, text)
     parser.add_argument(
         "--dry-run", action="store_true", help="change nothing; print which settings and whose ranks would change"
@@ -35,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask the intake, or compute on the live queue what it would change."""
+    """Ask the intake to reload, or compute on the live queue what a reload would change."""
     if arguments.dry_run:
         return _dry_run(arguments)
     from rankd.cli.common.session import ask
@@ -66,14 +66,14 @@ def _print_changes(lines: list[str], n_changes: int) -> None:
     for line in lines[:SHOWN]:
         print_line(f"  {line}")
     if n_changes > len(lines[:SHOWN]):
-        print_line(f"  … and {n_changes - len(lines[:SHOWN])} more: `rankd config history` has them")
+        print_line(f"  … and {n_changes - len(lines[:SHOWN])} more: `rankd config history` shows all")
 
 
 def _dry_run(arguments: argparse.Namespace) -> int:
-    """What a reload would do now.
+    """Print what a reload would change now.
 
     Raises:
-        ConfigurationError: it would be refused, for these reasons.
+        ConfigurationError: the reload would be refused. The error has all reasons.
     """
     from rankd.cli.common.report import fetch_report, over_bus
     from rankd.cli.what_if import whatif
@@ -99,7 +99,7 @@ def _dry_run(arguments: argparse.Namespace) -> int:
 
 
 def _in_force(arguments: argparse.Namespace) -> tuple[Path, dict[str, str] | None]:
-    """The directory that the intake reads, and what it said when it was read last."""
+    """The directory that the intake reads, and its files at the last reload."""
     from pathlib import Path
 
     from rankd.cli.common.place import find

@@ -1,4 +1,4 @@
-"""Commands of Slurm, Flux and Kubernetes by what they are called here. Read only when a command is not known."""
+"""Commands of Slurm, Flux and Kubernetes, with their equivalents in rankd. Read only if a command is unknown."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ COUNTERPARTS = {
     "bjobs": "`rankd queue`",
     "bkill": "`rankd cancel`",
 }
-"""By the command and as many of its verbs as decide."""
+"""The equivalents, by the command and its verbs. The entry with the most matching words is used."""
 
 MOST_WORDS = 3
 
 
 def counterpart(words: list[str]) -> str | None:
-    """What to write instead of a foreign command line; None if its command is not known.
+    """The equivalent of another program's command line. None if its command is not in the table.
 
     >>> counterpart(["scontrol", "show", "job", "17"])
     'here it is `rankd show JOB`'

@@ -1,7 +1,7 @@
-"""Documents in, answers out: what ``evaluate``, ``class check`` and ``config check`` share.
+"""Reads documents and prints answers, for ``evaluate``, ``class check`` and ``config check``.
 
-A file, or ``-`` for standard input; or one document per line with one answer per line, in order, where a bad
-document has its errors in its place.
+The input is one document in a file, or on standard input (``-``). With ``--lines`` it is one document per line, with
+one answer per line in the same order. The answer to a bad document is the list of its errors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def answer_one(path: str, answer: Callable[[bytes], T], show: Callable[[T], None]) -> int:
-    """One document; what is wrong with it goes to standard error, a line each."""
+    """Answer one document. Its errors go to standard error, one line each. Returns the exit status."""
     data = read_bytes(path)
     try:
         answered = answer(data)
@@ -56,7 +56,7 @@ def answer_one(path: str, answer: Callable[[bytes], T], show: Callable[[T], None
 
 
 def answer_lines(path: str, answer: Callable[[bytes], object]) -> int:
-    """Many documents."""
+    """Answer one document per line. Returns the exit status."""
     import msgspec
 
     out = sys.stdout.buffer
@@ -90,18 +90,18 @@ def decode(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     """A JSON document of any shape.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not JSON.
     """
     import msgspec
 
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError([Problem(path="$", message=f"this is no JSON: {error}")]) from None
+        raise ConfigurationError([Problem(path="$", message=f"this is not JSON: {error}")]) from None
 
 
 def print_answer(answer: object, *, compact: bool) -> None:
-    """As JSON, on one line or indented."""
+    """Print as JSON, on one line or indented."""
     import msgspec
 
     text = msgspec.json.encode(answer)

@@ -41,7 +41,7 @@ def parse_duration(text: str) -> float | None:
     [5400.0, 90.0, 3600.0, 172800.0, 93780.0, 45.0]
 
     Raises:
-        Refused: ``usage``: of none of these forms, or 0.
+        Refused: ``usage``: the text has none of these forms, or is 0.
     """
     word = text.strip().lower()
     if word in UNLIMITED:
@@ -59,7 +59,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def _clock_seconds(clock: str, first_unit: int) -> int:
-    """``a[:b[:c]]``: hours first after days; else one number is minutes, two are m:s, three h:m:s."""
+    """``a[:b[:c]]``. After days, the first number is hours. Otherwise the forms are minutes, m:s and h:m:s."""
     parts = [int(part) for part in clock.split(":")]
     unit = first_unit or (HOUR_S if len(parts) == 3 else MINUTE_S)
     units = {HOUR_S: (HOUR_S, MINUTE_S, 1), MINUTE_S: (MINUTE_S, 1)}[unit]

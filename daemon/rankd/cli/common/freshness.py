@@ -1,4 +1,4 @@
-"""What looking commands say when the services, or a node, have not been heard of: on standard error, one line each."""
+"""Messages of looking commands about silent services and nodes: on standard error, one line each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 SERVICE_UNHEARD_S = 20.0
 """Services leave a sign of life every 5 s."""
 WRITER = "intake"
-"""It writes down what nodes report: without it, the records stand still."""
+"""This service records what nodes report. While it is silent, records of nodes and jobs do not change."""
 
 
 class Known:
-    """Until when the records say how things are: :attr:`until` for most, :meth:`of` for what is on nodes."""
+    """Until when the records are up to date: :attr:`until` for most of them, :meth:`of` for jobs on nodes."""
 
     def __init__(self, services: Mapping[str, float], silent: Mapping[str, float], now: float) -> None:
         self.now = now
@@ -28,11 +28,11 @@ class Known:
         self._nodes = silent
 
     def of(self, nodes: Iterable[str]) -> float:
-        """Until when it is known how a job on these nodes does."""
+        """Until when the state of a job on these nodes is known."""
         return min((self._nodes[node] for node in nodes if node in self._nodes), default=self.until)
 
     def of_services(self) -> str | None:
-        """What to say of the services; None if all of them are heard of."""
+        """The message about silent services. None if no service is silent."""
         if not self._silent:
             return None
         who = (
@@ -45,19 +45,19 @@ class Known:
         return f"the {who} not been heard of since {self._since(since)}{stale}"
 
     def of_nodes(self, nodes: Iterable[str]) -> str | None:
-        """What to say of those of these nodes that are not heard of; None if there are none."""
+        """The message about the silent ones of these nodes. None if none of them is silent."""
         silent = sorted({node for node in nodes if node in self._nodes})
         if not silent:
             return None
         since = min(self._nodes[node] for node in silent)
         word, have = ("node", "has") if len(silent) == 1 else ("nodes", "have")
-        return f"{word} {fold(silent)} {have} not been heard of since {self._since(since)}; what is there is as of then"
+        return f"{word} {fold(silent)} {have} not been heard of since {self._since(since)}; states there are as of then"
 
     def _since(self, at: float) -> str:
         return f"{shown_time(at)} ({shown_duration(self.now - at)} ago)"
 
 
 def say(line: str | None) -> None:
-    """On standard error, so that no output for programs has it."""
+    """Print the line on standard error, so that it never mixes with output for programs."""
     if line is not None:
         print(f"rankd: {line}", file=sys.stderr)

@@ -32,7 +32,7 @@ _DAYS = tuple(
 
 
 class _Parts(NamedTuple):
-    """What a text says: a clock time, a day as (year or None, month, day), or both."""
+    """The parts of a text: a clock time, a day as (year or None, month, day), or both."""
 
     clock: tuple[int, int, int] | None
     day: tuple[int | None, int, int] | None
@@ -68,7 +68,7 @@ def parse_time(text: str, now: float, direction: Direction, zone: tzinfo | None 
 
 
 def _unit_s(name: str, text: str) -> int:
-    """Units may be cut: ``min``, ``h``, ``day``. Without one, seconds."""
+    """The length of a unit in seconds. Names may be shortened: ``min``, ``h``, ``day``. No name means seconds."""
     for unit, seconds in UNITS_S.items():
         if unit.startswith(name):
             return seconds
@@ -118,7 +118,7 @@ def _parts(word: str, today: date) -> _Parts:
 
 
 def _rest(word: str) -> str:
-    """What follows a day or a clock time, without the separator."""
+    """The text after a day or a clock time, without the separator."""
     rest = re.sub(r"^(?:\s+(?=.)|[t-](?=[0-9]))", "", word)
     if rest == word != "":
         raise ValueError(word)
@@ -156,7 +156,7 @@ def _candidates(parts: _Parts, now: float, zone: tzinfo | None) -> Iterator[floa
 
 
 def _day(year: int, month: int, day: int) -> date | None:
-    """None for the 29th of February in other years."""
+    """The day. None for 29 February of a year without it."""
     from datetime import date
 
     try:

@@ -1,7 +1,7 @@
 """Columns of looking commands: their fields by letter, ``-o`` formats in Slurm's syntax, ``-S`` sorting.
 
-``%8i`` is a field 8 wide, cut if need be, ``%.8i`` the same to the right, ``%i`` as wide as needed; text
-between fields is copied.
+``%8i`` is a field 8 columns wide; longer text is cut. ``%.8i`` is the same, aligned to the right. ``%i`` is as wide as
+needed. Text between fields is copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIELD = re.compile(r"%(?P<right>\.?)(?P<width>[0-9]*)(?P<letter>[a-zA-Z])")
 
 
 class Field(NamedTuple):
-    """A column: its header, the value to sort by, and the text to show (that value as it is, by default)."""
+    """A column: its header, the value to sort by, and the text to show (by default that value)."""
 
     header: str
     value: Callable[[Row], Any]
@@ -31,19 +31,19 @@ class Field(NamedTuple):
     numeric: bool = False
 
     def shown(self, row: Row) -> str:
-        """What the column shows, in one line."""
+        """The text of the column, on one line."""
         if self.text is not None:
             return printable(self.text(row))
         value = self.value(row)
         return "" if value is None else printable(str(value))
 
     def column(self) -> Column:
-        """As the table needs it."""
+        """The column in the form that tables need."""
         return Column(self.header, self.numeric)
 
 
 def column_of(name: str, header: str, *, numeric: bool = False, none: str = "") -> Field:
-    """A field that is a row's entry as it is; ``none`` is shown for a missing value."""
+    """A field that shows an entry of the row unchanged. ``none`` is shown for a missing value."""
 
     def text(row: Row) -> str:
         value = row.get(name)
@@ -85,7 +85,7 @@ def _cell(match: re.Match[str], text: str) -> str:
 
 
 def ordered(spec: str, fields: Mapping[str, Field], rows: list[Row]) -> list[Row]:
-    """Rows in the order of a ``-S`` list: letters of fields, ``-`` before for descending; None comes last.
+    """Rows in the order of a ``-S`` list: letters of fields, with ``-`` before a descending one. None comes last.
 
     Raises:
         Refused: ``usage``: an unknown letter.

@@ -1,4 +1,4 @@
-"""A service's log: one line per message, whatever users and nodes have named things."""
+"""A service's log: one line per message, even if names of users or nodes contain line breaks."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class LogLine(logging.Formatter):
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - logging's name
-        """The traceback, a line each."""
+        """The traceback, with its line breaks."""
         return printable(super().formatException(ei), keep="\n")  # type: ignore[arg-type]

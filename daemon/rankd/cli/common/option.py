@@ -1,4 +1,4 @@
-"""What many commands share in their options. Argparse only: imported by every command."""
+"""Options that commands share. Every command imports this module, so it imports only argparse."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
 
 MOST_IDS = 1_000_000
-"""A longer range of ids is a slip of the pen; it would fill the memory."""
+"""The longest range of ids. A longer one is probably a typing error, and would fill the memory."""
 
 LARGEST_LIMIT = 2**31 - 1
-"""As many as there are."""
+"""The largest limit; it means all."""
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -23,7 +23,7 @@ Run = Callable[[argparse.Namespace], int]
 def add_command(
     subparsers: Subparsers, name: str, run: Run, description: str, *, dash_h: bool = True
 ) -> argparse.ArgumentParser:
-    """A command's parser. ``dash_h=False`` where ``-h`` is ``--noheader``, as in Slurm; ``--help`` stays."""
+    """A command's parser. With ``dash_h=False``, ``-h`` is free for ``--noheader``, as in Slurm; ``--help`` stays."""
     parser = subparsers.add_parser(name, description=description, add_help=dash_h, allow_abbrev=False)
     if not dash_h:
         parser.add_argument("--help", action="help", help="show this help and exit")
@@ -32,7 +32,7 @@ def add_command(
 
 
 def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
-    """Where rankd is. ``looks``: the command only looks, so that it may read the database instead of asking."""
+    """Options for where rankd is. ``looks``: the command only looks, so it may read the database itself."""
     group = parser.add_argument_group("where rankd is (the first that names anything: options, variables, .rankd)")
     group.add_argument(
         "--dir",
@@ -48,7 +48,7 @@ def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
 
 
 def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
-    """Who asks, and with whose rights; the same for every command that asks the daemon."""
+    """Options for who asks, and with which rights. They are the same for every command that sends requests."""
     group = parser.add_argument_group("who asks")
     group.add_argument(
         *(names or ("--as",)),
@@ -60,7 +60,7 @@ def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser, *no_header: str) -> None:
-    """How a table is written."""
+    """Options for the form of the output."""
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument(*no_header, "--noheader", action="store_true", help="leave out the header line")
@@ -69,7 +69,7 @@ def add_output(parser: argparse.ArgumentParser, *no_header: str) -> None:
 def refuse_empty(arguments: argparse.Namespace, *options: str) -> None:
     """Refuse an option with an empty value, such as from a variable of a script that is not set.
 
-    It must not be taken for one that was left out: something else would be asked.
+    It must not count as left out: the command would then do something else.
 
     Raises:
         Refused: ``usage``.
@@ -80,7 +80,7 @@ def refuse_empty(arguments: argparse.Namespace, *options: str) -> None:
 
 
 def limit(text: str) -> int:
-    """``20``: how many rows at most.
+    """``20``: the largest number of rows.
 
     >>> limit("20")
     20
@@ -110,7 +110,7 @@ def job_ids(text: str) -> list[int]:
         first, dash, last = part.partition("-")
         last = last if dash else first
         if not (first.isdecimal() and last.isdecimal() and int(last) - int(first) < MOST_IDS):
-            raise argparse.ArgumentTypeError(f"'{part}' is no job id; write 17 or 17,18 or 17-20")
+            raise argparse.ArgumentTypeError(f"'{part}' is not a job id; write 17 or 17,18 or 17-20")
         ids.extend(range(int(first), int(last) + 1))
     return ids
 

@@ -4,7 +4,7 @@ A parent process may have made the pipe, socket or terminal non-blocking. Python
 it raises an error in the middle of the output or, with ``PYTHONUNBUFFERED``, drops the rest without an error.
 
 Output that can't be written is an :class:`OutputError`, which is not an ``OSError``: code that waits for the broker
-takes those for a lost connection. A reader that has gone stays a ``BrokenPipeError``.
+takes an ``OSError`` for a lost connection. A reader that has gone stays a ``BrokenPipeError``.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class Aside(Guarded):
     """Standard error: a message that can't be written there is left out, and the command goes on."""
 
     def write(self, text: str) -> int:
-        """As the stream's; the number of characters that were given."""
+        """Write the text. Returns the number of its characters."""
         with suppress(OutputError):
             super().write(text)
         return len(text)
 
     def flush(self) -> None:
-        """As the stream's."""
+        """Flush the stream."""
         with suppress(OutputError):
             self.unguarded.flush()
 
@@ -104,7 +104,7 @@ class Aside(Guarded):
 def open_closed_streams() -> None:
     """Occupy standard descriptors that the parent process closed, before a file gets one of their numbers.
 
-    Otherwise what is meant for standard output could end up in a database. Reading from standard input and writing to
+    Otherwise text for standard output could end up in a database file. Reading from standard input and writing to
     standard output then fail with the same error as on a closed descriptor; standard error is dropped.
     """
     if sys.stdin is None:

@@ -26,7 +26,7 @@ UP_FILE = "up.json"
 DATABASE_FILE = "rankd.db"
 USER_FILE = "rankd/client.toml"
 MOST_BYTES = 64 * 2**10
-"""A larger ``up.json`` or user's file is not one of rankd's."""
+"""At most this much of ``up.json`` and of the user's file is read. Files of rankd are smaller."""
 
 NOTHING = (
     "no rankd was named (--nats, --db, --dir, $RANKD_NATS, $RANKD_DB, $RANKD_DIR), there is no directory .rankd here or"
@@ -35,10 +35,10 @@ NOTHING = (
 
 
 class Place(NamedTuple):
-    """What was chosen. ``by_bus``: the broker was named, so looking commands ask it and read no database.
+    """The chosen rankd. ``by_bus``: the broker was named, so looking commands ask it and read no database.
 
-    ``directory`` is that of ``rankd up``, None where none was named or found. ``is_both``: broker and database were
-    named together, and must be of the same site. ``reason`` and ``passed_over`` are for the user.
+    ``directory`` is that of ``rankd up``, or None if no directory was named or found. ``is_both``: broker and database
+    were named together, and must belong to the same site. ``reason`` and ``passed_over`` are for the user.
     """
 
     directory: Path | None
@@ -76,7 +76,7 @@ class Place(NamedTuple):
         """The database file.
 
         Raises:
-            Unavailable: ``no_database``: none is known, or the file is not there.
+            Unavailable: ``no_database``: no database is known, or the file does not exist.
         """
         if self.database is None:
             if self.nats is None and self.directory is None:
@@ -95,7 +95,7 @@ class Place(NamedTuple):
         return "; ".join([NOTHING, *(f"passed over {one.text}" for one in self.passed_over)])
 
     def explained(self, *, acts: bool = False) -> str:
-        """One line: what is used, and why. ``acts``: by a command that always asks over the bus."""
+        """One line: what the command uses, and why. ``acts``: the command always asks over the bus."""
         from rankd.bus.address import without_secret
 
         if self.nats and (acts or self.uses_bus):
@@ -106,10 +106,10 @@ class Place(NamedTuple):
 
 
 def find(arguments: argparse.Namespace) -> Place:
-    """What the command talks to; the same for every command. ``-v`` says it on standard error, once.
+    """The rankd that the command uses. The rule is the same for every command. ``-v`` prints the choice once.
 
     Raises:
-        Refused: ``usage``, ``bad_request``: what was named can't be used.
+        Refused: ``usage``, ``bad_request``: the named broker, directory or database can't be used.
     """
     refuse_empty(arguments, *Named._fields)
     options = Named(*(getattr(arguments, name, None) or None for name in Named._fields))
@@ -123,7 +123,7 @@ def find(arguments: argparse.Namespace) -> Place:
 
 
 def _tell(place: Place, *, is_verbose: bool, acts: bool) -> None:
-    """What was chosen, with ``-v``. A directory of the user's own that does not count is always named."""
+    """Print the choice, with ``-v``. A directory of the user's own that does not count is always printed."""
     if is_verbose:
         print(f"rankd: {place.explained(acts=acts)}", file=sys.stderr)
     for one in place.passed_over:
@@ -132,7 +132,7 @@ def _tell(place: Place, *, is_verbose: bool, acts: bool) -> None:
 
 
 def _place_of(chosen: Chosen) -> Place:
-    """What the named or found directory adds: the broker and the database of the ``rankd up`` that runs there.
+    """The choice, completed with broker and database of the ``rankd up`` that runs in the directory.
 
     Raises:
         Refused: ``usage``: the directory and the database that were named are of different sites.
@@ -195,7 +195,7 @@ def _directories() -> Iterator[Found]:
     """Every ``.rankd``, from the current directory up to the root."""
     try:
         here = Path.cwd()
-    except OSError:  # it was removed, or a part of it is closed to us
+    except OSError:  # it was removed, or we may not read one of its parents
         return
     for directory in (here, *here.parents):
         path = directory / DEFAULT_DIRECTORY
@@ -231,10 +231,10 @@ def _user_file() -> tuple[Found, str] | None:
 
 
 def _read(path: Path, within: int | None = None) -> bytes:
-    """A file's beginning; ``within``: the open directory in which it is, and others must not be able to write it.
+    """The beginning of a file. ``within``: its open directory; then only the owner may be able to write the file.
 
     Raises:
-        Refused: ``usage``: they are.
+        Refused: ``usage``: other users can write it.
         OSError: it can't be read.
     """
     handle = os.open(path if within is None else path.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=within)
@@ -249,12 +249,12 @@ def _read(path: Path, within: int | None = None) -> bytes:
 def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
     """``nats`` and ``db`` of the ``rankd up`` in this directory; empty if none runs.
 
-    A directory that was not named is opened once, judged and read through the same handle: nobody can exchange it
-    in between.
+    A directory that was not named is checked and read through the same handle, so that it can't be replaced in
+    between.
 
     Raises:
-        Unavailable: ``no_access``: it is closed to this user.
-        Refused: ``bad_request``: it is no JSON.
+        Unavailable: ``no_access``: this user may not read it.
+        Refused: ``bad_request``: the file is not JSON.
     """
     import msgspec
 

@@ -1,7 +1,7 @@
-"""Which rankd a command talks to. Pure: what was named and what was found, as values; no environment, no files.
+"""Which rankd a command uses. Pure: names and findings are arguments; it reads no environment and no files.
 
-One rule for all commands. The first of these sources wins, whole: options, environment variables, a directory
-``.rankd`` here or in a parent directory, the user's own file. Nothing of a later source is mixed in.
+One rule for all commands. The first of these sources that names anything wins: options, environment variables, a
+directory ``.rankd`` here or in a parent directory, the user's own file. Later sources are then ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WRITABLE_BY_OTHERS = 0o022
 
 
 class Named(NamedTuple):
-    """What one source names: the directory of ``rankd up``, the broker's URL, the database."""
+    """The names in one source: the directory of ``rankd up``, the broker's URL, the database."""
 
     dir: str | None = None
     nats: str | None = None
@@ -29,7 +29,7 @@ class Named(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A file or directory that was looked at: its owner's number, its permission bits, whether it is a link."""
+    """A file or directory that was examined: the owner's id, its permission bits, and whether it is a link."""
 
     path: str
     owner: int
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 class PassedOver(NamedTuple):
-    """A directory that does not count, and why. ``is_own``: the user's own, who may take it for the one in use."""
+    """A directory that does not count, and why. ``is_own``: the user's own; the user may believe that it is used."""
 
     text: str
     is_own: bool
@@ -66,7 +66,7 @@ def choose(
 ) -> Chosen:
     """The first source that names anything.
 
-    ``directories``: every ``.rankd`` there is, from the current directory up. ``user_file``: the user's own file and
+    ``directories``: every ``.rankd``, from the current directory up to the root. ``user_file``: the user's own file and
     the broker that it names. Both are read only when their turn comes. ``uid``: who runs the command.
 
     Raises:
@@ -92,7 +92,7 @@ def choose(
 def distrust(found: Found, uid: int) -> str | None:
     """Why a file or directory does not count. None if it is the user's own or root's, and nobody else can write it.
 
-    A symbolic link does not count: whoever may write to the directory around it could have planted it.
+    A symbolic link does not count: any user who can write to its parent directory could have made it.
     """
     if found.is_link:
         return "it is a symbolic link"

@@ -1,4 +1,4 @@
-"""Reports, asked over the bus: what takes the whole state to compute, computed by the service, fetched in parts."""
+"""Reports over the bus. The intake computes them from the whole state, and the command fetches them in parts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def over_bus(arguments: argparse.Namespace) -> Place | None:
-    """Where to ask for reports; None if they are computed here, from the database.
+    """The place to ask for reports. None if they are computed here from the database.
 
     Raises:
-        Refused: ``usage``: over the bus, the services' configuration can't be another one.
+        Refused: ``usage``: ``--live-config`` was given, which can't be used over the bus.
     """
     place = find(arguments)
     if not place.uses_bus:
@@ -31,10 +31,10 @@ def over_bus(arguments: argparse.Namespace) -> Place | None:
 
 
 def fetch_report(place: Place, arguments: argparse.Namespace, request: ReportRequest) -> bytes:
-    """The report as the service wrote it; its notes go to standard error.
+    """The report as the service wrote it. Its notes go to standard error.
 
     Raises:
-        Refused, Unavailable: why there is none.
+        Refused, Unavailable: there is no report. The message has the reason.
     """
     from rankd.cli.common.session import asker, with_bus
     from rankd.wire.codec import encode

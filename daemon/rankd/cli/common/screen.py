@@ -1,4 +1,4 @@
-"""What reaches a terminal or a pipe: output without control characters of others, and text measured in columns."""
+"""Output for terminals and pipes: escapes control characters in texts of users, and measures text in columns."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")
 
 
 class Guarded:
-    """A text stream that passes lines, tabs, bold and plain, and escapes every other control character.
+    """A text stream that passes line breaks, tabs, bold and plain, and escapes every other control character.
 
-    The net under all commands; values in a line are escaped where the line is made, since a line break can't be
-    told from theirs here.
+    All commands write through it. Line breaks inside values are escaped earlier, where the line is made: here they
+    can't be distinguished from the ends of lines.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.unguarded = stream
 
     def write(self, text: str) -> int:
-        """As the stream's; the number of characters that were given."""
+        """Write the text with escapes. Returns the number of its characters."""
         if not (text.isascii() and text.replace("\n", "").isprintable()):
             parts = _OWN.split(text)
             parts[::2] = [printable(part, keep="\n\t") for part in parts[::2]]
@@ -41,17 +41,17 @@ class Guarded:
 
 
 def _encodable(text: str, encoding: str | None) -> str:
-    """With escapes for what the terminal's encoding does not have."""
+    """The text with escapes for characters that the terminal's encoding lacks."""
     return text.encode(encoding or "utf-8", "backslashreplace").decode(encoding or "utf-8")
 
 
 def print_line(text: str, *, error: bool = False) -> None:
-    """One line, whatever the values in it hold."""
+    """Print one line. Line breaks in its values are escaped."""
     print(printable(text), file=sys.stderr if error else sys.stdout)
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal printable text takes, behind a space: some marks take one there, and none alone.
+    """The number of terminal columns of a printable text after a space: some marks take a column only there.
 
     >>> columns("abc"), columns("日本"), columns("e\u0301")
     (3, 4, 1)
@@ -64,7 +64,7 @@ def columns(text: str) -> int:
 
 
 def cut(text: str, width: int, end: str = "…") -> str:
-    """At most ``width`` columns; what was cut ends with ``end``. Never splits what is written as one character.
+    """The text, cut to ``width`` columns. A cut text ends with ``end``. Combined characters are never split.
 
     >>> cut("日本語", 5), cut("abc", 3), cut("ae\u0301b", 2)
     ('日本…', 'abc', 'a…')
@@ -81,7 +81,7 @@ def cut(text: str, width: int, end: str = "…") -> str:
 
 
 def _clusters(text: str) -> Iterator[str]:
-    """A character with the marks that combine with it; a flag is two letters."""
+    """Each character with the marks that combine with it. The two letters of a flag stay together."""
     cluster = ""
     for character in text:
         joins = columns(character) == 0 or columns(cluster + character) == columns(cluster)
@@ -96,10 +96,10 @@ def _clusters(text: str) -> Iterator[str]:
 
 
 def left(text: str, width: int) -> str:
-    """Filled with blanks on the right to ``width`` columns."""
+    """The text, filled with blanks on the right up to ``width`` columns."""
     return text + " " * (width - columns(text))
 
 
 def right(text: str, width: int) -> str:
-    """Filled with blanks on the left to ``width`` columns."""
+    """The text, filled with blanks on the left up to ``width`` columns."""
     return " " * (width - columns(text)) + text

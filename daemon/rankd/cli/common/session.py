@@ -1,6 +1,6 @@
-"""Asking over the bus: who asks, one connection per command, requests that may be repeated.
+"""Requests over the bus: who asks, the command's one connection, and repeating requests.
 
-Imports asyncio, nats and uvloop only when something is asked.
+It imports asyncio, nats and uvloop only when a request is sent.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_S = 2.0
 RETRY_PAUSE_S = 0.5
 LARGEST_PAGE = 1_000
-"""Rows of a page: the service's own limit."""
+"""Rows of a page. This is the service's limit."""
 LONGEST_USER = 256
-"""The subject of a request names who asks; the daemon takes no longer names."""
+"""The longest name of a user who asks, in characters. The name is part of the request's subject."""
 UVLOOP_CLOSED = "the handler is closed"
 """How uvloop says that the other side has closed the connection on which nats-py writes."""
 
@@ -39,20 +39,20 @@ class Asker(NamedTuple):
     admin: bool = False
 
     def subject(self, verb: str) -> str:
-        """Where to ask for ``verb``."""
+        """The subject of requests for ``verb``."""
         from rankd.wire.subject import admin_request, user_request
 
         return admin_request(self.user, verb) if self.admin else user_request(self.user, verb)
 
 
 def asker(arguments: argparse.Namespace) -> Asker:
-    """Who asks, with whose rights; one rule for all commands.
+    """Who asks, and with which rights. One rule for all commands.
 
-    The user named by option or environment, else the one who connects to the chosen broker, else the login name; an
-    administrator with ``--admin`` only.
+    The user is the one that the option or the environment names, then the user in the broker's URL, then the login
+    name. Only ``--admin`` gives administrator's rights.
 
     Raises:
-        Refused: ``usage``, ``bad_user``: this can't be the name of a user.
+        Refused: ``usage``, ``bad_user``: the name is not a valid name of a user.
     """
     named = getattr(arguments, "asker", None)
     user = _named(named) or os.environ.get("RANKD_USER") or _connecting_with(find(arguments).nats) or login_name()
@@ -76,14 +76,14 @@ def _connecting_with(url: str | None) -> str | None:
 
 
 def login_name() -> str:
-    """``$RANKD_USER``, else the name of the process's user."""
+    """``$RANKD_USER`` if it is set, otherwise the name of the process's user."""
     if named := os.environ.get("RANKD_USER"):
         return named
     import pwd
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # containers run with ids that no one has named
+    except KeyError:  # containers may run with ids that have no name
         return str(os.getuid())
 
 
@@ -91,7 +91,7 @@ def with_bus(place: Place, action: Callable[[Bus], Awaitable[T]], *, connect_tim
     """Run ``action`` with a connection, in an event loop of its own.
 
     Raises:
-        Unavailable: no broker is known, it does not answer, or it went away meanwhile.
+        Unavailable: no broker is known, it does not answer, or the connection was lost.
         Refused: ``usage``: broker and database were named, and are of different sites.
     """
     url = place.need_nats()
@@ -101,7 +101,7 @@ def with_bus(place: Place, action: Callable[[Bus], Awaitable[T]], *, connect_tim
 
     from rankd.bus.connection import LOST, Bus
 
-    for noisy in ("rankd", "nats", "asyncio"):  # a command says what went wrong once, in its own words
+    for noisy in ("rankd", "nats", "asyncio"):  # the command prints its own message, once
         logging.getLogger(noisy).addHandler(logging.NullHandler())
         logging.getLogger(noisy).propagate = False
 
@@ -113,7 +113,7 @@ def with_bus(place: Place, action: Callable[[Bus], Awaitable[T]], *, connect_tim
 
     try:
         return uvloop.run(run())
-    except BrokenPipeError:  # whoever read our output has gone
+    except BrokenPipeError:  # the reader of our output has gone
         raise
     except LOST as error:
         raise _lost(url, error) from error
@@ -131,10 +131,10 @@ def _lost(url: str, error: Exception) -> Unavailable:
 
 
 async def _check_site(bus: Bus, database: Path, user: str) -> None:
-    """That the rankd at this broker keeps its records in this very file.
+    """Check that the rankd at this broker keeps its records in this file.
 
     Raises:
-        Refused: ``usage``: it does not.
+        Refused: ``usage``: it uses another database.
         Unavailable: it does not answer.
     """
     from rankd.store.engine.site import site_of
@@ -149,7 +149,7 @@ async def _check_site(bus: Bus, database: Path, user: str) -> None:
 
 
 def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
-    """One request and its answer."""
+    """Send one request, and return its answer."""
     from rankd.wire.codec import encode
 
     subject, payload = asker(arguments).subject(verb), encode(message)
@@ -163,7 +163,7 @@ def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind:
 def ask_pages(
     place: Place, subject: str, name: str, request: dict[str, Any], most: int
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of the list ``name`` of all pages, at most so many, and the first page's answer."""
+    """The rows of the list ``name`` from all pages, ``most`` at most, and the first page's answer."""
     from rankd.wire.codec import encode
 
     async def action(bus: Bus) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -179,10 +179,10 @@ def ask_pages(
 
 
 async def repeat(action: Callable[[], Awaitable[T]], until: float) -> T:
-    """Repeat what may be repeated while the other side is away, until ``time.monotonic()`` shows ``until``, no longer.
+    """Repeat the action while it fails with ``Unavailable``, until ``time.monotonic()`` reaches ``until``.
 
     Raises:
-        Unavailable: the last one, once the time is over; ``no_answer`` where nothing at all has come.
+        Unavailable: the last error after that time, or ``no_answer`` if there was none.
     """
     import asyncio
     import time

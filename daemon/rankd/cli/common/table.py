@@ -1,6 +1,6 @@
 """Writing tables: aligned plain text for programs, a bold header and the terminal's width for people, JSON.
 
-Nothing is cut where the output is no terminal.
+Text is cut only if the output is a terminal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - any JSON
 
 
 def separated(cells: Iterable[str]) -> str:
-    r"""A record with ``|`` between its fields, in one line; a ``|`` in a field is written ``\u007c``.
+    r"""A record on one line, with ``|`` between its fields; a ``|`` in a field is written ``\u007c``.
 
     >>> separated(["a|b", "c"])
     'a\\u007cb|c'
@@ -62,7 +62,7 @@ def lines(
     terminal_width: int | None = None,
     colour: bool = False,
 ) -> list[str]:
-    """The lines of a table, one per row whatever the cells hold; cut to ``terminal_width`` where it is given."""
+    """The lines of a table, one per row. Line breaks in cells are escaped. Cut to ``terminal_width`` if it is given."""
     headers = [column.header for column in columns]
     safe = [[printable(cell) for cell in row] for row in rows]
     shown = [headers, *safe] if header else safe
@@ -76,7 +76,7 @@ def lines(
 
 
 def _fitted(widths: list[int], columns: Sequence[Column], room: int) -> list[int]:
-    """Narrow the widest text columns until the line fits, as far as that goes; numbers stay whole."""
+    """Narrow the widest text columns until the line fits or all are at the least width. Numbers are never cut."""
     fitted = list(widths)
     texts = [place for place, column in enumerate(columns) if not column.numeric]
     while texts and sum(fitted) + len(fitted) - 1 > room:

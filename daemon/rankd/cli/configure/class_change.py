@@ -1,6 +1,6 @@
-"""``rankd class create|update|delete``: in kubectl's words, by name and flags or by Kubernetes' manifests.
+"""``rankd class create|update|delete``: takes a name and flags, or Kubernetes' manifests.
 
-Every rule is the daemon's, also that they are for administrators; nothing is judged here.
+The intake checks every rule, also that only administrators may change classes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_verbs(verbs: Subparsers) -> None:
         verbs,
         "update",
         run_change,
-        "Change a class: its description, and whether it is the global default. What is not named stays.",
+        "Change a class: its description, and whether it is the global default. Other fields stay.",
     )
     for parser in (create, update):
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the class")
@@ -45,7 +45,7 @@ def add_verbs(verbs: Subparsers) -> None:
         parser.add_argument(
             "--global-default",
             action=argparse.BooleanOptionalAction,
-            help="whether jobs that name no class get this one",
+            help="whether jobs without a class get this class",
         )
         parser.add_argument(
             "--preemption-policy",
@@ -67,7 +67,7 @@ def _add_asking(parser: argparse.ArgumentParser) -> None:
 
 
 def run_change(arguments: argparse.Namespace) -> int:
-    """Create or update, and say so."""
+    """Create or update classes, and print which."""
     if (arguments.name is None) == (arguments.file is None):
         raise Refused("usage", "give the NAME of a class, or --file FILE", "name")
     given = {name: getattr(arguments, name) for name in _FLAGS if getattr(arguments, name) is not None}
@@ -79,7 +79,7 @@ def run_change(arguments: argparse.Namespace) -> int:
 
 
 def run_delete(arguments: argparse.Namespace) -> int:
-    """Delete, and say so."""
+    """Delete classes, and print which."""
     arguments.verb = "class.delete"
     return _ask_each(arguments, [{"name": name} for name in arguments.names])
 
@@ -88,7 +88,7 @@ def _read(file: str) -> list[Row]:
     """The classes of a file of manifests.
 
     Raises:
-        ConfigurationError: with everything that is wrong in it.
+        ConfigurationError: the file has errors. It lists all of them.
     """
     import msgspec
 
@@ -98,12 +98,12 @@ def _read(file: str) -> list[Row]:
     try:
         text = read_bytes(file).decode()
     except UnicodeDecodeError as error:
-        raise Refused("usage", f"{file} is no UTF-8 text: {error}", "file") from None
+        raise Refused("usage", f"{file} is not UTF-8 text: {error}", "file") from None
     return [msgspec.to_builtins(given) for given in read_priority_classes(text, file)]
 
 
 def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:
-    """One request after the other on one connection; what is refused does not stop the rest."""
+    """Send the requests one after the other on one connection. A refused request does not stop the others."""
     from rankd.cli.common.place import find
     from rankd.cli.common.session import with_bus
 

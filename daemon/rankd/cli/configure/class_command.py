@@ -1,6 +1,6 @@
-"""``rankd class``: priority classes; looking at them here, changing them in :mod:`rankd.cli.configure.class_change`.
+"""``rankd class``: shows and checks priority classes. :mod:`rankd.cli.configure.class_change` changes them.
 
-``check`` judges an operation on a table of classes that is written down, and asks nobody.
+``check`` checks an operation on a table of classes from a file, without a running rankd.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _print_class(record: Row, *, as_json: bool) -> None:
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Judge and print."""
+    """Check the operation, and print the answer."""
     if (arguments.file is None) == (arguments.lines is None):
         raise Refused("usage", "give FILE, or --lines FILE", "file")
     if arguments.lines is not None:

@@ -1,4 +1,4 @@
-"""``rankd config check``: everything that is wrong in a configuration directory, or in texts of queues.yaml.
+"""``rankd config check``: all errors in a configuration directory, or in texts of queues.yaml.
 
 ``rankd config history`` is :mod:`rankd.cli.configure.config_history`.
 """
@@ -34,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs="?",
         type=Path,
         metavar="DIR",
-        help="the directory (default: $RANKD_CONFIG, then config, then the one that ships)",
+        help="the directory (default: $RANKD_CONFIG, then config, then the one that comes with rankd)",
     )
     check.add_argument("--json", action="store_true", help="print JSON")
     add_lines(check)
@@ -71,7 +71,7 @@ def _check_text(line: bytes) -> QueuesChecked:
 
 
 def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
-    """Errors and warnings: the files', and whether the plugins that they name can be used."""
+    """Errors and warnings of the files. A plugin that can't be used is an error too."""
     from rankd.config.checked import load_checked
 
     try:

@@ -81,7 +81,7 @@ def _lines(one: Recorded) -> Iterator[str]:
 
 
 def _diff(found: list[Recorded], number: int) -> Iterator[str]:
-    """A unified diff of every file that is another one.
+    """A unified diff of every file that has changed.
 
     Raises:
         Refused: ``unknown_configuration``.

@@ -1,4 +1,4 @@
-"""``rankd import slurm``: a configuration directory made of what Slurm's commands print."""
+"""``rankd import slurm``: makes a configuration directory from the output of Slurm's commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
     from rankd.core.slurm.conversion import Conversion, SourceText
 
-DESCRIPTION = """Make a configuration directory of what these commands print, in files of any name:
+DESCRIPTION = """Make a configuration directory from the output of these commands, in files of any name:
 `sacctmgr dump`, `sacctmgr -P show assoc tree`, `sacctmgr -P show qos`, `sshare -a -l -P`, `scontrol show config`,
 `scontrol show partition` (or slurm.conf). Options without an equivalent are listed."""
 
@@ -40,13 +40,13 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Convert, check what came of it, write it, and say what did not come along."""
+    """Convert the files, check and write the result, and print the options without an equivalent."""
     from rankd.core.slurm.conversion import convert_slurm
     from rankd.core.slurm.writing import write_files
 
     output: Path = arguments.output
     if not arguments.force and output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise Refused("usage", f"{output} is there already; name another directory, or say --force", "output")
+        raise Refused("usage", f"{output} exists already; name another directory, or give --force", "output")
     conversion = convert_slurm(_sources(arguments.sources), arguments.cluster)
     _write(write_files(conversion), output)
     if not arguments.quiet:
@@ -57,10 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sources(paths: list[Path]) -> list[SourceText]:
-    """The texts of the files, a directory's in the order of their names.
+    """The texts of the files. Files of a directory come in the order of their names.
 
     Raises:
-        ConfigurationError: what can't be read, all of it.
+        ConfigurationError: some files can't be read. It lists all of them.
     """
     from rankd.core.slurm.conversion import SourceText
 
@@ -85,7 +85,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _write(files: dict[str, str], output: Path) -> None:
-    """All files or none: they are written and checked beside the directory, then moved there."""
+    """Write all files, or none: they are written and checked beside the directory, then moved there."""
     from rankd.config.configuration import load_configuration
 
     output.absolute().parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""``rankd cancel``, ``hold``, ``release``: jobs by number or by a filter, in scancel's words."""
+"""``rankd cancel``, ``hold``, ``release``: for jobs by id or by a filter, with scancel's options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TEXTS = {
     "cancel": "Cancel jobs: pending ones leave the queue, running ones are ended.",
     "hold": "Keep pending jobs from starting.",
-    "release": "Let held jobs start; their age counts from now.",
+    "release": "Let held jobs start. Their age counts from now.",
 }
 
 
@@ -34,10 +34,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def selection(arguments: argparse.Namespace) -> JobSelection:
-    """The jobs that are meant.
+    """The selected jobs.
 
     Raises:
-        Refused: ``usage``: neither a number nor a filter.
+        Refused: ``usage``: there is neither an id nor a filter.
     """
     ids = [number for group in arguments.job for number in group] + (arguments.jobs or [])
     wanted = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": None}))
@@ -53,5 +53,5 @@ _EVERY = JobFilter(limit=2**31 - 1)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and say what could not be done."""
+    """Send the request, and print the jobs that could not be changed."""
     return act(arguments, arguments.verb, selection(arguments))

@@ -1,4 +1,4 @@
-"""``rankd deadletter``: submissions on the enqueue subject that became no job: look at them, retry, drop."""
+"""``rankd deadletter``: shows, retries and drops submissions on the enqueue subject that became no job."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rankd.wire.message import SettledLetter
 
 MOST = 10_000
-"""Letters that are fetched, in pages."""
+"""The most letters that are fetched, in pages."""
 AT_ONCE = 500
-"""Letters of one request."""
+"""The most letters in one request."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -107,7 +107,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_settle(arguments: argparse.Namespace) -> int:
-    """Ask, some at a time; say which jobs there are now and what failed, also if a later request gets no answer."""
+    """Send the requests in parts. Print the new jobs and the failures, even if a later part gets no answer."""
     from rankd.cli.common.session import ask
 
     ids = list(dict.fromkeys(number for group in arguments.id for number in group))
@@ -126,7 +126,7 @@ def run_settle(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace, reply: LettersReply) -> int:
-    """What failed goes to standard error, and makes the status 1."""
+    """Print the outcome. Failures go to standard error; with a failure, the status is 1."""
     lines = [f"dead letter {letter.id}: {_made(letter)}" for letter in reply.done]
     with telling(", ".join(lines)):
         if arguments.json:

@@ -1,4 +1,4 @@
-"""Sending jobs in messages that the broker takes, repeated while rankd is away; waiting for their end."""
+"""Sends jobs in messages that fit the broker, repeats them while rankd is away, and waits for the jobs to end."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ PAYLOAD_SHARE = 0.9
 """How much of the broker's largest payload a message may fill."""
 
 REQUEST_TIMEOUT_S = 10.0
-"""After so long without an answer it is asked again: the key makes it the same job."""
+"""Without an answer for this long, the request is repeated. The key makes sure that it gives no second job."""
 
 
 class Delivered(msgspec.Struct):
-    """What became of the jobs, by their place."""
+    """The accepted jobs, as ids by their place in the request, and the rejected ones."""
 
     ids: dict[int, int]
     rejected: list[Rejected]
 
 
 def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
-    """Submit, report, wait if asked to; returns the exit status."""
+    """Submit, report, and wait if ``--wait`` is given. Returns the exit status."""
     until = time.monotonic() + arguments.retry_for
 
     async def action(bus: Bus) -> int:
@@ -57,7 +57,7 @@ def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
 
 
 def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
-    """Leave the jobs with the broker, and say under which keys; what becomes of them is an event."""
+    """Store the jobs at the broker, and print their keys. Whether a job is accepted is reported as an event."""
     from rankd.wire.subject import enqueue_subject
 
     until = time.monotonic() + arguments.retry_for
@@ -87,8 +87,8 @@ async def submit(bus: Bus, who: Asker, jobs: list[Job], arguments: argparse.Name
     """Send all jobs and collect their numbers, until ``time.monotonic()`` shows ``until``.
 
     Raises:
-        Refused: the only job is refused, or ``--atomic`` for more than one message holds.
-        Unavailable: nobody took them in time.
+        Refused: the only job is refused, or the jobs of ``--atomic`` don't fit into one message.
+        Unavailable: rankd did not accept them in time.
     """
     subject = who.subject("job.submit")
     if len(jobs) == 1:
@@ -115,7 +115,7 @@ async def _submit_parts(bus: Bus, subject: str, parts: list[tuple[int, bytes]], 
 
 
 def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator[tuple[int, bytes]]:
-    """The jobs in as few messages as limits allow: each with the place of its first job."""
+    """The jobs in as few messages as the limits allow, each with the place of its first job."""
     frame = b'{"jobs":[%s],"atomic":true}' if atomic else b'{"jobs":[%s]}'
     first, batch, size = 0, list[bytes](), len(frame)
     for place, job in enumerate(jobs):
@@ -129,7 +129,7 @@ def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator
 
 
 def accepted(outcome: Delivered) -> str:
-    """Which jobs rankd has now, for somebody who did not get the output.
+    """Which jobs were accepted, for the message about output that could not be written.
 
     >>> accepted(Delivered(ids={0: 17}, rejected=[]))
     'job 17 was accepted'
@@ -141,7 +141,7 @@ def accepted(outcome: Delivered) -> str:
 
 
 def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
-    """Say which numbers the jobs got; refusals go to standard error."""
+    """Print the ids of the jobs. Refusals go to standard error."""
     ids = list(outcome.ids.values())
     if arguments.json:
         rejected = [msgspec.to_builtins(bad) for bad in outcome.rejected]
@@ -156,7 +156,7 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
 
 
 def report_refusals(rejected: list[Rejected]) -> None:
-    """A line on standard error per message, not per job: copies of one job fail for one reason."""
+    """Print one line on standard error per message, not per job: copies of a job fail for the same reason."""
     places: dict[str, list[int]] = {}
     for bad in rejected:
         places.setdefault(bad.message, []).append(bad.index)
@@ -166,7 +166,7 @@ def report_refusals(rejected: list[Rejected]) -> None:
 
 
 def shown_ids(ids: list[int]) -> str:
-    """Numbers as ranges.
+    """Ids as ranges.
 
     >>> shown_ids([3, 4, 5, 9])
     '3-5,9'
@@ -181,7 +181,7 @@ def shown_ids(ids: list[int]) -> str:
 
 
 async def wait(bus: Bus, who: Asker, ids: list[int], retry_for: float) -> int:
-    """Wait until all have ended; the largest of their exit statuses. An absence of rankd is waited out."""
+    """Wait until all jobs have ended. Returns their largest exit status. Requests are repeated while rankd is away."""
     import asyncio
 
     worst, left = 0, list(ids)
@@ -197,7 +197,7 @@ async def wait(bus: Bus, who: Asker, ids: list[int], retry_for: float) -> int:
 
 
 def status_of(record: Row) -> int:
-    """What a shell would say: the exit status, 128 + signal, or 1 for any other end than success."""
+    """The status that a shell would give: the exit status, 128 + signal, or 1 for any other end than success."""
     if record["state"] == "completed":
         return 0
     if record.get("signal"):

@@ -1,7 +1,7 @@
-"""A job request from sbatch's words. Pure: no network, no clock but the one that is given.
+"""Makes a job request from options like sbatch's. Pure: no network, and the time is an argument.
 
-Amounts follow Slurm: ``--mem`` is binary, in MiB without a suffix, ``--gpus`` is of the whole job, ``-c`` is
-per task, with one task per node unless ``-n`` says otherwise. In the request all amounts are per node.
+Amounts follow Slurm: ``--mem`` is binary, in MiB without a suffix; ``--gpus`` is for the whole job; ``-c`` is
+per task, with one task per node unless ``-n`` is given. In the request, all amounts are per node.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _AS_GIVEN = (
 
 
 def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: float) -> Job:
-    """The request; what is not asked for is left out, so that the daemon's defaults hold.
+    """The request. Options that are not given are left out, so that the intake's defaults apply.
 
     Raises:
         Refused: ``usage``: a value that can't be read, or no command.
@@ -101,7 +101,7 @@ def _size(arguments: argparse.Namespace) -> Job:
 
 
 def _cores(arguments: argparse.Namespace, nodes: int) -> float | str | None:
-    """Cores per node: those of a task, times the tasks that a node gets."""
+    """Cores per node: the cores of a task times the tasks on a node."""
     if arguments.cores is None and arguments.tasks is None:
         return None
     if arguments.tasks is None:
@@ -113,9 +113,9 @@ def _cores(arguments: argparse.Namespace, nodes: int) -> float | str | None:
 
 
 def parse_cores(text: str) -> float | str:
-    """``4``, ``0.5`` or ``500m``; thousandths go as they are."""
+    """``4``, ``0.5`` or ``500m``. Thousandths stay text."""
     if not _CORES.fullmatch(text):
-        raise Refused("usage", f"'{text}' is no number of cores; write 4, 0.5 or 500m", "cores")
+        raise Refused("usage", f"'{text}' is not a number of cores; write 4, 0.5 or 500m", "cores")
     if text.endswith("m"):
         return text
     return float(text) if "." in text else int(text)
@@ -127,7 +127,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
     least = int(match["least"]) if match else 0
     most = int(match["most"] or least) if match else 0
     if not 1 <= least <= most:
-        raise Refused("usage", f"'{text}' is no number of nodes; write 4, or 2-4 for as many as are free", "nodes")
+        raise Refused("usage", f"'{text}' is not a number of nodes; write 4, or 2-4 for as many as are free", "nodes")
     return least, most
 
 
@@ -139,7 +139,7 @@ def parse_memory(text: str) -> str:
     """
     match = _MEMORY.fullmatch(text.strip())
     if not match:
-        raise Refused("usage", f"'{text}' is no amount of memory; write 500M, 4G or 4Gi", "mem")
+        raise Refused("usage", f"'{text}' is not an amount of memory; write 500M, 4G or 4Gi", "mem")
     return f"{match['amount']}{(match['unit'] or 'M').upper()}i"
 
 
@@ -188,12 +188,12 @@ def parse_urgency(text: str) -> int:
     if text in URGENCIES:
         return URGENCIES[text]
     if not text.isdecimal() or int(text) > URGENCIES["expedite"]:
-        raise Refused("usage", f"'{text}' is no urgency; write 0 to 31, hold, default or expedite", "urgency")
+        raise Refused("usage", f"'{text}' is not an urgency; write 0 to 31, hold, default or expedite", "urgency")
     return int(text)
 
 
 def parse_dependencies(text: str) -> list[Job]:
-    """The list of ``--dependency``; all of it must be met.
+    """The dependencies of ``--dependency``. All of them must be met.
 
     >>> parse_dependencies("afterok:1:2,afterany:3")[-1]
     {'type': 'afterany', 'job': 3}
@@ -201,7 +201,7 @@ def parse_dependencies(text: str) -> list[Job]:
     if "?" in text or "singleton" in text:
         raise Refused(
             "usage",
-            f"'{text}': singleton and alternatives (?) are not known; separate by commas",
+            f"'{text}': singleton and alternatives (?) are not supported; separate dependencies by commas",
             "dependency",
         )
     found: list[Job] = []
@@ -210,7 +210,7 @@ def parse_dependencies(text: str) -> list[Job]:
         if not match:
             raise Refused(
                 "usage",
-                f"'{item}' is no dependency; write afterok:17, afterany, afternotok or after",
+                f"'{item}' is not a dependency; write afterok:17, afterany, afternotok or after",
                 "dependency",
             )
         found += [{"type": match["type"], "job": int(job)} for job in match["jobs"][1:].split(":")]
@@ -218,7 +218,7 @@ def parse_dependencies(text: str) -> list[Job]:
 
 
 def exported(spec: str | None, pairs: list[tuple[str, str]], environment: dict[str, str]) -> dict[str, str]:
-    """The job's environment: nothing by default; ``ALL``, names to take along, or ``NAME=VALUE``."""
+    """The job's environment, by default empty. Items are ``ALL``, names of variables to pass on, or ``NAME=VALUE``."""
     env: dict[str, str] = {}
     for item in (spec or EXPORTED_NONE).split(","):
         name, equals, value = item.partition("=")

@@ -1,6 +1,6 @@
-"""Asking for something to be done to jobs, few or very many, and saying what became of it.
+"""Requests that change jobs, few or very many, and the report of the outcome.
 
-Very many are asked for some at a time, so that each answer comes soon and fits into a message; Ctrl-C stops between.
+Many jobs are changed in parts, so that each answer comes soon and fits into a message. Ctrl-C stops between parts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANSWER_TIMEOUT_S = 30.0
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
-    """How much is said of it; with ``-v`` (of ``add_place``) also which jobs were changed."""
+    """Options for the report. With ``-v`` (of ``add_place``), it also lists the changed jobs."""
     parser.add_argument(
         "--dry-run", action="store_true", help="print how many jobs would be changed, and change nothing"
     )
@@ -33,7 +33,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 
 class Outcome:
-    """What became of jobs so far; ``untold`` are failures of which the answers hold the number alone."""
+    """The outcome so far. ``untold`` counts failures of which the answers have only the number."""
 
     def __init__(self) -> None:
         self.done: list[int] = []
@@ -41,22 +41,22 @@ class Outcome:
         self.untold = 0
 
     def take(self, reply: SelectionReply) -> None:
-        """Another answer."""
+        """Add another answer."""
         self.done += reply.done
         self.failed += reply.failed
         self.untold += (reply.failed_count or len(reply.failed)) - len(reply.failed)
 
     @property
     def n_failed(self) -> int:
-        """How many could not be changed."""
+        """The number of jobs that could not be changed."""
         return len(self.failed) + self.untold
 
 
 def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> int:
-    """Ask, print what was done and what could not be; the exit status.
+    """Send the requests, and print what was changed and what could not be. Returns the exit status.
 
     Raises:
-        Unavailable, Refused: nothing was done, or nothing behind what has been printed.
+        Unavailable, Refused: a request failed. Jobs after those that were printed were not changed.
     """
     outcome = Outcome()
     try:
@@ -70,7 +70,7 @@ def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> in
 
 
 def _report(arguments: argparse.Namespace, outcome: Outcome) -> int:
-    """What could not be done goes to standard error, job by job, and makes the status 1."""
+    """Print the outcome. Failures go to standard error, one line per job; with a failure, the status is 1."""
     with telling("" if arguments.dry_run else f"jobs that were changed: {len(outcome.done)}"):
         _print(arguments, outcome)
     return 1 if outcome.n_failed else 0
@@ -115,7 +115,7 @@ def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outc
 
 
 def parts(selection: JobSelection) -> Iterator[JobSelection]:
-    """The same jobs, so many at a time; of a filter the first of them."""
+    """The same jobs in parts of at most :data:`AT_ONCE`. Of a filter, only the first part."""
     if selection.filter is None:
         for ids in _split(selection.ids or []):
             yield msgspec.structs.replace(selection, ids=ids)
@@ -126,7 +126,7 @@ def parts(selection: JobSelection) -> Iterator[JobSelection]:
 
 
 def behind(selection: JobSelection, last: int | None) -> JobSelection | None:
-    """What a filter selects behind the job ``last``; nothing, if there was no more."""
+    """The selection of a filter after the job ``last``. None if there are no more jobs."""
     if last is None or selection.filter is None:
         return None
     return msgspec.structs.replace(selection, filter=msgspec.structs.replace(selection.filter, after=last))

@@ -1,4 +1,4 @@
-"""``rankd submit``: one job or many, safe to repeat: each has a key, and the same key is the same job."""
+"""``rankd submit``: submits one job or many. Each has a key, so that a repeated request makes no second job."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def _add_belonging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what the job belongs to")
-    group.add_argument("-J", "--name", "--job-name", help="the job's name (default: that of the program)")
+    group.add_argument("-J", "--name", "--job-name", help="the job's name (default: the program's name)")
     group.add_argument("-A", "--account", help="the account to charge (default: your default account)")
     group.add_argument("-q", "--queue", help="the queue, such as root.a (default: root.default)")
     group.add_argument("-p", "--partition", help="the partition (default: default)")
-    group.add_argument("--qos", help="the quality of service, QoS (default: that of the configuration)")
+    group.add_argument("--qos", help="the quality of service, QoS (default: the one in the configuration)")
     group.add_argument(
         "--class",
         dest="priority_class",
@@ -166,7 +166,7 @@ def _add_submission(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Submit, print the numbers, wait if asked to."""
+    """Submit, print the ids, and wait if ``--wait`` is given."""
     jobs = jobs_of(arguments)
     if arguments.test_only:
         from rankd.cli.common.table import print_json
@@ -200,7 +200,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
 
 
 def _is_local(arguments: argparse.Namespace) -> bool:
-    """Whether the jobs will find this folder: a broker that was named may be of other machines."""
+    """Whether jobs can use the current directory. A named broker may belong to other machines."""
     return not find(arguments).by_bus
 
 
@@ -208,7 +208,7 @@ def read_jobs(name: str) -> list[Job]:
     """A document with one job, a list of jobs, or ``{"jobs": […]}``.
 
     Raises:
-        Refused: ``bad_request``: not readable, or none of these.
+        Refused: ``bad_request``: it can't be read, or is none of these.
     """
     import msgspec
 

@@ -1,4 +1,4 @@
-"""``rankd update``: change waiting jobs (scontrol update), by number or many by what they are."""
+"""``rankd update``: changes waiting jobs (scontrol update), by id or by a filter."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from rankd.wire.message import JobFilter
 
 _KEYS = ("user", "account", "queue", "partition", "state", "qos", "name")
-"""Of ``--where``."""
+"""Keys of ``--where``."""
 
 _AS_GIVEN = ("queue", "partition", "qos", "account", "name", "exclusive", "requeue")
 _OR_NOTHING = ("comment", "application", "priority_class", "constraints")
-"""Texts that an empty one takes off."""
+"""Fields that an empty text removes."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
-    text = "Change pending jobs. What you do not name stays as it is."
+    text = "Change pending jobs. Fields that you do not name stay as they are."
     parser = add_command(subparsers, "update", run, text)
     parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="job ids: 17, or 17,18, or 17-20")
     _add_which(parser)
@@ -37,12 +37,12 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add_which(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("which jobs (or of those with these numbers; lists are separated by commas)")
+    group = parser.add_argument_group("which jobs (with ids, only those of them; lists are separated by commas)")
     group.add_argument("-u", "--user", type=names, metavar="USERS", help="pending jobs of these users")
     group.add_argument("--me", action="store_true", help="my own pending jobs")
     group.add_argument(
         "-w", "--where", type=key_value, action="append", default=[], metavar="KEY=VALUES",
-        help=f"select jobs by {', '.join(_KEYS)}, such as queue=root.a,root.b; of several, all must match",
+        help=f"select jobs by {', '.join(_KEYS)}, such as queue=root.a,root.b; if there are several, all must match",
     )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def _add_rights(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and say what could not be done."""
+    """Send the request, and print the jobs that could not be changed."""
     from rankd.wire.job_update import JobUpdate
 
     changed = fields(arguments, time.time())
@@ -114,10 +114,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def wanted(arguments: argparse.Namespace, ids: list[int]) -> JobFilter | None:
-    """The filter, of pending jobs unless it names states; None where numbers alone are given.
+    """The filter. It selects pending jobs unless it names states. None if only ids are given.
 
     Raises:
-        Refused: ``usage``: neither numbers nor a filter; an unknown key or state.
+        Refused: ``usage``: there is neither an id nor a filter, or a key or state is unknown.
     """
     from rankd.cli.look.queue import job_filter
 
@@ -140,7 +140,7 @@ def wanted(arguments: argparse.Namespace, ids: list[int]) -> JobFilter | None:
 
 
 def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
-    """What is to change.
+    """The fields to change.
 
     Raises:
         Refused: ``usage``: a value that can't be read, or both of --fix-priority and --unfix.
@@ -159,7 +159,7 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
 
 def _size(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Nodes, and those amounts of each that are named; 0 takes one off."""
+    """The number of nodes, and the named amounts per node. An amount of 0 is removed."""
     from rankd.cli.jobs.request import parse_cores, parse_gres, parse_memory, parse_nodes
 
     amounts: dict[str, Any] = dict(parse_gres(item) for item in names(arguments.gres or ""))
@@ -179,7 +179,7 @@ def _size(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
-    """How long, and after what."""
+    """Time limit, begin time and dependencies."""
     import msgspec
 
     from rankd.cli.common.duration import parse_duration

@@ -1,4 +1,4 @@
-"""``rankd acct``: what jobs used, also long after their end, in sacct's words."""
+"""``rankd acct``: what jobs used, also after their end, with sacct's options and fields."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _node_count(row: Row) -> int:
 
 
 def _cores(row: Row) -> float:
-    """Of the nodes that it got: fewer than asked for, where it could do with fewer. 0 before it started."""
+    """The cores on the nodes of the job. They can be fewer than requested with ``-N N-M``. 0 before its start."""
     return len(shown_nodes(row)) * float(row["cores"]) / int(row["nodes"])
 
 
@@ -170,7 +170,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(spec: str, known: dict[str, Field]) -> Sequence[Field]:
-    """Fields by name; a width behind ``%`` is Slurm's, and of no use here: nothing is cut."""
+    """Fields by name. A width after ``%``, as in Slurm, is ignored: nothing is cut."""
     names = [part.strip().partition("%")[0] for part in spec.split(",") if part.strip()]
     if unknown := [name for name in names if name.lower() not in known]:
         shown = " ".join(field.header for field in known.values())
@@ -179,7 +179,7 @@ def _chosen(spec: str, known: dict[str, Field]) -> Sequence[Field]:
 
 
 def _wanted(arguments: argparse.Namespace, now: float) -> AccountingFilter:
-    """Named jobs at any time; others since midnight, unless a time is given."""
+    """The filter: named jobs at any time, and others since midnight unless a time is given."""
     given = job_filter(arguments)
     start = arguments.starttime or (None if arguments.jobs else "today")
     since = None if start is None else parse_time(start, now, "past")
@@ -191,10 +191,10 @@ def _wanted(arguments: argparse.Namespace, now: float) -> AccountingFilter:
 
 
 def _end(text: str, since: float | None, now: float) -> float:
-    """``-S 08:00 -E 16:30``: an end that recurs is the last one, but not one before the start.
+    """``-S 08:00 -E 16:30``: a time without a day is the last such time, or the first one after the start.
 
     Raises:
-        Refused: ``usage``: the end is before the start, whichever is meant.
+        Refused: ``usage``: the end is before the start in both cases.
     """
     until = parse_time(text, now, "past")
     if since is not None and until < since:

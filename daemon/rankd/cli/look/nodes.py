@@ -1,4 +1,4 @@
-"""``rankd nodes``: nodes by partition and state, in sinfo's words."""
+"""``rankd nodes``: nodes by partition and state, with sinfo's options."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def shown_state(node: Row) -> str:
-    """The word of sinfo: idle, mixed or allocated while it is up; drained once a draining one is empty."""
+    """The state in sinfo's words: idle, mixed or allocated if it is up; draining, and drained once it is empty."""
     if node["state"] == "draining":
         return "draining" if node["allocations"] else "drained"
     if node["state"] != "up":
@@ -56,7 +56,7 @@ def shown_state(node: Row) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the nodes that the flags ask for."""
+    """Print the selected nodes."""
     source = open_source(arguments)
     found = source.nodes()
     say(source.known.of_nodes(node["name"] for node in found))
@@ -111,7 +111,7 @@ def _grouped(nodes: list[Row], *, by_state: bool) -> list[Row]:
 
 
 def fields() -> dict[str, Field]:
-    """The columns by sinfo's letters; a row is a group of nodes."""
+    """The columns by sinfo's letters. A row is a group of nodes."""
     return {
         "P": column_of("partition", "PARTITION"),
         "a": Field("AVAIL", lambda _: "up"),

@@ -1,4 +1,4 @@
-"""``rankd queue``: jobs that wait and run, in squeue's words; ``rankd list``: jobs in any state."""
+"""``rankd queue``: jobs that wait and run, with squeue's options. ``rankd list``: jobs in any state."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
-    """How many jobs at most."""
+    """The option for the largest number of jobs."""
     text = "at most N jobs, the newest (default: all; over the bus 10,000)"
     parser.add_argument("--limit", type=limit, default=EVERYTHING, metavar="N", help=text)
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Which jobs; the same words wherever jobs are chosen."""
+    """Options that select jobs. They are the same for all commands."""
     group = parser.add_argument_group("which jobs (lists are separated by commas)")
     group.add_argument("-j", "--jobs", type=job_ids, metavar="IDS", help="only these jobs: 17, or 17,18, or 17-20")
     group.add_argument("-u", "--user", type=names, metavar="USERS", help="only jobs of these users")
@@ -94,7 +94,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def job_filter(arguments: argparse.Namespace, states: tuple[str, ...] | None = None) -> JobFilter:
-    """The filter that the flags ask for; ``states`` where none is asked for."""
+    """The filter of the options. ``states`` are the states if no option names one."""
     users = list(arguments.user or [])
     if arguments.me:
         from rankd.cli.common.session import asker
@@ -131,13 +131,13 @@ def parse_states(words: list[str]) -> list[str] | None:
 
 
 def shown_nodes(row: Row) -> list[str]:
-    """The nodes of a job, however its list is written."""
+    """The nodes of a job, from a list or from a text such as ``n[1-3]``."""
     given = row.get("nodelist")
     return given if isinstance(given, list) else unfold(given) if given else []
 
 
 def fields(known: Known) -> dict[str, Field]:
-    """The columns by squeue's letters. A job runs for as long as it is known to run."""
+    """The columns by squeue's letters. Run times count up to the last time for which the state is known."""
 
     def run_time(row: Row) -> float:
         if not row["started_at"]:
@@ -179,12 +179,12 @@ def fields(known: Known) -> dict[str, Field]:
 
 
 def _waiting_for(row: Row) -> str:
-    """The scheduler's reason; before it has looked at the job, how far the job has come."""
+    """The scheduler's reason. Before there is one, the job's rank."""
     return row["reason"] or ("not ranked yet" if row["rank"] is None else f"rank {row['rank']}")
 
 
 def _start(row: Row) -> float | None:
-    """When it started; of a waiting job when it will at the latest, if it has a reservation."""
+    """When the job started. For a waiting job with a reservation, the latest time at which it will start."""
     return row.get("started_at") or row.get("expected_start_at")
 
 
@@ -197,7 +197,7 @@ def _instant(name: str, header: str) -> Field:
 
 
 def run_queue(arguments: argparse.Namespace) -> int:
-    """Print the queue, once or again and again."""
+    """Print the queue once, or repeatedly with ``--iterate``."""
     while True:
         _print_queue(arguments, open_source(arguments))
         if arguments.iterate is None:
@@ -219,13 +219,13 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> None:
 
 
 def _usual_order(row: Row) -> tuple[bool, float, int]:
-    """Running first, then by rank, then what is not ranked."""
+    """Running jobs first, then ranked jobs by rank, then the others."""
     unranked = float("inf") if row["rank"] is None else row["rank"]
     return row["state"] == "pending", unranked if row["state"] == "pending" else 0, row["id"]
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print jobs by number."""
+    """Print jobs by id."""
     source = open_source(arguments)
     rows = source.jobs(job_filter(arguments))
     print_jobs(arguments, rows, "iwjuTMDxR", source)
@@ -233,7 +233,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def print_jobs(arguments: argparse.Namespace, rows: list[Row], default: str, source: Source) -> None:
-    """Rows as JSON, in a format, or as a table of the ``default`` letters; what is not heard of is said."""
+    """Print rows as JSON, in a format, or as a table of the ``default`` letters, and messages about silent nodes."""
     heard = source.known
     say(heard.of_nodes(node for row in rows if row["state"] in RUNNING for node in shown_nodes(row)))
     known = fields(heard)

@@ -1,4 +1,4 @@
-"""``rankd queues``: the tree of queues, with what orders them."""
+"""``rankd queues``: the tree of queues, with the values that order them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``queues``."""
-    text = "The tree of queues: the priority of what waits, offsets and fences, shares and limits."
+    text = "The tree of queues: the priority of the best waiting job, offsets and fences, shares and limits."
     parser = add_command(subparsers, "queues", run, text, dash_h=False)
     parser.add_argument("-p", "--partition", type=names, metavar="PARTITIONS", help="only queues of these partitions")
     add_output(parser, "-h")
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def in_order(rows: list[Row]) -> list[Row]:
-    """Queues below their parents, as the parents order them; those with nothing pending behind, by name."""
+    """Queues below their parents, in the parents' order. Queues without pending jobs come last, by name."""
     rank = {
         (row["partition"], row["path"]): (row["place"] is None, row["place"] or 0, row["path"].rpartition(".")[2])
         for row in rows
@@ -80,7 +80,7 @@ def _sort(row: Row) -> str:
 
 
 def _applications(row: Row) -> str:
-    """How many run, of how many that may."""
+    """The number of running applications, and the limit if there is one."""
     return f"{row['applications']}/{row['maxapplications']}" if row["maxapplications"] else str(row["applications"])
 
 

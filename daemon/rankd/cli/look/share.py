@@ -1,4 +1,4 @@
-"""``rankd share``: shares, usage and fair share by account and user, in sshare's words and columns."""
+"""``rankd share``: shares, usage and fair share by account and user, with sshare's options and columns."""
 
 from __future__ import annotations
 

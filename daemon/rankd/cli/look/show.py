@@ -1,4 +1,4 @@
-"""``rankd show``: everything about a job; ``rankd history``: what happened to it."""
+"""``rankd show``: everything about a job; ``rankd history``: its events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rankd.store.engine.reading import Row
 
 FIRST = ("id", "name", "user", "account", "queue", "partition", "qos", "state", "reason", "reason_fact")
-"""What people look for first; the rest follows by name."""
+"""The fields that are printed first. The others follow by name."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -32,7 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "show",
         run_show,
-        "Show everything about a job: what was submitted, what rankd made of it, and what happened.",
+        "Show everything about a job: its request, its state, its priority and its result.",
     )
     show.add_argument("job", type=int, nargs="+", metavar="JOB", help="ids of jobs")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
@@ -106,12 +106,12 @@ def _number(value: float | None) -> str:
 
 
 def _detail(name: str) -> Callable[[Row], Any]:
-    """What is known of an event beside its columns; where it was placed: generation, rank, allocation, nodes."""
+    """A field of the event's detail, such as generation, rank or allocation. Empty if the event lacks it."""
     return lambda row: (row["detail"] or {}).get(name, "")
 
 
 def _changes(row: Row) -> str:
-    """What an update has changed: ``urgency 16 -> 10, queue root.a -> root.b``."""
+    """The changes of an update: ``urgency 16 -> 10, queue root.a -> root.b``."""
     if row["event"] != Event.UPDATE:
         return ""
     detail = (row["detail"] or {}).items()
@@ -129,7 +129,7 @@ def _nodes(row: Row) -> str:
     from rankd.core.model.nodelist import fold
 
     nodes = (row["detail"] or {}).get("nodes", ())
-    return fold(nodes) if isinstance(nodes, list) else ""  # of an update, it is their number before and after
+    return fold(nodes) if isinstance(nodes, list) else ""  # for an update, it is the number of nodes before and after
 
 
 def run_history(arguments: argparse.Namespace) -> int:

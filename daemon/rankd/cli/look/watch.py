@@ -1,4 +1,4 @@
-"""``rankd watch``: what happens to jobs, as it happens, from the stream of events."""
+"""``rankd watch``: prints events of jobs as they happen, from the stream of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``rankd demo``: the main job on real parts, in two minutes. Exit status 1 if anything went wrong."""
+"""``rankd demo``: a busy queue with real services, in two minutes. The exit status is 1 if anything went wrong."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the story in a directory of its own."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is stopped
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that the processes that were started are stopped
     directory = Path(tempfile.mkdtemp(prefix="rankd-demo-"))
     try:
         return _play(directory)
@@ -109,7 +111,7 @@ def _wait_until_up(directory: Path, process: subprocess.Popen[bytes]) -> dict[st
 
 
 async def _story(nats: str, database: Path) -> list[str]:
-    """Submit wave by wave, draw, wait for the end, sum up; what went wrong."""
+    """Submit wave by wave, draw the queue, wait for the end, and print a summary. Returns the problems."""
     from rankd.bus.connection import Bus
 
     expected: list[int] = []
@@ -156,7 +158,7 @@ async def _submit(bus: Bus, wave: Wave) -> list[int]:
 
 
 def _explained(connection: Reader) -> list[str]:
-    """A job of the queue's head that is behind another user's by its points, the nearest to the middle."""
+    """The explanation of a waiting job that has fewer points than another user's job just above."""
     rows = [row for row in priorities(connection, JobFilter(limit=40)) if row["rank"]]
     pairs = [
         (row, above)
@@ -179,7 +181,7 @@ def _summary(connection: Reader) -> list[str]:
 
 
 def _problems(connection: Reader, expected: list[int]) -> list[str]:
-    """Everything accepted ran exactly once and ended well."""
+    """The problems: every accepted job must run exactly once and complete."""
     if -1 in expected:
         return ["a submission was rejected"]
     jobs = starts_of_jobs(connection)

@@ -1,6 +1,6 @@
-"""What the demo shows: the head of the queue with its breakdown, and who uses what. Redrawn on a terminal.
+"""The screen of the demo: the first jobs of the queue with their points, and what each user uses.
 
-Every line fits the terminal, from 80 columns, and all of it fits the height, so that the story stays in sight.
+On a terminal it is redrawn, and fits its width (from 80 columns) and height, so that the story stays visible.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Screen:
             self._live.__exit__(*error)
 
     def tell(self, text: str) -> None:
-        """Something happened in the story."""
+        """Add a line to the story."""
         self._told.append(text)
         if not self._terminal:
             print(f"-- {text}", flush=True)
@@ -87,7 +87,7 @@ def picture(connection: Reader, width: int, most: int) -> list[str]:
 
 
 def _table(rows: list[Row], width: int) -> list[str]:
-    """PRIORITY is the class and all points together; points are whole here, so that 80 columns hold them."""
+    """The table of waiting jobs. PRIORITY is the class plus all points. Points are rounded, to fit 80 columns."""
     if not rows:
         return []
     names = [factor["name"].upper() for factor in rows[0]["factors"]]

@@ -1,4 +1,4 @@
-"""The demo's story: who submits what, when. Real commands; on simulated nodes a ``sleep`` only takes its time."""
+"""The demo's story: which user submits which jobs, and when. On simulated nodes, jobs only take time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Wave(NamedTuple):
-    """Jobs that a user submits ``at_s`` seconds into the demo, and what the audience is told."""
+    """Jobs that a user submits ``at_s`` seconds into the demo, and the line that the demo prints."""
 
     at_s: float
     user: str

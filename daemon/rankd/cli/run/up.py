@@ -51,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _add_broker(parser: argparse.ArgumentParser) -> None:
-    """Which broker carries the messages."""
+    """Options for the broker."""
     parser.add_argument("--nats", metavar="URL", help="use this broker in place of the embedded one")
     parser.add_argument(
         "--listen",
@@ -63,7 +63,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
-    """What this machine is called and offers as a node."""
+    """Options for this machine as a node."""
     parser.add_argument(
         "--name",
         default=os.uname().nodename.partition(".")[0],
@@ -88,7 +88,7 @@ def port(text: str) -> int:
 
 
 def _check_addresses(arguments: argparse.Namespace) -> None:
-    """Refuse what can't be an address, before anything starts.
+    """Check the addresses, before anything starts.
 
     Raises:
         Refused: ``usage``.
@@ -101,7 +101,7 @@ def _check_addresses(arguments: argparse.Namespace) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run until a signal; 0 if everything stopped cleanly."""
+    """Run until a signal. Returns 0 if everything stopped cleanly."""
     import asyncio
 
     from rankd.cli.services.process import serve
@@ -142,17 +142,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Terminal:
-    """What ``up`` tells, as lines for whoever started it."""
+    """Prints the reports of ``up`` as lines on the terminal."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
 
     def ready(self, state: Up) -> None:
-        """What runs where, and what to do next."""
+        """Print what runs where, and what to do next."""
         _announce(self._arguments, state)
 
     def waiting(self, service: str, verdict: str) -> None:
-        """What it still waits for."""
+        """Print which service ``up`` waits for."""
         from rankd.services.runtime.log_file import last_line
 
         log = self._arguments.dir / "log" / f"{service}.log"
@@ -161,17 +161,17 @@ class _Terminal:
         _say(printable(f"rankd up: waiting for {service}: {verdict}; {its_last}"))
 
     def stopping(self, running: int, grace_s: float) -> None:
-        """What becomes of the jobs, before it does."""
+        """Print what will happen to the running jobs."""
         jobs = "1 job is running" if running == 1 else f"{running} jobs are running"
         _say(f"rankd up: {jobs}; " + (KEPT if self._arguments.keep_jobs else ENDED.format(grace_s)))
 
 
 def _say(text: str) -> None:
-    """Print while everything runs; that nobody can read it is no reason to end the services."""
+    """Print a line. If it can't be written, the services continue."""
     try:
         print(text, flush=True)
     except OutputError as error:
-        print(f"rankd: {error}; rankd up goes on", file=sys.stderr)
+        print(f"rankd: {error}; rankd up continues", file=sys.stderr)
     except BrokenPipeError:
         pass
 
@@ -214,12 +214,12 @@ Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}
 
 
 def _word(path: Path | str) -> str:
-    """As a shell takes it."""
+    """The text, quoted for a shell."""
     return printable(shlex.quote(str(path)))
 
 
 def _joining(listen: str, url: str) -> list[str]:
-    """How a second node joins, and what an open port means."""
+    """Lines that say how another machine joins, with a warning if the port is open to others."""
     from rankd.services.up.broker import is_loopback, url_of
 
     port = int(url.rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""``rankd db``: bring the schema up to date, check the file, query it without being able to harm anybody."""
+"""``rankd db``: upgrades the schema, checks the file, deletes old jobs, and runs queries that can't write."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "--before",
         required=True,
         metavar="TIME",
-        help="delete what ended before this time, such as 2026-01-31; at least an hour ago",
+        help="delete jobs that ended before this time, such as 2026-01-31; at least an hour ago",
     )
     add_place(prune)
     sql = add_command(
-        actions, "sql", run_sql, "Run a query. It can't write, and it is ended after a time limit.", dash_h=False
+        actions, "sql", run_sql, "Run a query. It can't write, and it is stopped after a time limit.", dash_h=False
     )
     sql.add_argument("query", metavar="QUERY", help="the SQL text, such as 'SELECT * FROM job_priority LIMIT 10'")
     sql.add_argument(
@@ -56,14 +56,14 @@ def add_parser(subparsers: Subparsers) -> None:
         type=float,
         default=TIME_LIMIT_S,
         metavar="SECONDS",
-        help="end the query after this time (default: 10)",
+        help="stop the query after this time (default: 10)",
     )
     add_output(sql, "-h")
     add_place(sql, looks=True)
 
 
 def run_upgrade(arguments: argparse.Namespace) -> int:
-    """Alembic's revisions and the views."""
+    """Run the missing Alembic revisions, and replace the views."""
     place = find(arguments)
     path = place.database or (place.directory or Path(DEFAULT_DIRECTORY)) / DATABASE_FILE
     with usable(path, "db"):
@@ -83,7 +83,7 @@ def run_upgrade(arguments: argparse.Namespace) -> int:
 
 
 def run_prune(arguments: argparse.Namespace) -> int:
-    """The janitor's sweep, once, for this time. Services may run beside it."""
+    """Delete old jobs and events once, as the intake does regularly. Services may run at the same time."""
     import uvloop
 
     from rankd.core.model.setting import RetentionSettings
@@ -105,7 +105,7 @@ def run_prune(arguments: argparse.Namespace) -> int:
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Print the state; 1 if something is wrong with it."""
+    """Print the state of the database. Returns 1 if it has a problem."""
     from rankd.store.schema.migration import newest_revision
 
     path = find(arguments).need_database()

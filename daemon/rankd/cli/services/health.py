@@ -1,4 +1,4 @@
-"""``rankd health [SERVICE]``: 0 if it is ready, 1 if it says that it is not, 3 if it does not answer.
+"""``rankd health [SERVICE]``: the exit status is 0 if it is ready, 1 if it is not ready, 3 if it does not answer.
 
 Without SERVICE: intake, prioritizer and scheduler are asked, and the worst status counts.
 """
@@ -28,7 +28,7 @@ SERVICES = ("intake", "prioritizer", "scheduler")
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``health``."""
-    text = "Whether a service is ready: it asks its database and its bus, then answers."
+    text = "Whether a service is ready. It checks its database and its bus before it answers."
     parser = add_command(subparsers, "health", run, text)
     which = "the service: intake, prioritizer, scheduler or agent-NODE (default: the first three)"
     parser.add_argument("service", metavar="SERVICE", nargs="?", help=which)
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask(services: Sequence[str], timeout_s: float, place: Place) -> list[Health | Unavailable]:
-    """What each answers, or why there is no answer."""
+    """The answer of each service, or the reason why there is none."""
     from rankd.bus.health import ask_health
     from rankd.cli.common.session import with_bus
 

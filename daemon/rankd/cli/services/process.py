@@ -1,4 +1,4 @@
-"""The process of a service: its event loop, its log, and what signals and the end of its parent mean to it."""
+"""The process of a service: its event loop, its log, and how it reacts to signals and to the end of its parent."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _has_terminal() -> bool:
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, parent: int, stop: asyncio.Event, log: logging.Logger) -> None:
-    """Stop the service when its parent has gone: nobody else would stop it."""
+    """Stop the service when its parent has ended, since no other process would stop it."""
     if os.getppid() != parent:
         log.warning("the parent process %d has gone: stopping", parent)
         stop.set()

@@ -1,4 +1,4 @@
-"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``: each service alone, as supervisors run it."""
+"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``: runs one service, for supervisors such as systemd."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def _service(
         "--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="URL of the broker (default: $RANKD_NATS)"
     )
     parser.add_argument(
-        "--parent-pid", type=int, metavar="PID", help="stop when the process PID is no longer this one's parent"
+        "--parent-pid",
+        type=int,
+        metavar="PID",
+        help="stop when the process PID is no longer the parent of this process",
     )
     parser.add_argument(
         "--log-level",
@@ -87,7 +90,7 @@ def _add_agent(subparsers: Subparsers) -> None:
         metavar="DIR",
         type=Path,
         required=True,
-        help="directory for what the agent remembers of its jobs; keep it over restarts",
+        help="directory for the agent's records of its jobs; keep it over restarts",
     )
     parser.add_argument(
         "--output", metavar="DIR", type=Path, help="directory for the jobs' output (default: output/ in --state)"
@@ -108,7 +111,7 @@ def _add_agent(subparsers: Subparsers) -> None:
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
-    """What the node is called and offers."""
+    """Options for the node."""
     parser.add_argument("--name", metavar="NODE", help="the node's name (default: the host's)")
     parser.add_argument(
         "--simulate", type=int, default=0, metavar="N", help="simulate N nodes, whose jobs only take time"
@@ -126,7 +129,7 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rights(parser: argparse.ArgumentParser) -> None:
-    """Whose rights jobs have."""
+    """Options for the users that jobs run as."""
     parser.add_argument(
         "--run-as",
         choices=["submitter", "agent"],
@@ -145,7 +148,7 @@ def weight(text: str) -> tuple[str, float]:
     try:
         return name, float(value)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{value}' is no number; write {name}=2000") from None
+        raise argparse.ArgumentTypeError(f"'{value}' is not a number; write {name}=2000") from None
 
 
 def seconds(text: str) -> float:
@@ -182,7 +185,7 @@ def _need(arguments: argparse.Namespace, *flags: str) -> None:
     for flag in flags:
         if not getattr(arguments, flag):
             raise Refused("usage", f"--{flag} (or $RANKD_{flag.upper()}) is needed", flag)
-    without_secret(arguments.nats)  # refuses what is not the URL of a broker, before anything is opened
+    without_secret(arguments.nats)  # refuses a text that is not the URL of a broker, before anything is opened
 
 
 def _config(arguments: argparse.Namespace) -> Path:

@@ -1,4 +1,4 @@
-"""``rankd dump``: the live state as a document of ``rankd evaluate``."""
+"""``rankd dump``: prints the live state as a document of ``rankd evaluate``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def add_source(parser: argparse.ArgumentParser, *, config: str = "--config") -> None:
-    """Where the live state is; ``config`` is the flag for the services' configuration."""
+    """Options for where the live state is. ``config`` is the flag for the services' configuration."""
     add_place(parser, looks=True)
     parser.add_argument(
         config,
@@ -62,9 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
-    """The state of the newest full generation, and its configuration as the inputs from outside change it.
+    """The state of the newest full generation, and its configuration with the inputs from outside applied.
 
-    Says which jobs have changed since.
+    Prints how many jobs have changed since.
     """
     from rankd.store.engine.reading import open_for_reading, tuples
     from rankd.store.look.dump import dump
@@ -100,7 +100,7 @@ def with_live_inputs(arguments: argparse.Namespace, configuration: Configuration
 def dropped_inputs(
     arguments: argparse.Namespace, live: Configuration, other: Configuration
 ) -> list[tuple[Input, float]]:
-    """What those adapters of the live configuration have in force that the other one lacks, and when they said so."""
+    """Inputs in force of adapters that the other configuration lacks, each with the time of its last reading."""
     from rankd.store.engine.reading import open_for_reading, tuples
     from rankd.store.record.adapter import stored_inputs
 
@@ -116,7 +116,7 @@ def dropped_inputs(
 
 
 def _configuration(connection: Reader, named: Path | None, place: Path | None) -> tuple[Configuration, object]:
-    """The one under which the newest full generation was made, and the document of its queues."""
+    """The configuration of the newest full generation, and the document of its queues."""
     from rankd.config.configuration import load_configuration, read_configuration
     from rankd.config.evaluation import parsed_queues, queues_document
     from rankd.store.engine.reading import tuples
@@ -131,7 +131,7 @@ def _configuration(connection: Reader, named: Path | None, place: Path | None) -
 
 
 def configured_directory(place: Path | None) -> Path:
-    """The configuration that the services run with, as far as it is on record."""
+    """The directory of the services' configuration, as far as it is known here."""
     if named := os.environ.get("RANKD_CONFIG"):
         return Path(named)
     if place is not None and (on_record := _on_record(place / UP_FILE)):
@@ -147,5 +147,5 @@ def _on_record(file: Path) -> str | None:
     try:
         up = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
         return msgspec.json.decode(up["config"], type=str)
-    except (OSError, KeyError, msgspec.MsgspecError):  # nothing runs, or an older version does
+    except (OSError, KeyError, msgspec.MsgspecError):  # nothing runs here, or an older version
         return None

@@ -1,4 +1,4 @@
-"""``rankd evaluate``: what would be decided on a document, without broker and database."""
+"""``rankd evaluate``: what rankd would decide for a document, without broker and database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--config",
         type=Path,
         metavar="DIR",
-        help="take sections that the state lacks from this configuration (default: from none)",
+        help="use sections of this configuration that the state lacks (default: no configuration)",
     )
     parser.add_argument("--diff", metavar="OTHER.json", help="print which ranks differ in this other state")
     parser.add_argument("--json", action="store_true", help="print JSON on one line")
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     evaluator = _evaluator(arguments.config)
     if arguments.lines is not None:
         if arguments.diff is not None:
-            raise Refused("usage", "--diff compares two states; it does not go with --lines", "diff")
+            raise Refused("usage", "--diff compares two states; it cannot be combined with --lines", "diff")
         return answer_lines(arguments.lines, evaluator.evaluate)
     if arguments.diff is not None:
         return _diff(arguments, evaluator)
@@ -55,7 +55,7 @@ def _evaluator(directory: Path | None) -> Evaluator:
 
 
 def _diff(arguments: argparse.Namespace, evaluator: Evaluator) -> int:
-    """The other state is the later one."""
+    """Compare the two states. ``--diff`` names the later one."""
     from rankd.core.evaluate.diff import moves
 
     def compared(data: bytes) -> list[Move]:
@@ -73,7 +73,7 @@ def _show(found: list[Move], *, compact: bool) -> None:
 
 
 def print_moves(found: list[Move]) -> None:
-    """Whose rank differs, as a table."""
+    """Print the jobs whose rank differs, as a table."""
     from rankd.cli.common.table import Column, print_table
 
     headers = [Column("JOB"), *(Column(name, numeric=True) for name in ("RANK", "NOW", "MOVES", "PRIORITY", "NOW"))]

@@ -49,20 +49,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Decide the live state with and without the change, and print what differs.
 
     Raises:
-        ConfigurationError: a reload would refuse the other configuration, for these reasons.
+        ConfigurationError: a reload would refuse the other configuration. The error has all reasons.
     """
     from rankd.cli.common.report import over_bus
     from rankd.config.checked import load_checked
 
     if not (arguments.weights or arguments.config or arguments.submit):
-        raise Refused("usage", "say what: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
+        raise Refused("usage", "give a change: --weights age=2000, --config DIR, or --submit JOB.json", "weights")
     if (place := over_bus(arguments)) is not None:
         return _print(_asked(place, arguments), arguments)
     return report(arguments, load_checked(arguments.config) if arguments.config else None)
 
 
 def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
-    """The same, computed by the service."""
+    """The answer, computed by the intake."""
     import msgspec
 
     from rankd.cli.common.report import fetch_report
@@ -80,7 +80,7 @@ def _asked(place: Place, arguments: argparse.Namespace) -> WhatIf:
 
 
 def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
-    """The same with the configuration of ``--config`` at hand."""
+    """Compute and print the answer. ``other``: the configuration of ``--config``, already loaded."""
     import msgspec
 
     from rankd.cli.what_if.dump import dropped_inputs, with_live_inputs
@@ -200,7 +200,7 @@ def _print_moves(answer: WhatIf, most: int) -> None:
     changed = answer.jobs
     against = f"against generation {answer.generation}"
     if answer.newer:
-        against += f"; {answer.newer} that came since are not counted, ask again in some seconds"
+        against += f"; {answer.newer} newer ones are not counted; ask again in some seconds"
     print_line(f"{len(changed)} of {answer.pending} pending jobs would change their rank ({against}).")
     if not changed:
         return
