@@ -1,7 +1,7 @@
 """Fair share of all associations at once: both algorithms on wide and deep account trees.
 
-`build` is the tree from its rows, which happens when the configuration changes; the algorithms run in every pass.
-`copy` moves the arrays that they read and write once: what the machine takes for touching these bytes at all.
+`build` makes the tree from its rows, which happens when the configuration changes. The algorithms run in every pass.
+`copy` moves the arrays that they read and write once: the time that the machine needs to touch these bytes at all.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ REPEATS = 5
 
 
 def wide(users: int, accounts: int, rng: np.random.Generator) -> list[Association]:
-    """Accounts anywhere under earlier ones, users spread over them evenly."""
+    """Accounts at random places of the tree, with users spread over them evenly."""
     above = [None if i < 20 else f"a{rng.integers(0, i)}" for i in range(accounts)]
     rows = [Association(account=f"a{i}", parent=above[i], shares=float(rng.integers(1, 20))) for i in range(accounts)]
     return rows + [Association(account=f"a{i % accounts}", user=f"u{i}") for i in range(users)]
 
 
 def chain(users: int, accounts: int) -> list[Association]:
-    """Every account in the one before."""
+    """A chain of accounts, each in the one before."""
     rows = [Association(account=f"a{i}", parent=f"a{i - 1}" if i else None) for i in range(accounts)]
     return rows + [Association(account=f"a{i % accounts}", user=f"u{i}", shares=1.0 + i % 3) for i in range(users)]
 
 
 def milliseconds(action: Callable[[], object]) -> float:
-    """The shortest of some runs."""
+    """The shortest time of some runs."""
     times = []
     for _ in range(REPEATS):
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""``rankd import slurm`` of a tree of 5,000 users in 220 accounts, as `sacctmgr dump` writes it: the whole command."""
+"""``rankd import slurm`` on a tree of 5,000 users in 220 accounts, as `sacctmgr dump` writes it: the whole command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUNDS = 5
 
 
 def dump(chance: random.Random) -> str:
-    """Departments with groups with users."""
+    """A dump with departments, their groups, and their users."""
     lines = [
         "Cluster - 'hpc':Fairshare=1:QOS='normal':DefaultQOS='normal'",
         "Parent - 'root'",

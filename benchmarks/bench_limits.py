@@ -1,7 +1,8 @@
-"""What the largest permitted value of each field of a submission costs: to read and admit, and in a scheduling cycle.
+"""The cost of the largest permitted value of each field of a submission: for reading, admission and a cycle.
 
 Also: how many distinct jobs a second are read and admitted, and what a database of jobs with thousands of resource
-types takes of the scheduler. Processor time of the best of several runs, since other processes share the machine.
+types costs the scheduler. Shows the processor time of the best of several runs, because other processes share the
+machine.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ VALUES: dict[str, object] = {
 
 
 def tables() -> AdmissionTables:
-    """One partition in which any queue may be made."""
+    """One partition in which any queue may be created."""
     root = Queue(name="root", path="root", parent=True, child_template=ChildTemplate())
     return AdmissionTables(
         settings=Settings(),
@@ -76,7 +77,7 @@ def least_ms(action: Callable[[], object]) -> float:
 
 
 def cycle_of(kinds: list[Kind], known: frozenset[str] | None = None) -> Callable[[], object]:
-    """A whole cycle, nothing kept from an earlier one: 100 nodes, one leaf, a job of each kind."""
+    """A whole cycle without data of an earlier one: 100 nodes, one leaf, a job of each kind."""
     views = [QueueView(id=0, path="root", parent=None, properties=QueueProperties())]
     views.append(QueueView(id=1, path="root.a", parent=0, properties=QueueProperties()))
     places = np.arange(len(kinds))
@@ -92,7 +93,7 @@ def cycle_of(kinds: list[Kind], known: frozenset[str] | None = None) -> Callable
 
 
 def kind_of(fields: dict[str, object]) -> Kind:
-    """What nodes are asked for by a request with these fields."""
+    """The kind of a request with these fields."""
     job = admit(msgspec.convert({"command": ["true"], **fields}, JobRequest), ALICE, tables())
     shape = Shape(
         partition="default",
@@ -143,7 +144,7 @@ def _with_default() -> Partition:
 
 
 def many_types() -> list[dict[str, object]]:
-    """700 jobs with 100 types each that nobody offers, as databases of earlier versions may hold them."""
+    """700 jobs with 100 types each that no node offers, as databases of earlier versions may have them."""
     kinds = [
         Kind(shape=Shape(partition="default", resources={"vcore": 1000, **{f"t{n}x{t}": 1 for t in range(100)}}))
         for n in range(700)

@@ -1,8 +1,8 @@
 """Pure scheduling cycles: placements per second, a full cluster with a million pending jobs, and backfill.
 
-Every node has a free vector of its own, and is filled by half. Quotas (a maximum per queue and for root) and reasons
-are on. The median of several whole cycles is shown, with the processor time of the best (other processes share the
-machine); what the scheduler keeps between cycles (nodes' capacities, running jobs as columns) is there beforehand.
+Every node has a different free vector, and is half full. Quotas (a maximum per queue and for root) and reasons are on.
+Shows the median of several whole cycles, and the processor time of the best one, because other processes share the
+machine. Data that the scheduler keeps between cycles (nodes' capacities, running jobs as columns) is prepared before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REPEATS = 5
 
 
 def nodes(n: int, rng: np.random.Generator, filled: float, least: float = 0.0) -> list[Node]:
-    """Nodes of three sizes, some with GPUs; used between ``least`` and ``filled``, no two by the same amounts."""
+    """Nodes of three sizes, some with GPUs. Used between ``least`` and ``filled``, each by different amounts."""
     made = []
     for place in range(n):
         cores = int(rng.choice([64, 96, 128]))
@@ -51,7 +51,7 @@ def nodes(n: int, rng: np.random.Generator, filled: float, least: float = 0.0) -
 
 
 def kinds(n: int, rng: np.random.Generator, largest_gang: int = 1) -> list[Kind]:
-    """So many distinct shapes: 1 to 16 cores and memory that differs, one in ten with GPUs, limits of 1 to 24 hours."""
+    """``n`` distinct shapes: 1 to 16 cores, different memory, one in ten with GPUs, limits of 1 to 24 hours."""
     made = []
     for place in range(n):
         cores = int(rng.choice([1, 1, 2, 4, 8, 16]))
@@ -64,7 +64,7 @@ def kinds(n: int, rng: np.random.Generator, largest_gang: int = 1) -> list[Kind]
 
 
 def queues(n_leaves: int) -> list[QueueView]:
-    """Two levels of fair queues, each with a maximum that takes part in every check and is never reached."""
+    """Two levels of fair queues. Each has a maximum that every check includes and that is never reached."""
     room = {"vcore": 10**12, "memory": 2**60}
     views = [QueueView(id=0, path="root", parent=None, properties=QueueProperties(), maximum=room)]
     for place in range(n_leaves):
@@ -94,7 +94,7 @@ def problem(
     rng: np.random.Generator,
     **fields: object,
 ) -> PartitionProblem:
-    """Jobs spread over the leaves, their priorities and kinds mixed."""
+    """Jobs spread over the leaves, with mixed priorities and kinds."""
     views = queues(n_leaves)
     parents = {view.parent for view in views}
     leaves = [view.id for view in views if view.id not in parents]
@@ -120,13 +120,13 @@ def problem(
 
 
 def holds(of: list[Node], n: int, rng: np.random.Generator) -> list[Hold]:
-    """So many running jobs, which have all that is used, and end within a day."""
+    """``n`` running jobs that hold all used resources, and end within a day."""
     ends_at = (NOW + rng.uniform(60, 86_400, n)).tolist()
     return [Hold(node=node.name, resources=node.used, ends_at=ends_at[place % n]) for place, node in enumerate(of)]
 
 
 def timed(run: Callable[[], CycleOutcome], repeats: int = REPEATS) -> tuple[float, float, CycleOutcome]:
-    """Median seconds, the least seconds of the processor, and the outcome."""
+    """Median seconds, least processor seconds, and the outcome."""
     outcome, seconds, processor = run(), [], []
     for _ in range(repeats):
         start, used = time.perf_counter(), time.process_time()

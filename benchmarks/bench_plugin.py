@@ -1,8 +1,8 @@
-"""What a factor of another package costs a full pass and a delta: its values are computed in a worker process.
+"""The cost of another package's factor for a full pass and a delta: its values are computed in a worker process.
 
-The pass and the jobs are those of `bench_ranking`. Beside the six factors: none; one with a value per association;
-one with a value per job, of which the views compute a formula, and one without. `ask` is the call for the values of
-a few new jobs, as a delta makes it. `store` writes all of a pass into a real database.
+The pass and the jobs are those of `bench_ranking`. To its six factors it adds: none; one with a value per association;
+one with a value per job whose formula the views compute; and one without a formula. `ask` is the request for the values
+of a few new jobs, as a delta makes it. `store` writes a whole pass into a real database.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def measure(name: str | None, state: RankingState) -> dict[str, Any]:
 
 
 def asks_ms(workers: list[WorkerFactor], state: RankingState, ranking: Ranking, jobs: int) -> float:
-    """The median of asking for so many jobs' values; what the worker knows already is not sent again."""
+    """The median time of asking for the values of ``jobs`` jobs; the worker already has all other data."""
     times = []
     for place in range(ASKS if workers and workers[0].per == "job" else 0):
         few = state.jobs.take(np.arange(place, place + jobs))

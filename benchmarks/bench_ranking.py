@@ -1,8 +1,8 @@
-"""The pure pass, `core.ranking.ranking.rank`: where its time goes, and how far it is from copying the same bytes.
+"""The pure pass, `core.ranking.ranking.rank`: the time of its phases, compared with copying the same bytes.
 
 Six factors with their default weights; 5,000 associations in a tree of accounts; queues with offsets, fences and
-disabled subtrees; jobs with ages, sizes, urgencies, classes and QoS as a busy site has them. `copy` moves every
-input column and every result array once: what the machine takes for touching these bytes at all.
+disabled subtrees; jobs with ages, sizes, urgencies, classes and QoS as on a busy site. `copy` moves every input column
+and every result array once: the time that the machine needs to touch these bytes at all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PHASES = {"compute": "fair share", "compute_priorities": "factors, sum", "_queue
 
 
 class Case(NamedTuple):
-    """How many jobs, queues per level below root, named applications (which half of the jobs belong to)."""
+    """The number of jobs, of queues per level below root, and of named applications (half of the jobs have one)."""
 
     jobs: int
     fanout: tuple[int, ...]
@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
     @property
     def leaves(self) -> int:
-        """How many queues take jobs."""
+        """The number of leaf queues."""
         return int(np.prod(self.fanout))
 
 
@@ -115,7 +115,7 @@ def queue_view(id_: int, above: QueueView, rng: np.random.Generator) -> QueueVie
 
 
 def job_columns(case: Case, leaves: np.ndarray, own_queues: np.ndarray, rng: np.random.Generator) -> JobColumns:
-    """In order of submission but for a few milliseconds; 2 % held, 1 % with a class, a few expedited or fixed."""
+    """Nearly in order of submission; 2 % held, 1 % with a class, a few expedited or fixed."""
     n = case.jobs
     named = rng.random(n) < (0.5 if case.applications else 0.0)
     of = np.where(named, rng.integers(0, max(case.applications, 1), n), NO_GROUP)
@@ -155,7 +155,7 @@ def shapes(rng: np.random.Generator) -> list[Resources]:
 
 
 def accounts(rng: np.random.Generator) -> dict[str, Any]:
-    """A tree of 20 x 10 accounts with 25 users each; all have used something, 2,000 run."""
+    """A tree of 20 x 10 accounts with 25 users each. All have used something; 2,000 have running jobs."""
     names = [(f"a{i}", "root") for i in range(20)] + [(f"a{i}.{j}", f"a{i}") for i, j in product(range(20), range(10))]
     rows = [Association(account=name, parent=above, shares=float(rng.integers(1, 20))) for name, above in names]
     rows += [Association(account=f"a{i}.{j}", user=f"u{k}") for i, j, k in product(range(20), range(10), range(25))]
@@ -171,7 +171,7 @@ def accounts(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def applications(size: int, queues: np.ndarray, rng: np.random.Generator) -> Applications:
-    """A tenth of them use something."""
+    """Applications, a tenth of which use something."""
     return Applications(
         created_at=NOW - rng.exponential(WEEK / 2, size),
         id_places=rng.permutation(size),
@@ -182,7 +182,7 @@ def applications(size: int, queues: np.ndarray, rng: np.random.Generator) -> App
 
 @contextmanager
 def clocks() -> Iterator[dict[str, float]]:
-    """Milliseconds spent in each phase, while this is open."""
+    """The milliseconds of each phase, measured while this is open."""
     spent = dict.fromkeys(PHASES, 0.0)
 
     def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,7 +206,7 @@ def clocks() -> Iterator[dict[str, float]]:
 
 
 def copy_ms(state: RankingState, ranking: Ranking) -> float:
-    """Every input column and every result array copied once, into memory that is there already; the best of all."""
+    """Copy every input column and every result array once, into existing memory; the best time."""
     arrays = [getattr(state.jobs, name) for name in JobColumns.__struct_fields__]
     arrays += [ranking.ids, ranking.ranked_priorities, ranking.priorities.points_sums, ranking.priorities.priorities]
     arrays += [factor.values for factor in ranking.priorities.factors]
@@ -249,7 +249,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def busy_s() -> float:
-    """Seconds of CPU that the whole machine has spent."""
+    """The CPU seconds that the whole machine has used."""
     user, nice, system = map(int, Path("/proc/stat").read_text().split(maxsplit=4)[1:4])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 

@@ -1,11 +1,11 @@
-"""A million pending jobs: what the design promises of them, measured on real processes, broker, file and commits.
+"""A million pending jobs: the promises of the design, measured on real processes, broker, file and commits.
 
-5,000 associations, 2,000 leaf queues in 4 levels, 2,000 shapes. Runs of `rankd up`: one as it comes, with the command
-line beside it, one whose full passes follow each other without pause, the latter with a thousand jobs as well for
-comparison. None of the jobs fits the one node there is, which offers a resource of its
-own; probes ask for that, so that each one is submitted, ranked and allocated past all the others. In two more runs,
-with 2,000 leaves and with 20, another node comes, which the first jobs fill, and jobs are submitted that can't start.
-`bench_scale.py 100000` takes less.
+5,000 associations, 2,000 leaf queues in 4 levels, 2,000 shapes. There are several runs of `rankd up`. One has the usual
+settings, with the command line beside it. In another one, full passes follow each other without pause; this is repeated
+with a thousand jobs for comparison. No job fits the single node, which offers a special resource. Probes request that
+resource, so each one is submitted, ranked and allocated past all the others. In two more runs, with 2,000 leaves and
+with 20, another node is added, which the first jobs fill. Then jobs are submitted that can't start.
+`bench_scale.py 100000` takes less time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LOCKS = 1_000
 
 
 async def visible(site: Site, what: str, target: str) -> list[Row]:
-    """Probes one after the other: from sending each until its rank is to be read."""
+    """Probes one after the other: the time from sending each until its rank can be read."""
     times = []
     ranked = (
         "SELECT rank FROM job_priority WHERE id = ? UNION ALL SELECT 0 FROM jobs WHERE id = ? AND state <> 'pending'"
@@ -58,10 +58,10 @@ async def visible(site: Site, what: str, target: str) -> list[Row]:
 
 
 async def cycles(site: Site, what: str, target: str) -> list[Row]:
-    """Cycles that start a probe each, from the trigger received until committed, as the scheduler counts them itself.
+    """Cycles that start one probe each: the time from the trigger to the commit, as the scheduler counts it.
 
-    Beside it how long it takes from the instant at which the generation that brings the probe was visible until its
-    allocation comes over the bus. By the clock of the machine: the event itself may be here after the allocation.
+    Also measures the time from when the probe's generation became visible until its allocation arrives on the bus. It
+    uses the machine's clock, because the event itself may arrive after the allocation.
     """
     await site.count_anew()
     times: list[float] = []
@@ -83,7 +83,7 @@ async def cycles(site: Site, what: str, target: str) -> list[Row]:
         job = await site.submit()
         begun = await asyncio.wait_for(ranked.get(), PATIENCE_S)
         found = 0
-        while found != job:  # one of an earlier run may come late
+        while found != job:  # an allocation of an earlier run may arrive late
             found, at = await asyncio.wait_for(allocated.get(), PATIENCE_S)
         times.append((at - begun) * 1000)
         await asyncio.sleep(0.02)
@@ -93,11 +93,11 @@ async def cycles(site: Site, what: str, target: str) -> list[Row]:
 
 
 async def blocked(site: Site, what: str) -> list[Row]:
-    """Jobs that can't start on a full cluster: their cycles, from the trigger received until committed.
+    """Jobs that can't start on a full cluster: the time of their cycles, from the trigger to the commit.
 
-    First jobs that ask for what others wait for (2,000 shapes, of which those are taken that no single free core
-    holds), then such that each ask for something else, so that each has a reason to be committed. The scheduler's
-    processor time is that of all it does meanwhile, by the number of jobs.
+    First, jobs that ask for the same as others that wait (those of 2,000 shapes that need more than one free core).
+    Then, jobs with different requests, so that each has a reason to be committed. The scheduler's processor time covers
+    all its work meanwhile, divided by the number of jobs.
     """
     await site.fill()
     wide = [number for number in range(SHAPES) if number % 64 > 0]
@@ -118,7 +118,7 @@ async def blocked(site: Site, what: str) -> list[Row]:
 
 
 def lock_waits(database: Path) -> list[float]:
-    """Milliseconds that 20-row commits wait for the lock; own connection, own table."""
+    """Milliseconds that 20-row commits wait for the lock, with a separate connection and table."""
     lock, waits = FileLock(database.with_name(database.name + ".lock")), []
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -139,7 +139,7 @@ def lock_waits(database: Path) -> list[float]:
 
 
 def queries(site: Site) -> list[Row]:
-    """The usual questions, in SQL and on the command line."""
+    """The usual queries, in SQL and on the command line."""
     user = '(SELECT "user" FROM jobs GROUP BY 1 ORDER BY abs(count(*) - 200) LIMIT 1)'
     [(name,)] = site.reader.execute(f"SELECT {user}").fetchall()
     asked: list[tuple[str, list[object], str]] = [
@@ -162,7 +162,7 @@ def queries(site: Site) -> list[Row]:
 
 
 def command(what: str, words: list[str], target: str) -> Row:
-    """A command with its process's start."""
+    """A command, including the start of its process."""
     rankd, times = str(Path(sys.executable).with_name("rankd")), []
     for _ in range(QUERIES):
         begun = time.perf_counter()
@@ -172,7 +172,7 @@ def command(what: str, words: list[str], target: str) -> Row:
 
 
 async def started(site: Site, begun: float) -> list[Row]:
-    """Until the first generation of this run is visible, and until the scheduler has allocated a first probe."""
+    """The time until the first generation of this run is visible, and until a first probe is allocated."""
     await site.until("SELECT max(number) FROM generation WHERE made_at > ?", begun)
     ranked_s = time.time() - begun
     job = await site.submit()
@@ -184,7 +184,7 @@ async def started(site: Site, begun: float) -> list[Row]:
 
 
 def memory(site: Site, n_jobs: int) -> list[Row]:
-    """Of all services together and each by itself, and of the two that keep jobs per pending job."""
+    """The memory of all services and of each one; for the two that keep jobs, also per pending job."""
     used = site.memory()
     most = {name: highest / 2**20 for name, (_, highest) in used.items()}
     keeping = sum(now for name, (now, _) in used.items() if name in ("prioritizer", "scheduler"))
@@ -194,7 +194,7 @@ def memory(site: Site, n_jobs: int) -> list[Row]:
 
 
 async def as_it_comes(site: Site, begun: float, n_jobs: int) -> list[Row]:
-    """Passes every five seconds."""
+    """A run with passes every five seconds."""
     rows = await started(site, begun)
     rows += await visible(site, "one submission until visible", "<= 20, p99 <= 60")
     rows += queries(site)
@@ -209,7 +209,7 @@ async def as_it_comes(site: Site, begun: float, n_jobs: int) -> list[Row]:
 
 
 async def without_pause(site: Site, begun: float) -> list[Row]:
-    """Pass after pass."""
+    """A run with pass after pass."""
     await started(site, begun)
     rows = await visible(site, "one submission until visible, passes without pause", "<= 20, p99 <= 60")
     rows += await cycles(site, "cycle that starts a job, passes without pause", "p99 <= 25")
@@ -222,19 +222,19 @@ async def without_pause(site: Site, begun: float) -> list[Row]:
 
 
 async def few(site: Site, begun: float) -> list[Row]:
-    """The same with a queue that is nearly empty."""
+    """The same with a nearly empty queue."""
     await started(site, begun)
     return await cycles(site, f"cycle that starts a job, passes without pause, {FEW_JOBS} pending", "")
 
 
 async def full(site: Site, begun: float, what: str) -> list[Row]:
-    """Passes every five seconds, and a node that is full."""
+    """A run with passes every five seconds and a full node."""
     await started(site, begun)
     return await blocked(site, f"cycle, cluster full, nothing to start, {what}")
 
 
 async def start_ups(directory: Path, config: Path) -> list[Row]:
-    """Both services load together, several times."""
+    """Several starts, in which both services load at the same time."""
     found: dict[str, Row] = {}
     times: dict[str, list[float]] = {}
     for _ in range(STARTS):
@@ -246,7 +246,7 @@ async def start_ups(directory: Path, config: Path) -> list[Row]:
 
 
 async def submissions() -> list[Row]:
-    """Rates on a rankd of its own: what the intake takes while nothing can start."""
+    """Rates on a separate rankd: what the intake accepts while no job can start."""
     rows = []
     for one in await bench_submission.measured():
         target = ">= 4,000" if one["p99 ms"] else ">= 30,000"
@@ -264,7 +264,7 @@ async def submissions() -> list[Row]:
 
 
 async def run(directory: Path, n_jobs: int) -> list[Row]:
-    """All of it."""
+    """Run everything."""
     usual, hasty = write_config(directory / "usual"), write_config(directory / "hasty", period_s=0.05)
     narrow = write_config(directory / "narrow", fanout=FEW_LEAVES)
     many, less, together = directory / "many", directory / "few", directory / "together"

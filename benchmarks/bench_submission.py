@@ -1,9 +1,9 @@
-"""Submissions per second to the durable answer: single jobs with 64 in flight, and batches of 1,000 jobs.
+"""Submissions per second up to the durable answer: single jobs with 64 in flight, and batches of 1,000 jobs.
 
-Batches twice: of one job many times (as `rankd submit --count`), and of jobs of which each is another.
+There are two kinds of batches: one job many times (as `rankd submit --count`), and jobs that are all different.
 
-Everything real: nats-server with sync always, the intake with durable group commits, prioritizer, scheduler and relay
-running on the same cores. The jobs ask for a label that no node has, so that they stay pending.
+Everything is real: nats-server with sync always, the intake with durable group commits; prioritizer, scheduler and
+relay run on the same cores. The jobs ask for a label that no node has, so they stay pending.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JOB = {"command": ["true"], "resources": {"vcore": 1}, "constraints": "never"}
 
 
 async def singles(client: nats.NATS, count: int) -> tuple[float, list[float]]:
-    """Seconds for all, and each one's latency."""
+    """Seconds for all jobs, and the latency of each."""
     latencies: list[float] = []
     payload = json.dumps(JOB).encode()
     left = iter(range(count))
@@ -53,7 +53,7 @@ DIFFERENT = [JOB | {"name": f"step-{step}", "command": ["true", "--step", str(st
 
 
 async def batches(client: nats.NATS, count: int, jobs: list[dict[str, Any]], at_once: int = 4) -> float:
-    """Seconds for all."""
+    """Seconds for all batches."""
     payload = json.dumps({"jobs": jobs}).encode()
     left = iter(range(count))
 

@@ -1,6 +1,6 @@
-"""Submit -> started on an idle system, and with 100,000 pending jobs that fit no node; and where the time goes.
+"""From submit to started on an idle system, and with 100,000 pending jobs that fit no node; with the time per phase.
 
-50 jobs, one after the other, each of `true`.
+50 jobs of `true`, one after the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BATCH = 1_000
 
 
 async def submit_one_by_one(url: str) -> list[tuple[int, float, float]]:
-    """(job, sent, answered) of each; waits for each job's end before the next."""
+    """(job, sent, answered) of each job; waits for each job's end before the next."""
     client = await nats.connect(url)
     events = await client.subscribe("rankd.v1.event.job.bench")
     body = json.dumps({"command": ["true"]}).encode()
@@ -39,7 +39,7 @@ async def submit_one_by_one(url: str) -> list[tuple[int, float, float]]:
 
 
 def phases(database: str, sent: list[tuple[int, float, float]]) -> dict[str, list[float]]:
-    """Milliseconds from the submission's send to each step, by the records' own clocks."""
+    """Milliseconds from the sending of the submission to each step, by the times in the records."""
     connection = sqlite3.connect(database)
     steps: dict[str, list[float]] = {
         "answered (durable)": [],
@@ -59,7 +59,7 @@ def phases(database: str, sent: list[tuple[int, float, float]]) -> dict[str, lis
 
 
 async def fill(url: str, count: int) -> None:
-    """So many jobs of 100 shapes that wait for ever, for a label that no node has."""
+    """Submit ``count`` jobs of 100 shapes that wait without end for a label that no node has."""
     client = await nats.connect(url)
     for start in range(0, count, BATCH):
         jobs = [
@@ -72,7 +72,7 @@ async def fill(url: str, count: int) -> None:
 
 
 def until_ranked(database: str, count: int) -> None:
-    """Wait until a full pass has seen them all."""
+    """Wait until a full pass includes all of them."""
     while True:
         with sqlite3.connect(database) as connection:
             found = connection.execute("SELECT max(jobs) FROM generation WHERE kind = 'full'").fetchone()[0]

@@ -1,8 +1,8 @@
 """Jobs per second from submission to recorded end: trivial jobs on simulated nodes, and real `/bin/true`.
 
-Everything durable, nothing left out: nats-server with sync always, group commits, ranking, placement, allocations and
-reports through their streams, events published. All jobs are submitted first, then the clock starts with the first
-start and stops with the last end, by the records' own clocks.
+Everything is durable and complete: nats-server with sync always, group commits, ranking, placement, allocations,
+reports, and published events. All jobs are submitted first. The clock starts with the first start and stops with the
+last end, by the times in the records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ end to the scheduler and back is shared by many. Real ones ask for no cores, whi
 
 
 async def submit(url: str, count: int, env: dict[str, str], resources: dict[str, Any]) -> None:
-    """All jobs of 20 users, in messages of 1,000."""
+    """Submit all jobs, of 20 users, in messages of 1,000."""
     client = await nats.connect(url)
     job = {"command": ["/bin/true"], "env": env, "resources": resources}
     for start in range(0, count, BATCH):
@@ -54,7 +54,7 @@ def until_done(database: str, count: int) -> None:
 
 
 def measured(database: str, count: int) -> dict[str, float]:
-    """Rates over everything, and over the middle 80 %: sustained."""
+    """Rates over all jobs, and over the middle 80 % (sustained)."""
     with sqlite3.connect(database) as connection:
         ends = [at for (at,) in connection.execute("SELECT ended_at FROM jobs ORDER BY ended_at")]
         [(first,)] = connection.execute("SELECT min(started_at) FROM jobs")

@@ -1,7 +1,7 @@
-"""100,000 pending jobs changed, held and cancelled by one filter each, and what a user who submits meanwhile feels.
+"""100,000 pending jobs updated, held and cancelled by one filter each; and the latency of another user meanwhile.
 
-Everything real: nats-server with sync always, the intake with durable group commits, prioritizer, scheduler and relay
-running on the same cores. The other user submits one job after the other, and waits for each answer.
+Everything is real: nats-server with sync always, the intake with durable group commits; prioritizer, scheduler and
+relay run on the same cores. The other user submits one job after the other, and waits for each answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 async def ask(client: nats.NATS, verb: str, body: object, user: str = "mine") -> Any:
-    """The decoded answer, where it is no error."""
+    """The decoded answer; raises if it is an error."""
     subject = f"rankd.v1.user.{user}.{verb}"
     reply = await client.request(subject, json.dumps(body).encode(), timeout=PATIENCE_S)
     if (reply.headers or {}).get("Nats-Service-Error"):
@@ -38,14 +38,14 @@ async def ask(client: nats.NATS, verb: str, body: object, user: str = "mine") ->
 
 
 async def fill(client: nats.NATS) -> None:
-    """The jobs, each with a name of its own."""
+    """Submit the jobs, each with a different name."""
     for start in range(0, JOBS, BATCH):
         jobs = [{"command": ["true"], "name": f"step-{start + step}"} for step in range(BATCH)]
         await ask(client, "job.submit", {"jobs": jobs})
 
 
 async def changed(client: nats.NATS, verb: str, given: dict[str, Any]) -> tuple[float, list[float]]:
-    """Seconds for all, and how long each submission of the other user took meanwhile, in ms."""
+    """Seconds for all jobs, and the milliseconds of each submission of the other user meanwhile."""
     waits: list[float] = []
 
     async def submit_until(over: asyncio.Event) -> None:
@@ -67,7 +67,7 @@ async def changed(client: nats.NATS, verb: str, given: dict[str, Any]) -> tuple[
 
 
 async def measured() -> list[dict[str, Any]]:
-    """All of them, one after the other, on the same jobs."""
+    """Run all requests, one after the other, on the same jobs."""
     rows = []
     with machine("--no-local-agent") as up:
         client = await nats.connect(up["nats"])

@@ -1,7 +1,7 @@
 """A large site for benchmarks: 5,000 associations, 2,000 leaf queues in 4 levels, any number of pending jobs.
 
-The configuration is written as an administrator would write it. Jobs are put into the database as the intake puts
-them there, row for row, but in large transactions.
+The configuration looks as an administrator would write it. Jobs are written into the database as the intake writes
+them, row for row, but in large transactions.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _queues(level: int, rng: np.random.Generator, fanout: Sequence[int]) -> Iter
 
 
 async def make_database(path: Path, config: Path, n_jobs: int) -> None:
-    """The schema, the configuration's names, and ``n_jobs`` pending jobs of all users in all queues."""
+    """Make the schema, the configuration's names, and ``n_jobs`` pending jobs of all users in all queues."""
     configuration = load_configuration(config)
     async with open_database(path) as database:
         await upgrade(database)
@@ -141,7 +141,7 @@ def _shape(number: int) -> tuple[Shape, str, int]:
 
 
 def request_like(number: int) -> dict[str, object]:
-    """A submission that asks for the same as those of a shape, below 2,000."""
+    """A submission with the request of shape ``number``, below 2,000."""
     shape, *_ = _shape(number)
     resources = {"vcore": shape.resources["vcore"] // 1000, "memory": shape.resources["memory"]}
     return {"nodes": shape.nodes, "resources": resources, "time_limit_s": 3600.0}

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a rankd of their own, tables, JSON results."""
+"""Shared by the benchmarks: a separate rankd, tables, JSON results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @contextmanager
 def machine(*options: str, directory: Path | None = None) -> Iterator[dict[str, Any]]:
-    """A ``rankd up`` of its own, in a directory of its own unless one is given; yields its up.json."""
+    """A separate ``rankd up``, in a new directory unless one is given; yields its up.json."""
     with tempfile.TemporaryDirectory(prefix="rankd-bench-") as own:
         directory = directory or Path(own)
         command = [sys.executable, "-m", "rankd", "up", "--dir", str(directory), *options]
@@ -37,7 +37,7 @@ def machine(*options: str, directory: Path | None = None) -> Iterator[dict[str, 
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that ``share`` of all do not exceed."""
+    """The value that ``share`` of all values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

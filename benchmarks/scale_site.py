@@ -1,4 +1,4 @@
-"""A rankd that runs on a prepared database, as the measurements of scale use it: client, node, processes."""
+"""A rankd that runs on a prepared database, for the measurements of scale: client, node, processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def row(what: str, values: list[float], unit: str, target: str) -> Row:
-    """Median, p99 and the worst of several."""
+    """Median, p99 and the worst of several values."""
     return {
         "what": what,
         "median": statistics.median(values),
@@ -39,7 +39,7 @@ def row(what: str, values: list[float], unit: str, target: str) -> Row:
 
 
 class Site:
-    """A running rankd: a NATS client, the probes' node, and the database as anybody reads it."""
+    """A running rankd: a NATS client, the probes' node, and a reading connection to the database."""
 
     def __init__(self, client: nats.NATS, database: Path, pid: int, queue: str) -> None:
         self.client = client
@@ -50,19 +50,19 @@ class Site:
         self.reader.execute("PRAGMA query_only = ON")
 
     async def join(self) -> None:
-        """The node that only probes fit."""
+        """Add the node that only probes fit."""
         body = json.dumps({"resources": {"probe": 10**6}, "agent": NODE}).encode()
         await self.client.request(f"rankd.v1.node.{NODE}.register", body, timeout=PATIENCE_S)
 
     async def fill(self) -> None:
-        """One more node, and wait until the first jobs of the queue have taken all of it."""
+        """Add a node, and wait until the first jobs of the queue have taken all of it."""
         body = json.dumps({"resources": {"vcore": 64, "memory": "4Ti"}, "agent": NODE}).encode()
         await self.client.request(f"rankd.v1.node.{FULL_NODE}.register", body, timeout=PATIENCE_S)
         await self.until("SELECT nullif(count(*), 0) FROM allocations WHERE nodes LIKE ?", f"%{FULL_NODE}%")
         await self.until("SELECT reason FROM wait_reasons WHERE reason = 'resources' LIMIT 1")
 
     async def stay(self) -> None:
-        """Heartbeats, for ever."""
+        """Send heartbeats until cancelled."""
         while True:
             await asyncio.sleep(5)
             for node in (NODE, FULL_NODE):
@@ -70,7 +70,7 @@ class Site:
                 await self.client.request(f"rankd.v1.node.{node}.heartbeat", body, timeout=PATIENCE_S)
 
     async def submit(self, what: Mapping[str, object] = MappingProxyType({})) -> int:
-        """One probe, or a job that asks for something else; returns its id once it is durable."""
+        """Submit one probe, or a job with another request; returns its id once it is durable."""
         body = json.dumps(PROBE | {"queue": self.queue} | dict(what)).encode()
         reply = await self.client.request("rankd.v1.user.u0-0.job.submit", body, timeout=PATIENCE_S)
         answer = json.loads(reply.data)
@@ -79,7 +79,7 @@ class Site:
         return int(answer["id"])
 
     async def until(self, sql: str, *values: object) -> Any:
-        """What the query gives once it gives something but null."""
+        """The first result of the query that is not null; waits for it."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             found = self.reader.execute(sql, values).fetchone()
@@ -94,18 +94,18 @@ class Site:
         return [seconds for (seconds,) in self.reader.execute(sql, (since,))]
 
     async def count_anew(self) -> None:
-        """The services forget what they have counted."""
+        """Let the services reset their counts."""
         await self.client.request("rankd.v1.admin.root.diag.show", b'{"reset": true}', timeout=PATIENCE_S)
 
     async def cycle_row(self, what: str, target: str) -> Row:
-        """The scheduler's cycles since it counts, a thousand at most."""
+        """The scheduler's cycles since its counts were reset, at most a thousand."""
         reply = await self.client.request("rankd.v1.user.root.diag.show", b"{}", timeout=PATIENCE_S)
         took = json.loads(reply.data)["scheduler"]["durations"]["cycle"]
         shown = {key: took[key] if key == "n" else took[key] * 1000 for key in ("median", "p99", "worst", "n")}
         return {"what": what, **shown, "unit": "ms", "target": target}
 
     def processor_ms(self, name: str) -> float:
-        """What one of the services has had of the processor since it began, all its threads together."""
+        """The processor time of one service since it started, with all its threads."""
         spent = 0
         for child in children(self.pid):
             if _name(child) == name:
@@ -114,7 +114,7 @@ class Site:
         return spent / 1e6
 
     def memory(self) -> dict[str, tuple[int, int]]:
-        """Bytes now and at most, by process."""
+        """Present and peak bytes, by process."""
         found = {}
         for child in children(self.pid):
             lines = dict(line.split(":", 1) for line in Path(f"/proc/{child}/status").read_text().splitlines())
@@ -123,7 +123,7 @@ class Site:
 
 
 def children(pid: int) -> Iterator[int]:
-    """The processes that it has started."""
+    """The processes that this one has started."""
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             stat = (entry / "stat").read_text()
@@ -132,7 +132,7 @@ def children(pid: int) -> Iterator[int]:
 
 
 def _name(pid: int) -> str:
-    """A service's, or a program's."""
+    """The name of a service, or of a program."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     return words[3].decode() if len(words) > 3 and words[2] == b"rankd" else Path(words[0].decode()).name
 
@@ -147,7 +147,7 @@ def rankd_up(directory: Path, config: Path) -> Iterator[dict[str, Any]]:
 async def with_site(
     directory: Path, config: Path, measure: Callable[[Site], Awaitable[list[Row]]], queue: str = QUEUE
 ) -> list[Row]:
-    """What ``measure`` finds on a rankd that has started on this directory."""
+    """The rows that ``measure`` returns for a rankd that was started on this directory."""
     with rankd_up(directory, config) as up:
         client = await nats.connect(up["nats"])
         site = Site(client, Path(up["db"]), up["pid"], queue)

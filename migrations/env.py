@@ -1,4 +1,4 @@
-"""Alembic's environment. ``rankd db upgrade`` and ``rankd up`` hand the open connection over."""
+"""Alembic's environment. ``rankd db upgrade`` and ``rankd up`` pass it an open connection."""
 
 from alembic import context
 

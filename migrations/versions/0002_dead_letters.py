@@ -1,4 +1,4 @@
-"""Submissions that could not be accepted are kept.
+"""Stores submissions that could not be accepted.
 
 Revision: 0002
 Revises: 0001

@@ -1,4 +1,4 @@
-"""Drains that outlive the node's state: who, when, why; reasons of node events.
+"""Drains that outlast the node's state: who drained it, when and why; and the reasons of node events.
 
 Revision: 0004
 Revises: 0003

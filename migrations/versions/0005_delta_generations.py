@@ -1,4 +1,4 @@
-"""Generations that stand on an earlier one; the order in narrower chunks, by leaf, and its head as rows.
+"""Generations based on an earlier one. The order in narrower chunks and by leaf, and its head as rows.
 
 Revision: 0005
 Revises: 0004
@@ -88,7 +88,7 @@ def downgrade() -> None:
 
 
 def _make_chunks(priorities: sa.types.TypeEngine, ranks: sa.types.TypeEngine) -> None:
-    """Empty: the prioritizer's first pass fills them."""
+    """Create the tables empty: the prioritizer's first pass fills them."""
     op.drop_table("ranking_chunks")
     op.drop_table("rank_chunks")
     op.create_table(

@@ -1,6 +1,6 @@
-"""Reservations; reasons by what jobs have in common: shape, time limit, and where they count user and application.
+"""Reservations. Reasons by what jobs have in common: shape, time limit, and user and application if these matter.
 
-Reasons are what the last cycle found, so that none need be kept.
+Existing reasons are dropped, because the next cycle finds them again.
 
 Revision: 0006
 Revises: 0005

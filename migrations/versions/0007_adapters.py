@@ -1,4 +1,4 @@
-"""Inputs from outside: how each adapter's last reading went, and what it has in force.
+"""Inputs of adapters: the result of each adapter's last reading, and its input in force.
 
 Revision: 0007
 Revises: 0006

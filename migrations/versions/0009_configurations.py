@@ -1,4 +1,4 @@
-"""Configurations as they came into force, and which one a generation was made under.
+"""Configurations that came into force, and which one was in force for a generation.
 
 Revision: 0009
 Revises: 0008

@@ -1,4 +1,4 @@
-"""Dead letters have a size and a preview, and are limited per user.
+"""Gives dead letters a size and a preview, and limits their number per user.
 
 Revision: 0011
 Revises: 0010

@@ -1,4 +1,4 @@
-"""Stored requests lose the variable that names the broker; the file is its owner's alone.
+"""Removes the variable that names the broker from stored requests, and makes the file private to its owner.
 
 Revision: 0013
 Revises: 0012
@@ -29,4 +29,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """What was removed is not known any more."""
+    """Do nothing: the removed values are not known any more."""

@@ -1,4 +1,4 @@
-"""What jobs that were deleted used, by day, and the keys that they answer to.
+"""The usage of deleted jobs, by day, and their keys.
 
 Revision: 0014
 Revises: 0013

@@ -1,4 +1,4 @@
-"""When the holder of each role was last alive.
+"""The last sign of life of each role's holder.
 
 Revision: 0015
 Revises: 0014

@@ -1,6 +1,6 @@
-"""Nodes take their allocations by request: when each was taken, instead of whether it was published.
+"""Nodes request their allocations: stores when each was taken, instead of whether it was published.
 
-What was published counts as taken. What of it an agent does not know, and never started, is given to it again.
+Published allocations count as taken. One that its agent does not know, and that never started, is sent to it again.
 
 Revision: 0016
 Revises: 0015

@@ -1,4 +1,4 @@
-"""Two agents of one name are told apart: a node's record has the random id of its agent's state directory.
+"""Distinguishes two agents of one name: a node's record has the random id of its agent's state directory.
 
 Revision: 0017
 Revises: 0016

@@ -1,1 +1,1 @@
-"""What a service remembers of the records: columns, kept up from change to change. No SQL, no ``await``, no clock."""
+"""A service's memory of the records: columns that follow their changes. No SQL, no ``await``, no clock."""

@@ -1,4 +1,4 @@
-"""The named applications that a service remembers: read once, later extended by those that begin."""
+"""The named applications that a service remembers: read once, later extended by new ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankd.store.feed.application import ApplicationRow
 
 
 class ApplicationTable:
-    """Applications by id. ``revision``: the last event that is known; -1 before the first."""
+    """Applications by id. ``revision``: the last known event; -1 before the first."""
 
     def __init__(self) -> None:
         self.revision = -1
@@ -28,7 +28,7 @@ class ApplicationTable:
             self._known = self._built()
 
     def with_use(self, used: Mapping[int, Resources], states: Mapping[int, str]) -> Applications:
-        """All of them, with what they use now and their states, both by id."""
+        """All applications, with their present usage and their states, both by id."""
         return msgspec.structs.replace(self._known, used=used, states=states)
 
     def _built(self) -> Applications:

@@ -1,4 +1,4 @@
-"""The account tree that the prioritizer remembers, and what its associations have used."""
+"""The account tree that the prioritizer remembers, and the usage of its associations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ledger(NamedTuple):
 
 
 class AssociationTable:
-    """The tree of the associations that share; the others are :attr:`outside`.
+    """The tree of the associations with shares; the others are in :attr:`outside`.
 
     ``ids`` are by the tree's user index, ``node_ids`` by its node (-1 for none).
     """
@@ -47,11 +47,11 @@ class AssociationTable:
         return self._tree
 
     def forget_outside(self) -> None:
-        """Until the next :meth:`replace`, no association is outside of the tree."""
+        """Forget which associations are outside of the tree, until the next :meth:`replace`."""
         self.outside, self._outside_ids = frozenset(), _NO_IDS
 
     def replace(self, rows: Sequence[AssociationRow], *, only_configured: bool) -> None:
-        """Build the tree of these associations; with ``only_configured`` other users stay outside of it."""
+        """Build the tree of these associations. With ``only_configured``, unconfigured users stay outside."""
         self._usage = {row.id: (row.usage, row.usage_at) for row in rows}
         if only_configured:
             self.outside = frozenset(row.id for row in rows if row.association.user and not row.is_configured)
@@ -83,6 +83,6 @@ class AssociationTable:
         return Ledger(usage, ids, np.array([row.allocation for row in charges], dtype=np.int64))
 
     def settle(self, usage: Iterable[tuple[float, float, int]]) -> None:
-        """Usage that was just committed: (usage, at, association id)."""
+        """Note usage that was just committed: (usage, at, association id)."""
         for amount, at, association in usage:
             self._usage[association] = (amount, at)

@@ -1,4 +1,4 @@
-"""Jobs that wait for other jobs or for a time, and which jobs they wait for."""
+"""Jobs that wait for other jobs or for a time, and for which jobs they wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class BlockedJobs:
     def __init__(self) -> None:
         self.by_id: dict[int, Blocked] = {}
         self._waiting_for: dict[int, set[int]] = {}
-        """By job the jobs that depend on it."""
+        """The jobs that depend on each job."""
         self._begin_times: dict[int, float] = {}
 
     def clear(self) -> None:
@@ -23,7 +23,7 @@ class BlockedJobs:
         self._begin_times.clear()
 
     def replace(self, changed: Iterable[int], blocked: Iterable[Blocked]) -> None:
-        """Of the jobs that have changed, only those in ``blocked`` are still blocked."""
+        """Of the changed jobs, only those in ``blocked`` are still blocked."""
         for job in changed:
             self._remove(job)
         for one in blocked:
@@ -43,14 +43,14 @@ class BlockedJobs:
                 self._waiting_for.pop(other, None)
 
     def concerned(self, changed: Iterable[int], now: float) -> dict[int, Blocked]:
-        """By id the jobs that wait for one of the ``changed`` jobs, or whose begin time has come.
+        """The jobs that wait for one of the ``changed`` jobs, or whose begin time has come, by id.
 
-        A thread may change them meanwhile.
+        A thread may change the table meanwhile.
         """
         jobs = {job for other in changed for job in tuple(self._waiting_for.get(other, ()))}
         jobs |= {job for job, begin_at in list(self._begin_times.items()) if begin_at <= now}
         return {job: one for job in jobs if (one := self.by_id.get(job)) is not None}
 
     def next_begin(self, now: float) -> float | None:
-        """The earliest begin time that is still to come (UTC seconds); None if there is none."""
+        """The earliest begin time in the future (UTC seconds); None if there is none."""
         return min((begin_at for begin_at in list(self._begin_times.values()) if begin_at > now), default=None)

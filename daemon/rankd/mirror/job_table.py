@@ -1,6 +1,6 @@
 """The prioritizer's memory of jobs: pending ones as columns, later changes as rows, and which jobs are blocked.
 
-The columns are left as they are while changes come in, since copying a million jobs takes longer than ranking them.
+The columns stay unchanged while changes arrive, because copying a million jobs takes longer than ranking them.
 :func:`merged` makes new columns.
 """
 
@@ -23,10 +23,10 @@ _PENDING = State.PENDING.value
 
 
 class JobChanges(NamedTuple):
-    """What happened to jobs.
+    """The changes of jobs.
 
-    ``gone``: those that are not pending any more. ``rows``: pending ones as they are now. ``moved_nodes``: whether
-    any of them has taken or given back nodes. ``is_shown``: whether a generation would show any of it.
+    ``gone``: jobs that are no longer pending. ``rows``: pending ones as they are now. ``moved_nodes``: whether a job
+    has taken or released nodes. ``is_shown``: whether a generation would show any of these changes.
     """
 
     gone: list[int]
@@ -36,14 +36,14 @@ class JobChanges(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Columns, and what has changed since they were made: rows by job, None for jobs that are not pending."""
+    """Columns, and later changes: rows by job, None for jobs that are not pending."""
 
     columns: JobColumns
     changed: dict[int, JobRow | None]
 
 
 def merged(snapshot: Snapshot) -> JobColumns:
-    """All pending jobs. O(n_jobs) if any has changed, so it belongs into a thread."""
+    """All pending jobs as columns. O(n_jobs) if a job has changed, so call it in a thread."""
     changed = snapshot.changed
     if not changed:
         return snapshot.columns
@@ -52,26 +52,26 @@ def merged(snapshot: Snapshot) -> JobColumns:
 
 
 class Membership(NamedTuple):
-    """What a job's record does not say: by queue the index of its partition, and the associations outside the tree."""
+    """Data that jobs' records lack: the partition's index of each queue, and the associations outside the tree."""
 
     partitions: dict[int, int]
     outside: frozenset[int]
 
 
 class JobTable:
-    """Pending jobs. ``revision``: the last event that is known; ``amounts``: what each shape asks for in all."""
+    """Pending jobs. ``revision``: the last known event; ``amounts``: the total request of each shape."""
 
     def __init__(self) -> None:
         self.revision = 0
         self.new_jobs = 0
-        """How many jobs became eligible and are in no generation yet. Who makes the generation subtracts them."""
+        """How many jobs became eligible and are in no generation yet. The writer of a generation subtracts its jobs."""
         self.largest_qos = -1
-        """The largest id of a QoS that a job has had."""
+        """The largest QoS id of any job so far."""
         self.is_loaded = False
         self.blocked = BlockedJobs()
         self.amounts: list[Resources] = []
         self.shapes: dict[int, int] = {}
-        """By the records' key of a shape its index in :attr:`amounts`."""
+        """The index in :attr:`amounts` of each shape, by the records' key."""
         self._columns = JobColumns.from_rows([])
         self._changed: dict[int, JobRow | None] = {}
 
@@ -107,7 +107,7 @@ class JobTable:
         )
 
     def apply(self, changes: ChangedJobs, membership: Membership) -> JobChanges:
-        """Add what has changed since."""
+        """Add the changes since the last call."""
         self.revision = changes.revision
         self.blocked.replace((job.id for job in changes.jobs), changes.blocked)
         for key, row in changes.shapes.items():
@@ -148,7 +148,7 @@ class JobTable:
         return self.shapes[key]
 
     def set_partitions(self, partitions: dict[int, int]) -> None:
-        """From now on the partitions have other indices; ``partitions`` has them by queue."""
+        """Use other indices for the partitions; ``partitions`` has them by queue."""
         of_queue = _by_queue(partitions, int(self._columns.queues.max(initial=0)))
         self._columns = msgspec.structs.replace(self._columns, partitions=of_queue[self._columns.queues])
         self._changed = {
@@ -164,11 +164,11 @@ class JobTable:
         self._columns, self._changed = JobColumns.from_rows([]), {}
 
     def snapshot(self) -> Snapshot:
-        """The jobs as they are now, for :func:`merged`. Later changes are not in it."""
+        """The present jobs, for :func:`merged`. It does not include later changes."""
         return Snapshot(self._columns, dict(self._changed))
 
     def adopt(self, snapshot: Snapshot, columns: JobColumns) -> None:
-        """Keep the columns that the snapshot was merged into, and what has changed since the snapshot."""
+        """Keep the columns into which the snapshot was merged, and the changes since the snapshot."""
         self._columns = columns
         merged_rows = snapshot.changed
         self._changed = {

@@ -1,7 +1,7 @@
-"""The scheduler's copy of the ranking: the jobs of each leaf in their order, kept up from generation to generation.
+"""The scheduler's copy of the ranking: the jobs of each leaf in order, updated with every generation.
 
-A full generation is arrays, leaf by leaf, given at once or in advance (:mod:`rankd.mirror.staged_order`). Of a delta
-only the chunks that changed are given, and only the leaves that these name are put together again.
+A full generation consists of arrays, leaf by leaf, added at once or in advance (:mod:`rankd.mirror.staged_order`). For
+a delta, only the changed chunks are added, and only the leaves that they name are rebuilt.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rankd.store.feed.order import DeltaChanges, NewestGeneration, RankedLeaf
 class LeafOrder(NamedTuple):
     """A leaf's ranked jobs, first to run first: ids and priorities, int64 (n_jobs,).
 
-    An order is never changed: the same object means the same jobs with the same priorities. Readers may keep it and
-    compare with ``is`` (:mod:`rankd.mirror.waiting_leaves` does so).
+    An order never changes: the same object means the same jobs with the same priorities. So readers may keep it and
+    compare it with ``is`` (:mod:`rankd.mirror.waiting_leaves` does so).
     """
 
     ids: IntArray
@@ -32,10 +32,10 @@ _NO_LEAF = RankedLeaf(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 
 
 class LeafOrders:
-    """The newest generation that was given. ``revision``: the last job event that it knows.
+    """The newest known generation. ``revision``: the last job event that it includes.
 
-    ``version`` grows with every change. ``base``: the full generation that the newest one is based on. ``followed``:
-    the newest generation whose delta is in here.
+    ``version`` grows with every change. ``base``: the full generation on which the newest one is based. ``followed``:
+    the newest generation whose delta is included.
     """
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ class LeafOrders:
         self.version = 0
         self.followed = 0
         self._changed_in: dict[int, int] = {}
-        """Leaves that differ from the base, or were added after it, with the version that changed them last."""
+        """The leaves that differ from the base, or were added after it, with the last version that changed them."""
         self._based_in = 0
-        """The version in which the base was given."""
+        """The version in which the base was set."""
         self._leaves: dict[int, RankedLeaf] = {}
         self._chunks: dict[int, Entries] = {}
         self._entries = _NO_ENTRIES
@@ -57,7 +57,7 @@ class LeafOrders:
 
     @classmethod
     def of_staged(cls, base: int, revision: int) -> LeafOrders:
-        """For a full generation that is not visible yet; :meth:`add` gives its leaves."""
+        """Orders for a full generation that is not visible yet; :meth:`add` adds its leaves."""
         orders = cls()
         orders.base, orders.revision = base, revision
         return orders
@@ -70,7 +70,7 @@ class LeafOrders:
             self._mark_changed(queue)
 
     def mark_empty(self, leaves: Collection[int]) -> None:
-        """These leaves have no jobs in this generation; in the one before they had some."""
+        """Note leaves that have no jobs in this generation but had some in the one before."""
         self.version += 1
         self._changed_in.update(dict.fromkeys(leaves, self.version))
 
@@ -81,14 +81,14 @@ class LeafOrders:
         self._changed_in, self._based_in = {}, self.version
 
     def follow(self, newest: NewestGeneration, delta: DeltaChanges) -> None:
-        """Go on to the newest generation, whose delta has changed like this since :attr:`followed`."""
+        """Follow the newest generation, with the changes of its delta since :attr:`followed`."""
         self.version += 1
         self._change_chunks(delta)
         self.generation = self.followed = newest.number
         self.revision = newest.revision
 
     def changed_since(self, version: int) -> set[int] | None:
-        """The leaves that may have changed since that version; None: all of them."""
+        """The leaves that may have changed since that version; None means all leaves."""
         if version < self._based_in:
             return None
         return {queue for queue, at in self._changed_in.items() if at > version}
@@ -144,7 +144,7 @@ class LeafOrders:
         )
 
     def ranks(self, jobs: Mapping[int, int]) -> dict[int, int]:
-        """The ranks of ranked jobs; ``jobs`` has the leaf of each."""
+        """The ranks of ranked jobs; ``jobs`` has the leaf of each job."""
         shifts = np.concatenate([[0], np.cumsum(np.sign(self._entries.positions))])
         positions = np.abs(self._entries.positions)
         ranks = {}

@@ -1,7 +1,8 @@
-"""A full generation with the changes of its deltas. Changes go in; what the records are to be given comes out.
+"""A full generation with the changes of its deltas. Takes changes, and returns the writes to the records.
 
-Deltas are computed for the instant and the keys of the full generation. What these cannot express (a queue or an
-association that the pass did not know, a factor that fails only now) makes the order stale: a full pass is due.
+Deltas are computed for the instant and the keys of the full generation. Some changes cannot be expressed this way: a
+queue or an association that the pass did not know, or a factor that fails only now. They make the order stale, and a
+full pass is due.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rankd.store.schema.view import FactorColumn
 
 
 class Changes(NamedTuple):
-    """What happened to jobs: ``gone`` are not pending any more, ``jobs`` are pending and as they are now.
+    """Changes of jobs: ``gone`` are no longer pending, ``jobs`` are pending, with their present values.
 
     ``revision``: the last event that is included. ``is_shown``: whether a generation would show any of the changes.
     """
@@ -41,14 +42,14 @@ class Changes(NamedTuple):
     applications: Applications | None
 
     def __len__(self) -> int:
-        """How many jobs."""
+        """The number of changed jobs."""
         return len(self.gone) + len(self.jobs)
 
 
 class LiveOrder:
     """The order that is based on the full generation ``number``.
 
-    ``columns`` describe the ``factors``. New shapes are added to the list ``shapes``.
+    ``columns`` describe the ``factors``. New shapes are appended to the list ``shapes``.
     """
 
     def __init__(
@@ -69,9 +70,9 @@ class LiveOrder:
         """The last event that the delta includes; None while it is empty."""
         self.is_stale = False
         self.is_broken = False
-        """Deltas would not show the values that they rank by, so no change can be added."""
+        """Set if deltas would not show the values by which they rank. Then no change can be added."""
         self.gained: dict[str, dict[int, float]] = {}
-        """Stored values of jobs that changed since the pass: by factor, then by job."""
+        """Stored values of jobs that changed since the pass, by factor, then by job."""
         self._settings = settings
         self._factors = pass_factors(factors, ranking.priorities.factors)
         self._stored = [column.name for column in columns if column.sql is None and column.per == "job"]
@@ -87,12 +88,12 @@ class LiveOrder:
         self._rows = DeltaRows(number)
 
     def __len__(self) -> int:
-        """How many entries the delta has."""
+        """The number of the delta's entries."""
         return len(self._delta)
 
     @property
     def n_ranked(self) -> int:
-        """How many jobs are ranked."""
+        """The number of ranked jobs."""
         return self._delta.n_ranked
 
     def head(self) -> IntArray:
@@ -130,13 +131,13 @@ class LiveOrder:
         )
 
     def _known(self, jobs: JobColumns) -> JobColumns:
-        """The jobs without associations that the pass did not know; the next pass computes their users' shares."""
+        """The jobs, without associations that the pass did not know. The next pass computes their users' shares."""
         new = jobs.associations >= len(self._groups.fairshares)
         self.is_stale |= bool(new.any())
         return msgspec.structs.replace(jobs, associations=np.where(new, NO_GROUP, jobs.associations))
 
     def _of_known_groups(self, jobs: JobColumns) -> JobColumns:
-        """The jobs for factors: QoS and queues that the pass did not know count for nothing until the next pass."""
+        """The jobs for factors. QoS and queues that the pass did not know have no effect until the next pass."""
         qos, queues = jobs.qos >= len(self._groups.qos_priorities), jobs.queues >= len(self._groups.queue_factors)
         self.is_stale |= bool(qos.any() or queues.any())
         return msgspec.structs.replace(
@@ -144,7 +145,7 @@ class LiveOrder:
         )
 
     def _may_be_ranked(self, jobs: JobColumns) -> BoolArray:
-        """Which jobs may be ranked: those in leaves that the pass knew, but not of applications held back."""
+        """Which jobs may be ranked: those in leaves that the pass knew, except for applications that are held back."""
         may: BoolArray = self._delta.base.leaves(jobs.queues) != NO_LEAF
         if len(self._filtering):
             passing = np.unique(self._delta.base.jobs.applications[self._delta.base.places])
@@ -153,7 +154,7 @@ class LiveOrder:
         return may
 
     def _value_stage(self, jobs: JobColumns, computed: Priorities) -> Stage:
-        """Stores the values of factors that have no formula in SQL."""
+        """Store the values of factors that have no formula in SQL."""
         failed = {error.factor for error in computed.failures}
         for factor in computed.factors:
             if factor.name in self._stored and factor.name not in failed:
@@ -169,7 +170,7 @@ class LiveOrder:
 
 
 def gained_values(last_good: Mapping[str, FactorValues], live: LiveOrder | None) -> dict[str, FactorValues]:
-    """The last good values, with those of jobs that changed since."""
+    """The last good values, updated with those of jobs that changed since."""
     gained = {} if live is None else {name: dict(found) for name, found in list(live.gained.items())}
     return {
         name: with_values(last_good[name], found)
@@ -179,7 +180,7 @@ def gained_values(last_good: Mapping[str, FactorValues], live: LiveOrder | None)
 
 
 def _filtering(state: RankingState) -> list[int]:
-    """The leaves that may hold applications back."""
+    """The leaves that may hold back applications."""
     return [view.id for views in state.queues for view in views if filter_policy(view) is not None]
 
 

@@ -1,6 +1,6 @@
-"""What runs: open allocations as the scheduler keeps them, by node, by queue, by application, by user.
+"""Open allocations as the scheduler keeps them, by node, queue, application and user.
 
-The details of an allocation are given once; after that, only the list of open ones.
+The details of an allocation are read once. After that, only the list of open allocations is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rankd.store.feed.occupancy import OpenAllocation, Since
 
 
 class _Holding(NamedTuple):
-    """An allocation as cycles need it: rows and amounts of its partition's nodes, its time limit, its owner."""
+    """An allocation as cycles need it: rows and resources of its partition's nodes, its time limit, its owner."""
 
     partition: str
     rows: IntArray
@@ -29,7 +29,7 @@ class _Holding(NamedTuple):
 
 
 class Occupancy:
-    """Open allocations; ``default_limit_s`` is for jobs without a time limit."""
+    """Open allocations. ``default_limit_s`` is the time limit of jobs without one."""
 
     def __init__(self, default_limit_s: float | None) -> None:
         self._default = math.inf if default_limit_s is None else default_limit_s
@@ -42,9 +42,9 @@ class Occupancy:
         self.by_application: dict[int, Resources] = {}
 
     def follow(self, listed: list[Since], sets: Mapping[str, NodeSet]) -> list[int]:
-        """Forget what has ended; returns the allocations whose details :meth:`add` needs.
+        """Forget ended allocations; returns those whose details :meth:`add` needs.
 
-        ``sets``: the nodes by partition. As long as they are the same object, nodes are the same; with another one,
+        ``sets``: the nodes by partition. The same object means that the nodes are the same. With another object,
         everything is forgotten.
         """
         if sets is self._sets and listed == self._listed:
@@ -61,7 +61,7 @@ class Occupancy:
         return [id_ for id_ in self._begun if id_ not in self._open]
 
     def add(self, allocations: Iterable[OpenAllocation]) -> None:
-        """Allocations that :meth:`follow` asked for."""
+        """Add allocations that :meth:`follow` returned."""
         for allocation in allocations:
             holding = self._open[allocation.id] = self._holding(allocation)
             self._count(holding.tenant, 1)
@@ -87,7 +87,7 @@ class Occupancy:
         )
 
     def _of_lost_partition(self, allocation: OpenAllocation) -> _Holding:
-        """Its partition is not in the configuration any more: it takes nothing of any node."""
+        """An allocation of a partition that is no longer configured. It uses no node."""
         rows, vectors = np.empty(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
         return _Holding(allocation.partition, rows, vectors, self._limit_s(allocation), _tenant(allocation, []))
 
@@ -101,7 +101,7 @@ class Occupancy:
             add_amounts(self.by_application.setdefault(tenant.application, {}), amount)
 
     def held(self, partition: str) -> Held:
-        """What is held of a partition's nodes; the same object as long as the same allocations are open."""
+        """The used part of a partition's nodes; the same object as long as the same allocations are open."""
         if partition not in self._held:
             self._held[partition] = self._held_of(partition)
         return self._held[partition]
@@ -117,7 +117,7 @@ class Occupancy:
         )
 
     def tenants(self) -> list[Tenant]:
-        """Running jobs, for quotas."""
+        """The running jobs, for quotas."""
         return [holding.tenant for holding in self._open.values()]
 
 

@@ -1,4 +1,4 @@
-"""What the nodes of a partition offer together."""
+"""The resources that the nodes of a partition offer together."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _COUNTED = (NodeState.UP, NodeState.DRAINING)
 
 
 class PartitionNodes(NamedTuple):
-    """How many nodes are up or draining, and what they offer in all."""
+    """The number of nodes that are up or draining, and their total resources."""
 
     n_nodes: int
     total: Resources
 
     @property
     def cores(self) -> float:
-        """Whole cores, of thousandths."""
+        """The total in cores."""
         return self.total.get(VCORE, 0) / 1000.0
 
 

@@ -1,4 +1,4 @@
-"""The queues of a partition as cycles need them, and what follows from them; made again only when they change."""
+"""The queues of a partition as cycles need them, and data derived from them. Made again only when they change."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rankd.core.ranking.queue_view import QueueView
 
 
 class PartitionQueues:
-    """``views``: the queues, root first, of a partition whose nodes have ``total`` in all.
+    """``views``: the queues of a partition, root first. ``total``: the resources of all its nodes.
 
-    ``by_usage``: leaves that sort applications by what they use; ``needs_tenants``: whether any quota counts running
-    jobs one by one.
+    ``by_usage``: leaves that sort applications by their resource usage. ``needs_tenants``: whether a quota counts
+    running jobs one by one.
     """
 
     def __init__(self, partition: Partition, total: Resources, views: list[QueueView]) -> None:
@@ -28,7 +28,7 @@ class PartitionQueues:
         self._ids = self._parents.keys()
 
     def own(self, waiting: Mapping[int, WaitingJobs]) -> Mapping[int, WaitingJobs]:
-        """Of the waiting jobs by leaf, those in these queues."""
+        """The waiting jobs of these queues, by leaf."""
         if waiting.keys() <= self._ids:
             return waiting
         return {queue: jobs for queue, jobs in waiting.items() if queue in self._ids}
@@ -38,7 +38,7 @@ class PartitionQueues:
         return partition is self._partition and total == self._total
 
     def used(self, by_queue: Mapping[int, Resources]) -> dict[int, Resources]:
-        """What leaves use, summed up for all queues above; queues that use nothing are left out."""
+        """The usage of leaves, summed up for all queues above them. Queues without usage are left out."""
         rolled: dict[int, Resources] = {}
         for queue, amounts in by_queue.items():
             at = queue if queue in self._parents else None

@@ -1,4 +1,4 @@
-"""Pending jobs as columns that grow at their end, and the rows that come to them."""
+"""Pending jobs as columns that grow at their end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 from rankd.store.feed.pending_kind import PendingBatch
 
 _ROOM_BEHIND = 16
-"""A column that grows gets room for one more sixteenth of its length."""
+"""A column that grows gets extra room for one more sixteenth of its length."""
 
 
 class PendingColumns(NamedTuple):
@@ -38,7 +38,7 @@ class PendingColumns(NamedTuple):
 
     @classmethod
     def of_batch(cls, batch: PendingBatch, kinds: IntArray) -> PendingColumns:
-        """Pending jobs with their kinds, int64 (n,)."""
+        """Columns of pending jobs with their kinds, int64 (n,)."""
         return cls(
             ids=batch.ids,
             revisions=batch.revisions,
@@ -61,22 +61,22 @@ class PendingColumns(NamedTuple):
         return PendingColumns._make(column[rows] for column in self)
 
     def overwrite(self, rows: IntArray, other: PendingColumns) -> None:
-        """Put the values of ``other`` into these rows, in place."""
+        """Write the values of ``other`` to these rows, in place."""
         for column, values in zip(self, other, strict=True):
             column[rows] = values
 
     def with_inserted(self, before: IntArray, other: PendingColumns) -> PendingColumns:
-        """With the rows of ``other``, each before the row of that number; in place where all go to the end."""
+        """Insert the rows of ``other``, each before the row of that number. Works in place if all go to the end."""
         return PendingColumns._make(_with(*pair, before) for pair in zip(self, other, strict=True))
 
 
 def concatenated(parts: list[PendingColumns]) -> PendingColumns:
-    """The rows of all parts, of which there is at least one."""
+    """The rows of all parts; there is at least one part."""
     return PendingColumns._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _with(column: np.ndarray, values: np.ndarray, before: IntArray) -> np.ndarray:
-    """The column with values inserted; at its end they use the room that was kept there."""
+    """The column with values inserted. Values at its end use the extra room there."""
     n, end = len(column), len(column) + len(before)
     if n and int(before[0]) < n:
         return np.insert(column, before, values)

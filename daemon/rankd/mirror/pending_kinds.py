@@ -1,4 +1,4 @@
-"""The kinds that pending jobs are of: what cycles decide on once for all jobs that ask for the same."""
+"""The kinds of pending jobs. Cycles decide once for all jobs of a kind, because they have the same request."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ReadShape = Callable[[int], JobShape]
 
 
 class Rules(NamedTuple):
-    """What tells kinds apart beside the shape and the time limit.
+    """What distinguishes kinds besides the shape and the time limit.
 
-    ``by_user``: leaves where each user is a kind of its own; ``by_application``: the same for applications.
+    ``by_user``: leaves in which each user is a separate kind; ``by_application``: the same for applications.
     """
 
     default_time_limit_s: float | None
@@ -35,7 +35,7 @@ class Rules(NamedTuple):
 
 
 class KindKey(NamedTuple):
-    """A kind as the records know it.
+    """A kind in the terms of the records.
 
     ``user``: empty for any user. ``application``: -1 for a job without one, -2 for any.
     """
@@ -47,14 +47,14 @@ class KindKey(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether neither the user nor the application counts."""
+        """Whether neither the user nor the application matters."""
         return not self.user and self.application == ANY_APPLICATION
 
 
 class PendingKinds:
     """Kinds by number: ``table`` for cycles, :meth:`key` for the records.
 
-    ``version`` grows when kinds get other numbers or cycles see them otherwise. New kinds alone do not change it.
+    ``version`` grows when kinds get other numbers or other values for cycles. New kinds alone do not change it.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -68,11 +68,11 @@ class PendingKinds:
 
     @property
     def are_too_many(self) -> bool:
-        """Whether it is time for :meth:`forget`."""
+        """Whether :meth:`forget` should be called."""
         return len(self.table) > self._most
 
     def of_batch(self, batch: PendingBatch, read_shape: ReadShape) -> IntArray:
-        """The kind of each job, int64 (n,); new kinds are added."""
+        """The kind of each job, int64 (n,). New kinds are added."""
         counts = np.isin(batch.queues, [*self.rules.by_user, *self.rules.by_application])
         groups, firsts = _groups(batch.shapes, batch.time_limits_s, np.flatnonzero(~counts))
         kinds = np.zeros(len(batch.ids), dtype=np.int64)
@@ -82,7 +82,7 @@ class PendingKinds:
         return kinds
 
     def know(self, types: Iterable[str]) -> bool:
-        """Add to the resource types that nodes offer or queues limit; returns whether any is new."""
+        """Add resource types that nodes offer or queues limit; returns whether any is new."""
         known = self.table.known or frozenset()
         new = frozenset(types).difference(known)
         if new:
@@ -105,11 +105,11 @@ class PendingKinds:
         return numbers[kinds]
 
     def key(self, kind: int) -> KindKey:
-        """What jobs of a kind have in common in the records."""
+        """The values that all jobs of a kind share in the records."""
         return self._keys[kind]
 
     def _number(self, batch: PendingBatch, place: int, read_shape: ReadShape) -> int:
-        """The kind of one job of the batch, which is made if there is none yet."""
+        """The kind of one job of the batch; made if there is none yet."""
         queue, shape, limit = int(batch.queues[place]), int(batch.shapes[place]), float(batch.time_limits_s[place])
         time_limit_s = None if math.isnan(limit) else limit
         user, groups = (str(batch.users[place]), batch.groups[place]) if queue in self.rules.by_user else ("", None)
@@ -144,7 +144,7 @@ class PendingKinds:
 
 
 def _groups(shapes: IntArray, time_limits_s: FloatArray, places: IntArray) -> tuple[IntArray, IntArray]:
-    """Groups of the jobs at ``places`` that ask for the same shape and time limit.
+    """Group the jobs at ``places`` by shape and time limit.
 
     Returns the group of each of those jobs, int64 (n_places,), and the place of the first job of each group.
     """

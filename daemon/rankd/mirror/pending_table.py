@@ -1,7 +1,7 @@
-"""The scheduler's memory of pending jobs: columns by id, and the kinds that jobs are of.
+"""The scheduler's memory of pending jobs: columns by id, and the kinds of jobs.
 
-A job keeps its row until the table is compacted. Readers may keep row numbers as long as :attr:`PendingTable.layout`
-is the same. New jobs go to the end: ids ascend.
+A job keeps its row until the table is compacted. Readers may keep row numbers as long as :attr:`PendingTable.layout` is
+the same. New jobs go to the end, because ids ascend.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PendingTable:
         self.layout = 0
         self.changes = 0
         self._touched_in: dict[int, int] = {}
-        """Leaves with the number of the last change that concerned them."""
+        """For each leaf, the number of the last change that affected it."""
         self._index = RowIndex()
 
     def load(self, batches: Iterable[PendingBatch], read_shape: ReadShape) -> None:
@@ -42,7 +42,7 @@ class PendingTable:
             self._append(concatenated(parts))
 
     def put(self, batch: PendingBatch, read_shape: ReadShape) -> None:
-        """Add pending jobs; those that are known get their new values."""
+        """Add pending jobs; known ones get their new values."""
         self.changes += 1
         new = self._with_kinds(batch, read_shape)
         rows = self.lookup(new.ids)
@@ -54,7 +54,7 @@ class PendingTable:
             self._append(new.take(~known))
 
     def drop(self, ids: Sequence[int]) -> None:
-        """These jobs are not pending any more."""
+        """Note that these jobs are no longer pending."""
         rows = self.lookup(np.array(ids, dtype=np.int64))
         rows = rows[rows >= 0]
         if len(rows):
@@ -71,7 +71,7 @@ class PendingTable:
             self.changes += 1
 
     def know(self, types: Iterable[str]) -> None:
-        """Add to the resource types that nodes offer or queues limit; known types stay known."""
+        """Add resource types that nodes offer or queues limit. Known types stay known."""
         self.changes += self.known_kinds.know(types)
 
     def lookup(self, ids: IntArray) -> IntArray:
@@ -79,11 +79,11 @@ class PendingTable:
         return self._index.lookup(self.columns.ids, self.layout, ids)
 
     def touched_since(self, changes: int) -> set[int]:
-        """The leaves that jobs came to, left, or changed in after that number of ``changes``; without :meth:`load`."""
+        """The leaves in which jobs appeared, left or changed after that number of ``changes``; without :meth:`load`."""
         return {queue for queue, at in self._touched_in.items() if at > changes}
 
     def leaves_beyond(self, revision: int) -> set[int]:
-        """The leaves of pending jobs whose last event came after this one."""
+        """The leaves of pending jobs whose last event is newer than this one."""
         columns = self.columns
         return set(np.unique(columns.queues[columns.is_pending & (columns.revisions > revision)]).tolist())
 
@@ -94,9 +94,9 @@ class PendingTable:
         return PendingColumns.of_batch(batch, self.known_kinds.of_batch(batch, read_shape))
 
     def _append(self, new: PendingColumns) -> None:
-        """Insert unknown jobs where their ids belong, which is at the end for new ones."""
+        """Insert unknown jobs at the place of their ids, which is the end for new jobs."""
         new = new.take(np.argsort(new.ids, kind="stable"))
         before = np.searchsorted(self.columns.ids, new.ids)
         if self.columns.n_rows and int(before[0]) < self.columns.n_rows:
-            self.layout += 1  # an old job has come back: rows behind it move
+            self.layout += 1  # an old job has come back, so the rows after it move
         self.columns = self.columns.with_inserted(before, new)

@@ -1,4 +1,4 @@
-"""Reasons for waiting as rows of the records: made from the outcomes of cycles, kept while these are the same."""
+"""Reasons for waiting as rows of the records: made from the outcomes of cycles, and reused while these are the same."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rankd.mirror.pending_kinds import PendingKinds
 from rankd.store.record.allocation import ReasonRow
 
 ReasonKey = tuple[int, int, float, str, int]
-"""Queue, shape, time limit, user, application: the records hold one reason for each."""
+"""Queue, shape, time limit, user, application: the records have one reason for each."""
 
 
 class _Known(NamedTuple):
-    """A common reason with its key, and its row if one row is enough for all leaves."""
+    """A common reason with its key; and its row, if one row is enough for all leaves."""
 
     reason: WaitReason
     key: ReasonKey
@@ -25,17 +25,17 @@ class _Known(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What a cycle says of a partition: reasons of single leaves, and those that hold in all leaves."""
+    """The reasons of a cycle for a partition: those of single leaves, and those of all leaves."""
 
     own: tuple[WaitReason, ...]
     common: tuple[WaitReason, ...]
 
 
 class ReasonRows:
-    """The rows of the last cycle, and what they were made of.
+    """The rows of the last cycle, and their sources.
 
-    Reasons are compared by identity: a cycle that finds the same common reasons as the last one gives the same tuple
-    (:class:`rankd.core.placement.problem.CycleOutcome`), and a reason that holds on stays the same object.
+    Reasons are compared by identity. A cycle that finds the same common reasons as the last one returns the same tuple
+    (:class:`rankd.core.placement.problem.CycleOutcome`), and an unchanged reason stays the same object.
     """
 
     def __init__(self, kinds: PendingKinds) -> None:
@@ -49,7 +49,7 @@ class ReasonRows:
         """Whether no row depends on which leaves have jobs of a kind."""
 
     def of(self, outcomes: Sequence[CycleOutcome], partitions: Sequence[PartitionState]) -> frozenset[ReasonRow]:
-        """The rows of all partitions; the same object as the last time if the cycles found the same."""
+        """The rows of all partitions; the same object as last time if the cycles found the same."""
         if self._kinds.version != self._kinds_version:
             self._kinds_version, self._common, self._plain, self._last = self._kinds.version, {}, {}, []
         found = [_Found(outcome.own, outcome.common) for outcome in outcomes]
@@ -64,7 +64,7 @@ class ReasonRows:
         return self._rows
 
     def _common_rows(self, reasons: Sequence[WaitReason]) -> dict[ReasonKey, ReasonRow]:
-        """The rows that hold in all leaves, by key; only new reasons are converted."""
+        """The rows that apply to all leaves, by key. Only new reasons are converted."""
         by_id = dict(zip(map(id, reasons), reasons, strict=True))
         known = self._common
         for gone in known.keys() - by_id.keys():
@@ -84,7 +84,7 @@ class ReasonRows:
         return _Known(reason, _key(row), row if self._kinds.key(reason.kind).is_plain else None)
 
     def _by_leaf(self, outcome: CycleOutcome, partition: PartitionState) -> Iterator[ReasonRow]:
-        """Common reasons leaf by leaf, where one row for all would also hold for other users or applications."""
+        """Common reasons leaf by leaf, if one row for all leaves would also apply to other users or applications."""
         if self._is_plain:
             return
         single = [reason for reason in outcome.common if self._common[id(reason)].row is None]
@@ -113,5 +113,5 @@ def _is_same(one: _Found, other: _Found) -> bool:
 
 
 def _key(row: ReasonRow) -> ReasonKey:
-    """The key under which the records hold one reason."""
+    """The key of a reason in the records."""
     return row.queue, row.shape, row.time_limit_s, row.user, row.application

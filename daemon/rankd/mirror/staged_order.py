@@ -1,8 +1,8 @@
-"""A full generation that is loaded leaf by leaf while it is still being written, so that no cycle waits for it later.
+"""A full generation that is loaded leaf by leaf while it is still being written, so that no cycle has to wait for it.
 
-The order, the waiting jobs and the cycles' memories are a second set beside those in use. They replace those when the
-generation becomes visible. The prioritizer writes the leaves first, and after them rows that name the pass. So leaves
-that a killed prioritizer left behind are never mistaken for those of another pass.
+The order, the waiting jobs and the cycles' memories are a second set, which replaces the first when the generation
+becomes visible. The prioritizer writes the leaves first, and then rows that name the pass. So leaves that a killed
+prioritizer left behind are never taken for those of another pass.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StagedOrder:
         self._loaded: list[int] = []
 
     def follow(self, staged: StagedGeneration | None) -> None:
-        """Go over to this generation, if it is another one than before; None: no generation is staged any more."""
+        """Use this generation from now on, if it differs from the one before. None: no generation is staged."""
         if staged != self._staged:
             self.order = LeafOrders.of_staged(staged.number, staged.revision) if staged else LeafOrders()
             self._staged, self._left = staged, None
@@ -62,18 +62,18 @@ class StagedOrder:
 
     @property
     def has_any(self) -> bool:
-        """Whether any leaf is loaded."""
+        """Whether at least one leaf is loaded."""
         return bool(self._loaded)
 
     def begin(self, in_use: WaitingLeaves) -> bool:
-        """Plan the steps, if that is not done yet, and start with the leaves ``in_use``; returns whether it did."""
+        """Plan the steps, if not done yet, and start with the leaves ``in_use``; returns whether it did so."""
         if self._left is not None:
             return False
         self._left, self.waiting = _ranges(in_use.sizes()), in_use.successor(self.order)
         return True
 
     def next_range(self) -> QueueRange:
-        """The leaves that the next step loads and gives to :meth:`add`."""
+        """The leaves that the next step has to load and pass to :meth:`add`."""
         assert self._left  # noqa: S101 - the caller has asked has_more and begin
         return self._left.pop()
 
@@ -85,7 +85,7 @@ class StagedOrder:
             self.order.mark_empty(self.waiting.leaves() - self.order.queues())
 
     def of_loaded(self, waiting: Mapping[int, WaitingJobs]) -> Mapping[int, WaitingJobs]:
-        """Of the waiting jobs by leaf, those of leaves that are loaded."""
+        """The waiting jobs of the loaded leaves, by leaf."""
         return {queue: waiting[queue] for queue in self._loaded if queue in waiting} if self._left else waiting
 
     def is_base_of(self, newest: NewestGeneration) -> bool:
@@ -95,7 +95,7 @@ class StagedOrder:
 
 
 def _ranges(sizes: Mapping[int, int]) -> list[QueueRange]:
-    """All ids of queues in ranges of about as many jobs; ``sizes``: how many jobs each leaf has now."""
+    """All ids of queues in ranges with about as many jobs; ``sizes``: the present number of jobs of each leaf."""
     queues = sorted(sizes)
     costs = np.cumsum([sizes[queue] / JOBS_PER_STEP + 1 / LEAVES_PER_STEP for queue in queues])
     firsts = np.flatnonzero(np.diff(costs.astype(np.int64), prepend=0))

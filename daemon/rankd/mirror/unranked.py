@@ -1,8 +1,8 @@
-"""Jobs that the newest generation does not rank. They count while the next one is overdue, in the order of their ids.
+"""Jobs that the newest generation does not rank. They are considered while the next generation is overdue, by id.
 
-Their priorities are the lowest possible ones, so wherever priorities decide, they come after every ranked job of their
-partition. The job with the smaller id has the higher priority. Fences, shares and quotas apply to them as to all jobs.
-Where a leaf's policy admits applications one by one, only applications that were admitted before count.
+Their priorities are the lowest possible ones, so they come after every ranked job of their partition wherever
+priorities decide. A smaller id has a higher priority. Fences, shares and quotas apply to them as to all jobs. If a
+leaf's policy admits applications one by one, only applications that were admitted before are considered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def unranked_jobs(
 ) -> Unranked:
     """Eligible jobs that are not in the rows ``ranked``.
 
-    ``filtering``: leaves that may hold applications back. There, only jobs of ranked or ``running`` applications count.
+    ``filtering``: leaves that may hold back applications. There, only jobs of ranked or ``running`` applications are
+    included.
     """
     left = columns.is_pending & columns.is_eligible
     left[ranked] = False

@@ -1,8 +1,8 @@
-"""The jobs of each leaf that a cycle considers, kept from cycle to cycle: only leaves that changed are made again.
+"""The jobs of each leaf that a cycle considers, kept from cycle to cycle. Only changed leaves are made again.
 
 Contract for readers: as long as a leaf's columns are the same objects, its jobs are the same. The columns of a
-:class:`WaitingJobs` are never changed in place. If only priorities changed, all other columns stay the same objects.
-So a cycle's memory compares them with ``is``. (:mod:`rankd.mirror.leaf_orders` gives the same promise for orders.)
+:class:`WaitingJobs` are never changed in place. If only priorities changed, all other columns stay the same objects. So
+a cycle's memory compares them with ``is``. (:mod:`rankd.mirror.leaf_orders` has the same contract for orders.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rankd.mirror.unranked import NO_UNRANKED, Unranked, by_leaf, unranked_jobs
 
 
 class _LeafRows(NamedTuple):
-    """A leaf's order, and the rows of its jobs in the pending table while that has this layout."""
+    """A leaf's order, and the rows of its jobs in the pending table as long as the table has this layout."""
 
     order: LeafOrder
     layout: int
@@ -29,7 +29,7 @@ class _LeafRows(NamedTuple):
 
 
 class WaitingLeaves:
-    """:meth:`look` brings it up to date with the order and the table."""
+    """The waiting jobs of all leaves. :meth:`look` updates them from the order and the table."""
 
     def __init__(self, order: LeafOrders, table: PendingTable) -> None:
         self.unranked = NO_UNRANKED
@@ -40,16 +40,16 @@ class WaitingLeaves:
         self._waiting: dict[int, WaitingJobs] = {}
         self._unsettled: set[int] = set()
         self._basis: tuple[int, frozenset[int]] = (-1, frozenset())
-        """The version of the kinds, and the leaves by usage, that everything was made with."""
+        """The version of the kinds, and the leaves by usage, with which everything was made."""
         self._seen: tuple[int, ...] = ()
         self._changes = 0
-        """Changes of the table that are in here."""
+        """The number of the table's changes that are included."""
         self._version = -1
-        """The version of the order that is in here."""
+        """The version of the order that is included."""
         self._revision = 0
 
     def successor(self, order: LeafOrders) -> WaitingLeaves:
-        """A copy that goes over to another order, leaf by leaf as that order reports changes."""
+        """A copy for another order, which follows it leaf by leaf as that order reports changes."""
         other = WaitingLeaves(order, self._table)
         other._rows, other._made_of, other._waiting = self._rows.copy(), self._made_of.copy(), self._waiting.copy()
         other._unsettled, other.unranked = self._unsettled.copy(), self.unranked
@@ -58,11 +58,11 @@ class WaitingLeaves:
         return other
 
     def sizes(self) -> dict[int, int]:
-        """How many jobs each leaf has."""
+        """The number of jobs of each leaf."""
         return {queue: len(own.jobs) for queue, own in self._waiting.items()}
 
     def leaves(self) -> KeysView[int]:
-        """The leaves that have jobs."""
+        """The leaves with jobs."""
         return self._waiting.keys()
 
     def look(
@@ -70,8 +70,8 @@ class WaitingLeaves:
     ) -> Mapping[int, WaitingJobs]:
         """The waiting jobs of each leaf that has any.
 
-        ``by_usage``: leaves that sort applications by what they use. ``unranked`` gives the jobs that come after the
-        ranked ones; it is called while the order ``is_stale``.
+        ``by_usage``: leaves that sort applications by their resource usage. ``unranked`` returns the jobs that come
+        after the ranked ones; it is called while the order ``is_stale``.
         """
         order, table = self._order, self._table
         seen = (order.version, table.layout, table.changes, int(is_stale))
@@ -87,7 +87,7 @@ class WaitingLeaves:
         again = table.touched_since(self._changes) | self._unsettled | behind.keys() | before
         others = order.changed_since(self._version)
         if order.revision < self._revision:
-            again |= table.leaves_beyond(order.revision)  # events that it does not know any more
+            again |= table.leaves_beyond(order.revision)  # events that this order does not include
         if others is None or is_new:
             others = order.queues() | self._waiting.keys()
         self._waiting = self._put_together(others | again, again, behind, by_usage)
@@ -98,7 +98,7 @@ class WaitingLeaves:
     def _put_together(
         self, others: set[int], again: Collection[int], behind: Mapping[int, Unranked], by_usage: Collection[int]
     ) -> dict[int, WaitingJobs]:
-        """All leaves; those in ``others`` may have changed, those in ``again`` though their order is the same."""
+        """All leaves. Those in ``others`` may have changed; those in ``again`` even if their order is the same."""
         waiting, order = self._waiting.copy(), self._order
         for queue in others:
             leaf = order.leaf(queue)
@@ -115,7 +115,7 @@ class WaitingLeaves:
         return waiting
 
     def _reranked(self, queue: int, own: WaitingJobs, *, by_usage: bool) -> WaitingJobs:
-        """A leaf whose order changed, while nothing new is known of its jobs.
+        """A leaf whose order has changed while its jobs have not.
 
         If only priorities changed, the other columns stay the same objects.
         """
@@ -126,7 +126,7 @@ class WaitingLeaves:
         return msgspec.structs.replace(own, priorities=leaf.priorities)
 
     def _still_waiting(self, queue: int, behind: Unranked, *, by_usage: bool) -> WaitingJobs:
-        """The jobs of a leaf that a cycle considers, in their order."""
+        """The jobs of a leaf that a cycle considers, in order."""
         columns, (ids, priorities, rows) = self._table.columns, self._fresh(queue)
         if len(behind.rows):
             rows = np.concatenate([rows, behind.rows])
@@ -140,7 +140,7 @@ class WaitingLeaves:
         )
 
     def _fresh(self, queue: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Ids, priorities and rows of the ranked jobs of a leaf that have not changed since the generation."""
+        """Ids, priorities and rows of a leaf's ranked jobs that have not changed since the generation."""
         columns, (order, _, rows) = self._table.columns, self._rows_of(queue)
         ids, priorities = order.ids, order.priorities
         n_ranked = len(rows)
@@ -151,13 +151,13 @@ class WaitingLeaves:
         if not fresh.all():
             ids, priorities, rows = ids[fresh], priorities[fresh], rows[fresh]
         if len(rows) < n_ranked:
-            self._unsettled.add(queue)  # a later generation may know them again
+            self._unsettled.add(queue)  # a later generation may include them again
         else:
             self._unsettled.discard(queue)
         return ids, priorities, rows
 
     def _rows_of(self, queue: int) -> _LeafRows:
-        """Looked up again only if the leaf's order or the table's layout changed."""
+        """The rows of a leaf. Looked up again only if its order or the table's layout has changed."""
         order, known, table = self._order.leaf(queue), self._rows.get(queue), self._table
         if known is None or known.order is not order or known.layout != table.layout or (known.rows < 0).any():
             known = self._rows[queue] = _LeafRows(order, table.layout, table.lookup(order.ids))
