@@ -46,7 +46,7 @@ def read_checked(
         raise ConfigurationError([*error.problems, *more]) from None
     loads = _plugins(configuration, check_factor if workers else load_factor)
     problems = [problem for load in loads for problem in _problems(load)]
-    if not configuration.partitions:  # valid, but most likely somebody is just writing the file
+    if not configuration.partitions:  # valid, but most likely a user is just writing the file
         problems.append(Problem(file="queues.yaml", path="partitions", message=NO_PARTITION))
     if problems:
         raise ConfigurationError(problems)

@@ -222,7 +222,7 @@ def _own_instance(path: Path) -> str:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        log.warning("no room for %s: another agent of this name can't be told apart from this one", path)
+        log.warning("no room for %s: another agent of this name can't be distinguished from this one", path)
         return ""
     partial.replace(path)
     _sync_directory(path.parent)

@@ -1,6 +1,6 @@
-"""The largest id that a table ever gave. Ids are dense and in commit order, and none is used again.
+"""The largest id that a table ever assigned. Ids are dense and in commit order, and are never reused.
 
-Text, and each database has its own: SQLite counts in a table of its own.
+The statement is text, because each database has a different one. SQLite counts in a separate table.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ _LAST_ID = {"sqlite": "SELECT seq FROM sqlite_sequence WHERE name = ?"}
 
 
 def last_id(connection: Connection, table: str) -> int:
-    """The largest id that the table ever gave; 0 before the first."""
+    """The largest id that the table ever assigned; 0 before the first."""
     row = connection.exec_driver_sql(_LAST_ID[connection.dialect.name], (table,)).first()
     return int(row[0]) if row else 0

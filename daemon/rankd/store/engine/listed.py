@@ -1,4 +1,4 @@
-"""A list as a table in a statement: one parameter, whatever the length of the list.
+"""A list as a table in a statement: one parameter for a list of any length.
 
 So SQLAlchemy compiles the statement once, the driver keeps it prepared, and no limit on the number of parameters
 applies. Each database writes it in its own dialect.
@@ -41,7 +41,7 @@ def _sqlite_rows(element: _Rows, compiler: SQLCompiler, **named: Any) -> str:  #
 
 
 def listed(parameter: str) -> TableValuedAlias:
-    """The list that ``parameter`` is given, as a table with the column ``value``."""
+    """The list in ``parameter``, as a table with the column ``value``."""
     return _Rows(bindparam(parameter, type_=_JsonList())).table_valued("value")
 
 

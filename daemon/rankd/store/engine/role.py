@@ -1,7 +1,7 @@
-"""Roles: a process that has one is the only one that has it. A file lock says so, and every write checks an epoch.
+"""Roles: at most one process holds a role. A file lock ensures this, and every write checks an epoch.
 
-Text: the declared tables are above the engine, and every transaction that needs a role begins with such a check: 12 µs,
-13 µs by SQLAlchemy Core.
+Statements are text, because the declared tables are in a layer above the engine. Every transaction that needs a role
+begins with such a check: 12 µs as text, 13 µs by SQLAlchemy Core.
 """
 
 from __future__ import annotations

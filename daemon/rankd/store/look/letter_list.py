@@ -1,4 +1,4 @@
-"""Dead letters, and how many were deleted: what ``rankd deadletter list`` shows.
+"""Dead letters, and the number of deleted ones, for ``rankd deadletter list``.
 
 Text, as in all modules beside it: a look runs on the driver's connection, which the command line has too.
 """

@@ -3,8 +3,8 @@
 The prioritizer writes them. Every service applies the inputs to its configuration (:func:`in_force`) when it starts and
 when :func:`inputs_revision` changes. So the last valid input survives a restart, and the loss of its source.
 
-Text, for SQLAlchemy's ``exec_driver_sql`` as for ``execute`` of a plain connection: the command line reads the inputs
-too (``rankd dump``) and must not import SQLAlchemy (0.6 s). Writing is :mod:`.adapter_result`.
+Statements are text, both for SQLAlchemy's ``exec_driver_sql`` and for ``execute`` of a plain connection. The command
+line reads the inputs too (``rankd dump``), and must not import SQLAlchemy (0.6 s). :mod:`.adapter_result` writes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the prioritizer writes about adapters: which there are, and the result of each one's last reading."""
+"""The prioritizer's records of adapters: their names, and the result of each one's last reading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF = adapters.c
 
 
 def names_came(connection: Connection) -> None:
-    """Note that the names of the stored inputs were written: services that follow the inputs read the names again."""
+    """Note that the names of the stored inputs were written, so that services that follow the inputs read them."""
     connection.execute(update(adapters).where(_OF.content.is_not(None)).values(revision=_OF.revision + 1))
 
 
@@ -33,13 +33,13 @@ def register_adapters(connection: Connection, configured: Sequence[AdapterSettin
 
 
 def save_reading(connection: Connection, name: str, row_count: int, at: float) -> None:
-    """The adapter was read; its input is the same as before."""
+    """Record that the adapter was read and its input has not changed."""
     read = {"state": "ok", "row_count": row_count, "read_at": at, "tried_at": at, "failures": 0, "message": None}
     connection.execute(update(adapters).where(_OF.name == name).values(read))
 
 
 def save_input(connection: Connection, stored: StoredInput) -> None:
-    """The adapter was read; its input differs from the one before."""
+    """Record that the adapter was read, with its new input."""
     save_reading(connection, stored.name, len(stored.input), stored.read_at)
     given = {
         "content": msgspec.json.encode(stored.input).decode(),
@@ -51,6 +51,6 @@ def save_input(connection: Connection, stored: StoredInput) -> None:
 
 
 def save_failure(connection: Connection, name: str, message: str, at: float) -> None:
-    """The adapter could not be read. Its last input stays."""
+    """Record that the adapter could not be read. Its last input stays."""
     failed = {"state": "failing", "tried_at": at, "failures": _OF.failures + 1, "message": message}
     connection.execute(update(adapters).where(_OF.name == name).values(failed))

@@ -2,8 +2,8 @@
 
 Every change of a job that matters to its application changes the application in the same transaction.
 
-SQLAlchemy Core, though every submission and every end of a job comes by: to find the applications of 250 jobs takes
-134 µs, as text 117 µs; of one job 21 and 15 µs.
+Uses SQLAlchemy Core, although every submission and every end of a job runs this. Finding the applications of 250 jobs
+takes 134 µs, as text 117 µs; of one job 21 and 15 µs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A full generation's values of factors as they were used, job by job: for those that can't be computed again.
+"""A full generation's values of factors as they were used, job by job, for factors that can't be computed again.
 
-Text: ``rankd dump`` reads them on the driver's connection and must not import SQLAlchemy (0.6 s).
+Statements are text: ``rankd dump`` reads on the driver's connection and must not import SQLAlchemy (0.6 s).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Nodes: registration, heartbeats, silence.
 
-SQLAlchemy Core, though every agent's heartbeat comes by: that of 100 nodes among 2,000 takes 0.34 ms.
+Uses SQLAlchemy Core, although every agent's heartbeat runs this: one of 100 nodes among 2,000 takes 0.34 ms.
 """
 
 from __future__ import annotations
