@@ -1,1 +1,1 @@
-"""What starts where: snapshot + nodes + now -> allocations and, for every other job, the reason it waits."""
+"""Placement of jobs: snapshot + nodes + now -> allocations, and the reason why each other job waits."""

@@ -1,4 +1,4 @@
-"""What a cycle looks up once for all jobs of a kind in a leaf."""
+"""The values that a cycle looks up once for all jobs of a kind in a leaf."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rankd.core.placement.request import Kind
 
 
 class Case:
-    """What a cycle knows of a kind of jobs in a leaf.
+    """The values of a kind of jobs in a leaf, during a cycle.
 
-    ``least``: the amounts of its fewest nodes together. ``accounts``: the quotas that it is charged to, see
-    :meth:`.QuotaBook.of`. ``is_too_large``: no node had enough free when the cycle began. ``finder`` looks for its
-    nodes; ``finds_reserved`` says whether that finder takes reservations into account.
+    ``least``: the amounts of its ``min_nodes`` nodes together. ``accounts``: the accounts that it is charged to, see
+    :meth:`.QuotaBook.of`. ``is_too_large``: no node had enough free when the cycle began. ``finder`` searches nodes for
+    it. ``finds_reserved``: whether that finder takes reservations into account.
     """
 
     __slots__ = (

@@ -1,6 +1,6 @@
-"""Why the kinds of jobs wait that were passed over everywhere: one reason for all queues that have none of their own.
+"""The common reasons of kinds that were passed everywhere: one reason for all queues without a reason of their own.
 
-What nodes lack for a kind is remembered from cycle to cycle. A reason is made again only where that has changed.
+The types that nodes lack for a kind are stored between cycles. A reason is computed again only if they have changed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 
 
 class CommonReasons:
-    """The reasons for one node set, one table of kinds and one backfill policy; with others it starts again.
+    """The reasons for one node set, one table of kinds and one backfill policy. With others, it starts again.
 
-    Both are compared by identity, as :class:`.PartitionProblem` has it. Kinds that were added go on with the others.
+    The node set and the table are compared by identity, according to the contract of :class:`.PartitionProblem`. Kinds
+    that are added to the table later do not change the reasons of the others.
     """
 
     def __init__(self) -> None:
@@ -34,9 +35,10 @@ class CommonReasons:
     def of(
         self, partition: PartitionState, table: NodeTable, largest: IntArray, backfill: str, told: BoolArray
     ) -> tuple[WaitReason, ...]:
-        """The reasons of the kinds in ``told``, bool (n_kinds,), where no node has more free than ``largest``.
+        """The reasons of the kinds in ``told``, bool (n_kinds,).
 
-        ``largest`` is int64 (n_types + 1,). Returns the same tuple object as the last time where no reason has changed.
+        ``largest`` int64 (n_types + 1,): no node has more free than this. If no reason has changed, the result is the
+        same tuple object as the last time.
         """
         self._update(partition, table, backfill)
         lacks = (self._vectors > largest) & (self._vectors > 0)
@@ -54,12 +56,12 @@ class CommonReasons:
         return self._answer
 
     def unable(self, partition: PartitionState, table: NodeTable, backfill: str) -> BoolArray:
-        """The kinds that fewer nodes could hold than they need, were all of them empty; bool (n_kinds,)."""
+        """The kinds that too few nodes could hold, even if all nodes were empty; bool (n_kinds,)."""
         self._update(partition, table, backfill)
         return self._unable
 
     def _update(self, partition: PartitionState, table: NodeTable, backfill: str) -> None:
-        """Starts again for other nodes or another table of kinds; adds rows for new kinds of the same table."""
+        """Start again for another node set, table of kinds or policy. Add rows for new kinds of the same table."""
         nodes, kinds, said = self._of
         if nodes is not table.set or kinds is not partition.kinds or said != backfill:
             width = len(table.types) + 1

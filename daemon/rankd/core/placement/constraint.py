@@ -2,8 +2,8 @@
 
     k=v   k==v   k!=v   k in (a,b)   k notin (a,b)   k   !k          joined by commas; all must hold
 
-As in Kubernetes, ``k!=v`` and ``k notin (…)`` hold for a node without the label ``k``; a key is a name of up to 63
-characters, behind a DNS subdomain of up to 253 and a slash if it has one; a value has up to 63.
+As in Kubernetes, ``k!=v`` and ``k notin (…)`` hold for a node without the label ``k``. A key is a name of at most 63
+characters; before it may be a DNS subdomain of at most 253 characters and a slash. A value has at most 63 characters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SET = re.compile(r"(?P<key>[^\s()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One term: the label ``key`` and what it must be."""
+    """One term: a condition on the label ``key``."""
 
     key: str
     operator: Literal["in", "notin", "exists", "absent"]
@@ -50,10 +50,10 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 def parse_constraints(text: str | None) -> tuple[Requirement, ...]:
-    """The terms of a selector; none for an empty one. Takes time in proportion to the text.
+    """The terms of a selector; empty for an empty text. The time is proportional to the length of the text.
 
     Raises:
-        Refused: ``bad_constraints``, naming the term that can't be read.
+        Refused: ``bad_constraints``, with the term that is not valid.
     """
     if text is None or not text.strip():
         return ()
@@ -61,7 +61,7 @@ def parse_constraints(text: str | None) -> tuple[Requirement, ...]:
 
 
 def check_constraints(text: str | None) -> None:
-    """Check that a selector can be read and has no more terms and values than are allowed.
+    """Check that a selector is valid, and that it does not have too many terms and values.
 
     Raises:
         Refused: ``bad_constraints``, ``too_many``.
@@ -75,7 +75,7 @@ def check_constraints(text: str | None) -> None:
 
 
 def _terms(text: str) -> Iterator[str]:
-    """The parts between commas. A comma inside of parentheses separates nothing."""
+    """The parts between commas, except commas inside parentheses."""
     start, opened = 0, False
     for match in re.finditer(r"[(),]", text):
         if match[0] == "," and not opened:
@@ -122,7 +122,7 @@ def _of_existence(term: str) -> Requirement | None:
 
 
 def _is_key(text: str) -> bool:
-    """A name, behind a DNS subdomain and a slash if it has one."""
+    """Whether the text is a name, or a DNS subdomain, a slash and a name."""
     prefix, slash, name = text.rpartition("/")
     if slash and not (0 < len(prefix) <= _LONGEST_PREFIX and all(map(_is_label, prefix.split(".")))):
         return False

@@ -1,11 +1,12 @@
-"""A scheduling cycle: snapshot + nodes + now -> allocations, reservations, and for the other jobs why they wait.
+"""A scheduling cycle: snapshot + nodes + now -> allocations, reservations, and why each other job waits.
 
-Pure and deterministic: the same input gives the same output, in whatever order its rows stand. Jobs are looked at in
-the order of the traversal; each starts, or is blocked: by a quota, by a user limit, because no node could ever
-hold it, for want of free nodes, or because it would take room that is reserved. The first jobs that only lack nodes
-get reservations (``backfill``); later jobs may start before them where that delays none of these.
+Pure and deterministic: the same input gives the same output. The order of the input's rows does not matter. Jobs are
+tried in the order of the traversal. Each job starts or is blocked, for one of these reasons: a quota; a user limit; too
+few nodes could ever hold it; too few nodes are free; it would take room that is reserved. The first jobs that only
+lack free nodes get reservations (``backfill``). Later jobs may start before them if that does not delay them.
 
-What blocked one job blocks all of its queue and kind behind it, since room and quotas only shrink in a cycle.
+If a job is blocked, all later jobs of the same queue and kind are blocked too, because room and quotas only shrink in a
+cycle.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from rankd.core.placement.traversal import Traversal, Turn
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 _NODES_PER_LOOK = 64
-"""Looking for the most that is free anywhere costs as much per so many nodes as looking at a job."""
+"""Finding the largest free amounts of this number of nodes costs as much as trying one job."""
 
 
 def run_cycle(problem: PartitionProblem, policy: NodeSortPolicy, memory: CycleMemory | None = None) -> CycleOutcome:
-    """Place what fits, reserve for what does not, and say why the rest waits."""
+    """Place the jobs that fit, reserve nodes for the first that do not, and give the reasons for the others."""
     return _Cycle(problem, policy, memory or CycleMemory()).run()
 
 
@@ -80,7 +81,7 @@ class _Cycle:
         self.most: list[int] = self.largest.tolist()
 
     def run(self) -> CycleOutcome:
-        # what no node will ever have room for gets no reservation either
+        # a kind that no node will ever have room for gets no reservation either
         self._pass(self.timeline.ever_free() if self._may_reserve() else self.largest)
         while (turn := self.walk.next()) is not None:
             self.looked_at += 1
@@ -100,7 +101,10 @@ class _Cycle:
         )
 
     def _pass(self, most: IntArray) -> None:
-        """Pass all kinds that ask a node for more than this, int64 (n_types + 1,), or for more nodes than could do."""
+        """Pass all kinds that ask a node for more than ``most``, int64 (n_types + 1,).
+
+        Also the kinds that ask for more nodes than could ever hold them.
+        """
         if not self.problem.each:
             sizes = dict(zip(self.table.types, most.tolist(), strict=False))
             asking_more = self.problem.kinds.asking_more(sizes, has_empty_node=bool(most[-1] >= SLOTS))
@@ -108,9 +112,9 @@ class _Cycle:
             self.walk.pass_all(asking_more | unable)
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
-        """Why the kinds wait that were passed everywhere: by queue where it has a reason of its own, and common ones.
+        """The reasons of the kinds that were passed everywhere: those of single queues, and common ones.
 
-        A kind is told of in common if any leaf has jobs of it, and no reason of its own for them.
+        A kind has a common reason if at least one leaf has jobs of it without a reason of its own.
         """
         always, partition = self.walk.always, self.partition
         if not always.any():
@@ -131,7 +135,7 @@ class _Cycle:
         return own, self.memory.common.of(partition, self.table, self.largest, self.problem.backfill, told)
 
     def _own_reasons(self, queue: int, passed: IntArray) -> list[WaitReason]:
-        """Those of the kinds that were passed which are over a quota in this leaf."""
+        """The reasons of those passed kinds that are over a quota in this leaf."""
         room, kinds = self.quotas.plain_room(queue), self.problem.kinds
         if room is not None:
             passed = passed[kinds.over(passed, room) | kinds.exclusive[passed]]
@@ -158,14 +162,14 @@ class _Cycle:
         return case
 
     def _is_too_large(self, demand: Demand) -> bool:
-        """Whether no node has as much free of each type, all nodes taken together."""
+        """Whether the demand is larger, in any type, than the most that any node had free at the beginning."""
         found = self.too_large.get(id(demand))
         if found is None:
             found = self.too_large[id(demand)] = bool((demand.least > self.largest).any())
         return found
 
     def _look(self, turn: Turn, case: Case) -> Reason | None:
-        """Start the job, or say why not."""
+        """Start the job; or return the reason why it can't start."""
         if found := self._over_quota(case):
             return found
         if (turn.queue, turn.kind) not in self.blocked:
@@ -180,7 +184,7 @@ class _Cycle:
         return None if found is None else over_quota(found)
 
     def _choose(self, case: Case) -> list[int]:
-        """Rows of the nodes that the job gets now, best first; none if fewer than ``min_nodes`` fit."""
+        """The rows of the nodes that the job gets now, the best first; empty if fewer than ``min_nodes`` fit."""
         if case.is_too_large:
             return []
         if case.shape.nodes == 1 and not case.shape.exclusive:
@@ -189,7 +193,7 @@ class _Cycle:
         return self._pick(case, self._free_now(case))
 
     def _finder(self, case: Case) -> Finder:
-        """The finder of the case's demand; one that knows its time limit once anything is reserved."""
+        """The finder of the case's demand. As soon as there are reservations, it is one for its time limit."""
         if case.finder is not None and case.finds_reserved == bool(self.timeline.version):
             return case.finder
         case.finds_reserved = bool(self.timeline.version)
@@ -203,7 +207,7 @@ class _Cycle:
         return finder
 
     def _free_now(self, case: Case) -> list[int]:
-        """Rows with room that is not reserved, in the nodes' order; no more than can be used."""
+        """The rows with room that is not reserved, in the nodes' order. At most the number that the job can use."""
         fits, n_free = self._free(case)
         if n_free < case.shape.min_nodes:
             return []
@@ -213,7 +217,10 @@ class _Cycle:
         return self.table.best(fits, len(fits) if case.shape.exclusive else case.shape.nodes)
 
     def _free(self, case: Case) -> tuple[BoolArray, int]:
-        """Which nodes have room now, and how many; of none that can hold it anything is said."""
+        """Which nodes have room now, and their number.
+
+        If the number is 0 because the demand is too large, the array has the nodes that could hold it when empty.
+        """
         demand = case.demand
         if case.is_too_large:
             return demand.able, 0
@@ -224,7 +231,7 @@ class _Cycle:
         return found[1], found[2]
 
     def _kept_from(self, case: Case, fits: BoolArray) -> BoolArray:
-        """Those of the nodes that have room where it is kept for reservations."""
+        """Which of the nodes with room keep it for reservations."""
         kept = self.timeline.kept(case.limit_s)
         refused = np.zeros(len(fits), dtype=bool)
         if kept is not None:
@@ -233,7 +240,7 @@ class _Cycle:
         return refused
 
     def _pick(self, case: Case, rows: list[int]) -> list[int]:
-        """The first rows that stay within the quotas, up to ``nodes`` of them; none if these are too few."""
+        """The first rows within the quotas, up to ``nodes`` of them; empty if there are fewer than ``min_nodes``."""
         shape = case.shape
         if shape.exclusive:
             chosen = self._whole_within(case, rows, shape.nodes)
@@ -242,7 +249,7 @@ class _Cycle:
         return chosen if len(chosen) >= shape.min_nodes else []
 
     def _whole_within(self, case: Case, rows: Sequence[int], most: int, n_accounts: int | None = None) -> list[int]:
-        """Rows that together stay within the quotas though they count whole, in their order, up to ``most`` of them."""
+        """At most ``most`` rows, in their order, that are together within the quotas if whole nodes are charged."""
         room, head = room_in(case.accounts[:n_accounts]), self.table.amounts(rows[:most], case.shape)
         if all(head.get(kind, 0) <= left for kind, left in room.items()):
             return list(rows[:most])
@@ -263,12 +270,12 @@ class _Cycle:
         self.placements.append(Placement(turn.job, self.table.names(rows)))
 
     def _over_whole(self, case: Case) -> Reason | None:
-        """Whether whole nodes are more than the quotas leave, whichever nodes they would be."""
+        """The reason, if the quotas do not allow enough whole nodes, whichever nodes are chosen; else None."""
         shape = case.shape
         if not shape.exclusive or case.demand.n_able < shape.min_nodes:
             return None
         able = self.table.best(case.demand.able, len(self.table.nodes))
-        for n_accounts, account in enumerate(case.accounts, start=1):  # the first that makes a difference is named
+        for n_accounts, account in enumerate(case.accounts, start=1):  # the first one that is too small is named
             if len(self._whole_within(case, able, shape.min_nodes, n_accounts)) < shape.min_nodes:
                 return over_whole(account)
         return None
@@ -292,7 +299,7 @@ class _Cycle:
         return lacking(case.shape, n_free, case.demand, self.most, self.table, self.problem.backfill)
 
     def _wait(self, turn: Turn, case: Case, blocked: Reason) -> None:
-        """Note why the job waits, reserve for it if it is its turn, and pass what is blocked for the same reason."""
+        """Store why the job waits, reserve nodes for it if it may have them, and pass jobs with the same reason."""
         reason = WaitReason(turn.queue, turn.kind, *blocked)
         if self.problem.each:
             self.by_job[turn.job] = reason
@@ -308,7 +315,7 @@ class _Cycle:
             self._pass_again()
 
     def _pass_again(self) -> None:
-        """After some jobs in vain: pass the kinds for which, with what has started since, no node has room any more."""
+        """After several jobs that found no room: pass the kinds for which no node has room any more."""
         self.in_vain += 1
         has_started = self.n_passed_at != len(self.placements)
         if has_started and self.in_vain * _NODES_PER_LOOK > len(self.table.nodes) and not self._may_reserve():
@@ -325,7 +332,7 @@ class _Cycle:
                 return len(self.reservations) < self.problem.reserve_depth
 
     def _reserve(self, turn: Turn, case: Case) -> bool:
-        """Promise the job nodes from the earliest instant on; False if there is none."""
+        """Reserve nodes for the job from the earliest possible instant. Returns False if there is none."""
         windows = self.timeline.windows(case.demand, case.limit_s, case.shape.min_nodes)
         if windows is None:
             return False

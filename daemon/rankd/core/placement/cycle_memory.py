@@ -1,4 +1,4 @@
-"""What a cycle of a partition leaves to the next one."""
+"""The values that one cycle of a partition keeps for the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankd.core.placement.room_table import RoomTable
 
 
 class CycleMemory:
-    """What one cycle of a partition leaves to the next. It changes what a cycle costs and not what it decides."""
+    """The values that one cycle of a partition keeps for the next. They save time; they do not change decisions."""
 
     def __init__(self) -> None:
         self.partition = PartitionState()
@@ -24,7 +24,7 @@ class CycleMemory:
         return other
 
     def update(self, problem: PartitionProblem) -> None:
-        """Bring the memory up to a problem. Each cycle does this; doing it before saves the cycle the time."""
+        """Update the memory to a problem. Each cycle does this; doing it before the cycle makes the cycle shorter."""
         nodes = problem.nodes
         self.partition.update(problem, nodes.totals if isinstance(nodes, NodeSet) else totals(nodes))
         self.rooms.update(self.partition)

@@ -1,4 +1,4 @@
-"""What is free on each node from which instant on: a step function of time per node.
+"""The free amounts of each node over time: one step function per node.
 
 The steps of all nodes are columns. A node's steps are adjacent and in the order of time. When a node changes, its new
 steps are appended, and its old ones are marked as dead. Dead steps are dropped when the columns are full.
@@ -28,10 +28,10 @@ class FreeSteps:
         """Build the steps of ``n_nodes`` nodes from changes.
 
         Args:
-            n_nodes: how many nodes there are.
+            n_nodes: the number of nodes.
             rows: int64 (n,), the node of each change.
-            times: float64 (n,), when it happens, UTC seconds.
-            amounts: int64 (n, n_types + 1), what is added. A node's first change is what is free on it now.
+            times: float64 (n,), the time of each change, UTC seconds.
+            amounts: int64 (n, n_types + 1), the added amounts. A node's first change has the amounts free on it now.
         """
         self._n = 0
         self._firsts = np.zeros(n_nodes, dtype=np.int64)
@@ -61,11 +61,14 @@ class FreeSteps:
 
     @property
     def free(self) -> IntArray:
-        """What is free in each step, int64 (n_types + 1, n)."""
+        """The free amounts in each step, int64 (n_types + 1, n)."""
         return self._free[:, : self._n]
 
     def change(self, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
-        """Add ``amounts`` (n, n_types + 1) to what is free on these nodes from ``times`` on. All of them have steps."""
+        """Add ``amounts`` (n, n_types + 1) to the free amounts of these nodes from ``times`` on.
+
+        All must have steps.
+        """
         touched = np.unique(rows)
         old = self._places(touched)
         before = self._free[:, old].T
@@ -88,7 +91,7 @@ class FreeSteps:
         return places
 
     def _append(self, rows: IntArray, times: FloatArray, amounts: IntArray) -> None:
-        """Append the sums along each node's changes. Of several changes at one instant, the last sum counts."""
+        """Append the running sums of each node's changes. Of several changes at one instant, the last sum counts."""
         if not len(rows):
             return
         order = np.lexsort((times, rows))
@@ -120,7 +123,7 @@ class FreeSteps:
         self._put(rows, begins, ends, free)
 
     def least(self, nodes: IntArray, until: float) -> IntArray:
-        """The least that is free on each of these nodes in steps that begin up to ``until``, int64 (n, n_types + 1)."""
+        """The smallest free amounts of each node, in steps that begin up to ``until``, int64 (n, n_types + 1)."""
         places = self._places(nodes)
         places = places[self._begins[places] <= until]
         firsts = np.flatnonzero(np.diff(self._rows[places], prepend=-1))
@@ -128,7 +131,10 @@ class FreeSteps:
         return found
 
     def falls_short(self, node: int, amounts: Iterable[tuple[int, int]]) -> float:
-        """The first instant at which a column of this node has less free than its amount; infinite if there is none."""
+        """The first instant at which the node has less free than any of ``amounts``, (column, amount).
+
+        Returns infinity if there is none.
+        """
         first = int(self._firsts[node])
         begins = self._begins[first : first + int(self._counts[node])]
         short = len(begins)

@@ -1,7 +1,7 @@
-"""Jobs of a leaf whose order among each other is fixed: all of them, or one application's if the leaf goes by usage.
+"""Jobs of a leaf in a fixed order: all of them, or those of one application if the leaf's policy uses usage.
 
-A stream is at the first job that has not been tried. Jobs of blocked kinds are skipped together by comparing arrays: a
-million of them cost about a millisecond.
+The position of a stream is its first job that has not been tried. Jobs of blocked kinds are skipped together by
+comparing arrays. To skip a million jobs takes about a millisecond.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ StreamKey = tuple[float, SortKey, float, bool, int]
 
 
 class Usage:
-    """What a named application uses now, in a leaf that goes by usage. ``key`` is what the leaf's policy compares."""
+    """The present usage of a named application. ``key`` is the sort key that the leaf's policy makes of it."""
 
     def __init__(self, used: Resources, view: QueueView, total: Resources, policy: ApplicationSortPolicy) -> None:
         self._used = dict(used)
@@ -46,7 +46,10 @@ class Usage:
 
 
 class NamedApplication(msgspec.Struct):
-    """An application in a leaf that goes by usage: when it was created, its place among all by id, what it uses."""
+    """An application in a leaf whose policy uses usage.
+
+    ``created_at``: UTC seconds. ``id_place``: its place among all applications, sorted by id.
+    """
 
     created_at: float
     id_place: int
@@ -56,7 +59,8 @@ class NamedApplication(msgspec.Struct):
 class JobStream:
     """Jobs in their order, and the position ``at`` that the cycle has reached.
 
-    ``application`` None: each job is an application of its own. ``nothing`` is the key of such jobs, which use nothing.
+    ``application`` None: each job is its own application. ``nothing``: the key of such jobs, which count as using
+    nothing.
     """
 
     __slots__ = ("_best_from", "application", "at", "by_priority", "key", "nothing", "waiting")
@@ -99,7 +103,10 @@ class JobStream:
             step = min(step * 4, _LONGEST_STEP)
 
     def sort_key(self) -> StreamKey:
-        """Among the streams of a leaf: priority where it counts, usage, creation, own jobs before named, id."""
+        """The key among the streams of a leaf.
+
+        Its parts are: priority (if it counts), usage, creation, jobs without an application first, id.
+        """
         waiting, at = self.waiting, self.at
         first = -int(waiting.priorities[at]) if self.by_priority else 0
         if self.application is None:
@@ -110,7 +117,7 @@ class JobStream:
 
 
 def streams_of(waiting: WaitingJobs, view: QueueView, total: Resources, named: Applications) -> Iterator[JobStream]:
-    """The streams of a leaf: one; or, if it goes by usage, one per application and one of all other jobs."""
+    """The streams of a leaf. If its policy uses usage: one per application, and one for all other jobs. Else one."""
     by_priority, policy = view.properties.sort_priority, usage_policy(view)
     if not len(waiting.jobs):
         return

@@ -1,7 +1,7 @@
-"""All kinds of jobs that are pending, as rows of matrices; kept from cycle to cycle, and extended by new kinds.
+"""All kinds of pending jobs, as rows of matrices. The table is kept between cycles, and new kinds are added.
 
-Exact also where amounts need more than 64 bits: then the matrices hold Python's integers. Only resource types that
-nodes offer or queues limit have a column: users may have named thousands of others, and matrices of all of them would
+It is exact even if amounts need more than 64 bits; then the matrices hold Python's integers. Only resource types that
+nodes have or queues limit have a column. Users may name thousands of other types, and matrices with all of them would
 take gigabytes.
 """
 
@@ -18,9 +18,10 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 
 
 class _Matrices(NamedTuple):
-    """What a node, the fewest nodes and all nodes give a job, (n_kinds, n_types) each.
+    """Amounts of kinds, (n_kinds, n_types) each: ``per_node``, ``least`` on ``min_nodes``, ``whole`` on all nodes.
 
-    Bool (n_kinds,): which kinds are exclusive, and which ask for types without a column.
+    ``exclusive`` and ``asks_unknown``, bool (n_kinds,): which kinds are exclusive, and which ask for types without a
+    column.
     """
 
     per_node: IntArray
@@ -35,7 +36,7 @@ class _Matrices(NamedTuple):
         return self.per_node.shape[1:] == other.per_node.shape[1:] and self.per_node.dtype == other.per_node.dtype
 
     def with_more(self, other: _Matrices) -> _Matrices:
-        """The other's kinds behind these."""
+        """These kinds, followed by those of ``other``."""
         return _Matrices(
             per_node=np.concatenate([self.per_node, other.per_node]),
             least=np.concatenate([self.least, other.least]),
@@ -47,9 +48,10 @@ class _Matrices(NamedTuple):
 
 
 class KindTable:
-    """Kinds by index; :meth:`add` makes one. Resource types are columns, in the order in which they came up.
+    """Kinds by index; :meth:`add` adds one. Resource types are columns, in the order of their first use.
 
-    ``known``: the types that may have a column, at least those of all nodes and of the queues' maxima; None: any.
+    ``known``: the types that may have a column. It must contain all types of nodes and of the maxima of queues. None
+    means any type.
     """
 
     def __init__(self, kinds: Iterable[Kind] = (), known: Collection[str] | None = None) -> None:
@@ -71,7 +73,7 @@ class KindTable:
         return self.kinds[index]
 
     def add(self, kind: Kind) -> int:
-        """One more; its index."""
+        """Add a kind. Returns its index."""
         asked, known = kind.shape.resources, self.known
         own = asked if known is None else {resource: value for resource, value in asked.items() if resource in known}
         row = [0] * (len(self._columns) + len(own))
@@ -85,7 +87,10 @@ class KindTable:
         return len(self.kinds) - 1
 
     def _matrices(self) -> _Matrices:
-        """Of all kinds; those of new ones are put behind the others as long as these stay as they are."""
+        """The matrices of all kinds.
+
+        New kinds are appended, if the columns are still the same; else all are rebuilt.
+        """
         made = self._made
         if made is None or len(made.exclusive) < len(self.kinds):
             n_made = 0 if made is None else len(made.exclusive)
@@ -111,17 +116,17 @@ class KindTable:
         )
 
     def _most(self, most: Mapping[str, int], without: int) -> IntArray:
-        """Amounts in the columns; of types that are not named so much as is given."""
+        """The amounts in ``most`` as columns. A type that is not in it has the amount ``without``."""
         return np.array([max(most.get(kind, without), 0) for kind in self._columns], dtype=object)
 
     @property
     def exclusive(self) -> BoolArray:
-        """Which kinds take nodes whole; bool (n_kinds,)."""
+        """Which kinds take whole nodes; bool (n_kinds,)."""
         return self._matrices().exclusive
 
     @property
     def n_types(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return len(self._columns)
 
     @property
@@ -131,16 +136,19 @@ class KindTable:
 
     @property
     def is_exact(self) -> bool:
-        """Whether 64 bits hold every amount, so that matrices are of int64."""
+        """Whether every amount fits into 64 bits, so that the matrices are int64."""
         return self._matrices().largest <= LARGEST
 
     def most_of(self, kinds: IntArray) -> IntArray:
-        """The most of each type that any of these kinds, at least one, needs with the fewest nodes; (n_types,)."""
+        """For each type, the largest amount that any of these kinds needs with its ``min_nodes``; (n_types,).
+
+        ``kinds`` int64 (n,), at least one.
+        """
         most: IntArray = self._matrices().least[kinds].max(axis=0)
         return most
 
     def summed(self, kinds: IntArray, counts: IntArray) -> Resources:
-        """What so many jobs of each of these kinds ask for in all, of types with a column; int64 (n,) each."""
+        """The total amounts of ``counts[i]`` jobs of each ``kinds[i]``, of types with a column; int64 (n,) each."""
         whole = self._matrices().whole[kinds]
         if int(whole.max(initial=0)) * int(counts.sum()) > LARGEST:
             totals = (counts.astype(object)[:, np.newaxis] * whole.astype(object)).sum(axis=0)
@@ -149,9 +157,10 @@ class KindTable:
         return {kind: int(totals[column]) for kind, column in self._columns.items() if totals[column]}
 
     def asking_more(self, most: Mapping[str, int], *, has_empty_node: bool) -> BoolArray:
-        """Which kinds ask a node for more than this of anything (types left out: 0); bool (n_kinds,).
+        """Which kinds ask a node for more of any type than ``most``; bool (n_kinds,).
 
-        Exclusive ones ask for an empty node. No node has anything of a type without a column.
+        A type that is not in ``most`` has 0. An exclusive kind asks for an empty node. No node has a type without a
+        column, so kinds with such types are among the result.
         """
         made = self._matrices()
         limits = self._most(most, 0)
@@ -159,7 +168,7 @@ class KindTable:
         return np.asarray(found if has_empty_node else found | made.exclusive, dtype=bool)
 
     def over(self, kinds: IntArray, room: Mapping[str, int]) -> BoolArray:
-        """Which of these kinds need more than there is room of a type for, with the fewest nodes; bool (n,)."""
+        """Which of these kinds need more of a type than ``room``, even with their ``min_nodes``; bool (n,)."""
         made = self._matrices()
         limits = self._most(room, LARGEST)
         return np.asarray((made.least[kinds] > limits.astype(made.least.dtype)).any(axis=1), dtype=bool)

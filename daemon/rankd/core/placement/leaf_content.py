@@ -1,4 +1,4 @@
-"""Which kinds of jobs a leaf has, how many of each, and what these ask for; kept as long as its jobs are the same."""
+"""The kinds of a leaf's jobs, how many of each there are, and their amounts. Kept as long as the jobs are the same."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from rankd.core.placement.kind_table import KindTable
 from rankd.core.ranking.columns import IntArray
 
 _DENSE = 8
-"""Leaves with more jobs than an eighth of the kinds count in an array of all kinds."""
+"""If a leaf has more jobs than 1 / this of the kinds, they are counted in an array of all kinds."""
 
 
 class LeafContent:
-    """Of a leaf's jobs: their kinds, int64 (n_own_kinds,), ascending, and the number of jobs of each.
+    """A leaf's jobs by kind. ``kinds`` int64 (n_own_kinds,): ascending. ``counts``: the number of jobs of each.
 
-    ``most``: the most of each type that any of them takes with the fewest nodes, (n_types,), columns as the table
-    of kinds has them. ``asked``: what all of them ask for. Several forests may share one.
+    ``most`` (n_types,): for each type, the largest amount that any of the kinds takes with its ``min_nodes``; columns
+    as in the table of kinds. ``asked``: the sum of all jobs. Several states of the partition may share one object.
     """
 
     __slots__ = ("_of", "asked", "counts", "has_exclusive", "kinds", "most")
 
     def __init__(self, of: IntArray, table: KindTable) -> None:
-        """Of the kinds of each job, int64 (n_jobs,)."""
+        """Count the jobs. ``of``: the kind of each job, int64 (n_jobs,)."""
         self._of = of
         self.kinds, self.counts = _counted(of, len(table))
         self.asked: Resources = table.summed(self.kinds, self.counts)
@@ -30,7 +30,7 @@ class LeafContent:
         self.has_exclusive = bool(table.exclusive[self.kinds].any())
 
     def is_of(self, kinds: IntArray, table: KindTable) -> bool:
-        """Whether these are as many of each kind, in whatever order."""
+        """Whether these jobs have the same number of each kind, in any order. ``kinds`` int64 (n_jobs,)."""
         known = self._of
         if kinds is known:
             return True
@@ -45,7 +45,7 @@ class LeafContent:
 
 
 def _counted(kinds: IntArray, n_kinds: int) -> tuple[IntArray, IntArray]:
-    """Those that there are, ascending, and how often each is there."""
+    """The distinct kinds, ascending, and the count of each."""
     if len(kinds) * _DENSE > n_kinds:
         counts = np.bincount(kinds, minlength=n_kinds)
         found = np.flatnonzero(counts)

@@ -1,4 +1,4 @@
-"""One queue during a cycle, or before it: its key, what is left of its jobs, what it uses and waits for."""
+"""One queue before and during a cycle: its key, its remaining jobs, and its used and pending amounts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ QueueKey = tuple[float, float, float, str]
 
 
 class LiveQueue:
-    """A queue's state. Heaps hold keys with the places of children, or of streams; outdated entries may be among them.
+    """A queue's state. The entries of its heaps are (key, place of a child or stream); some may be outdated.
 
-    ``best``: the highest priority that its remaining jobs show inside it; ``lifted``: what its parent sees of it.
-    ``blocked`` None: no kinds but those that are passed everywhere.
+    ``best``: the highest priority that its remaining jobs show inside it. ``lifted``: the priority that its parent
+    sees. ``blocked``: the kinds passed in this queue, bool (n_kinds,); None means only the kinds that are passed
+    everywhere.
     """
 
     __slots__ = (
@@ -57,7 +58,7 @@ class LiveQueue:
         self.blocked: BoolArray | None = None
 
     def copy(self, above: LiveQueue | None) -> LiveQueue:
-        """One that can be changed without changing this, below the given parent."""
+        """An independent copy below the given parent."""
         other = LiveQueue.__new__(LiveQueue)
         other.view, other.above, other.place, other.by_priority = self.view, above, self.place, self.by_priority
         other.used, other.pending = self.used.copy(), self.pending.copy()
@@ -69,7 +70,11 @@ class LiveQueue:
         return other
 
     def weigh(self, totals: list[tuple[str, int]]) -> None:
-        """As :mod:`rankd.core.ranking.queue_key` have it, to the last bit, on types looked up beforehand."""
+        """Update ``share`` and ``weight``.
+
+        The results are the same as those of :mod:`rankd.core.ranking.queue_key`, bit for bit. ``totals``: the
+        partition's total of each type. The resource types are looked up before, to save time.
+        """
         share, used, pending = 0.0, self.used, self.pending
         for kind, denominator in self.denominators:
             amount = used.get(kind, 0)

@@ -1,12 +1,12 @@
-"""The best node for a demand, found without looking at all nodes: the hot path of jobs on one node.
+"""The best node for a demand, found without checking all nodes: the hot path of jobs on one node.
 
-The nodes are laid out once in their order, in blocks. Each demand has a `Finder`, which goes along that layout;
-blocks whose largest free amounts are too small are stepped over as one. A node that something was placed on leaves
-the layout for a short list of changed nodes, which is looked at as a whole; when that has grown long, all nodes are
-laid out anew. Room only shrinks during a cycle, so what a finder has passed never fits again.
+The nodes are laid out once in their order, in blocks. Each demand has a `Finder`, which goes along that layout. It
+skips blocks whose largest free amounts are too small. A node on which a job was placed moves from the layout to a short
+list of changed nodes, which is always compared as a whole. When this list is full, all nodes are laid out again. Room
+only shrinks during a cycle, so a node that a finder has passed never fits again.
 
-Exact: the answer is always the first node by (key, name) of all that fit. Cost per placement: a comparison of the
-changed nodes, the share of a new layout, and for a finder now and then a comparison of a block.
+Exact: the result is always the first node by (key, name) of all that fit. The cost of a placement is a comparison of
+the changed nodes, its share of a new layout, and sometimes a comparison of a block.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from rankd.core.placement.timeline import Kept
 from rankd.core.ranking.columns import BoolArray, IntArray
 
 BLOCK = 128
-"""Nodes whose free amounts are compared at once."""
+"""The number of nodes in a block. Their free amounts are compared at once."""
 
 CHANGED_AT_LEAST = 192
-"""So many changed nodes are kept apart before all are laid out again; more where there are many nodes."""
+"""The list of changed nodes has at least this size; it is larger if there are many nodes. When full, it is emptied."""
 
 
 class NodeIndex:
-    """The layout, and what has changed since; :meth:`take` instead of the table's."""
+    """The layout, and the nodes changed since. Call its :meth:`occupy` and :meth:`occupy_all`, not the table's."""
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
@@ -42,7 +42,7 @@ class NodeIndex:
         self.lay_out()
 
     def lay_out(self) -> None:
-        """All nodes that are up in their order; nothing has changed."""
+        """Lay out all nodes that are up, in their order. Empty the list of changed nodes."""
         table = self.table
         rows = np.flatnonzero(table.up)
         self.rows = rows[np.argsort(table.keys[rows], kind="stable")]
@@ -54,7 +54,7 @@ class NodeIndex:
         self.n_layouts += 1
 
     def occupy(self, row: int, demand: Demand) -> None:
-        """Use up what the demand asks for on this node."""
+        """Take the amounts of the demand on this node."""
         table = self.table
         table.occupy(row, demand)
         slot = self.slots.get(row)
@@ -70,7 +70,7 @@ class NodeIndex:
         self.changed_keys[slot] = table.keys[row]
 
     def occupy_all(self, rows: IntArray, demand: Demand) -> None:
-        """The same on several nodes, int64 (n,), none of them twice."""
+        """Take the amounts of the demand on each of these nodes, int64 (n,), without duplicates."""
         table, slots, listed = self.table, self.slots, rows.tolist()
         table.occupy_all(rows, demand)
         if len(slots) + sum(row not in slots for row in listed) > len(self.changed_rows):
@@ -83,20 +83,20 @@ class NodeIndex:
 
 
 class Reservations(Protocol):
-    """What is kept of nodes for others, as it becomes; :attr:`version` is another one after each reservation."""
+    """The reservations so far. :attr:`version` changes with each new one."""
 
     @property
     def version(self) -> int:
-        """How many reservations there are."""
+        """The number of reservations."""
 
     def kept(self, limit_s: float) -> Kept | None:
-        """What they leave to a job that starts now, for so long; None: everything."""
+        """The room that they leave to a job that starts now and runs for ``limit_s``; None means all room."""
 
 
 class Finder:
-    """The nodes that a demand fits, best first, for jobs of a time limit among ``reservations`` (None: there are none).
+    """Finds the nodes that a demand fits, the best first, for jobs with this time limit.
 
-    What is reserved is asked for where something fits, and not before.
+    ``reservations`` None means that there are none. Reservations are checked only for nodes that fit.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Finder:
         self._is_exhausted = False
 
     def _begin(self) -> None:
-        """Go along the present layout from its front."""
+        """Begin at the front of the present layout."""
         index = self._index
         self._n_layout = index.n_layouts
         self._fitting: list[int] = []
@@ -121,7 +121,7 @@ class Finder:
         self._step = 1
 
     def best(self) -> int | None:
-        """The first node by key and name; None: nothing fits, now and for the rest of the cycle."""
+        """The first node that fits, by key and name. None means that no node fits for the rest of the cycle."""
         row = None if self._is_exhausted else self._best()
         self._is_exhausted = row is None
         return row
@@ -137,7 +137,7 @@ class Finder:
         return self._first_changed(laid) if self._index.slots else laid
 
     def _allowed(self, rows: IntArray) -> BoolArray:
-        """Which rows are not kept for others."""
+        """Which rows have room that is not kept for reservations, bool (n,)."""
         kept = self._reservations.kept(self._limit_s) if self._reservations is not None and len(rows) else None
         return np.ones(len(rows), dtype=bool) if kept is None else kept.allows(rows, self._demand)
 
@@ -154,7 +154,10 @@ class Finder:
             fitting = self._fitting = self._fitting_in_next()
 
     def _fitting_in_next(self) -> list[int]:
-        """Rows of the next blocks that fit and have not changed, the first last; more blocks after each vain look."""
+        """The unchanged rows that fit in the next blocks, in reverse order.
+
+        If there are none, the next call takes twice the number of blocks.
+        """
         index, first = self._index, self._blocks[-1]
         last = first
         while self._blocks and self._blocks[-1] < first + self._step:
@@ -174,7 +177,7 @@ class Finder:
         return fitting
 
     def _first_changed(self, laid: int | None) -> int | None:
-        """The first of the changed nodes that fit, or the one from the layout if that goes before it."""
+        """The first of the changed nodes that fit, or ``laid`` (the node from the layout) if that is before it."""
         index, demand = self._index, self._demand
         n_changed = len(index.slots)
         fits = rows_fitting(index.changed_free[:n_changed], demand)

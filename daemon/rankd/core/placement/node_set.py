@@ -1,8 +1,8 @@
-"""What does not change of a partition's nodes from cycle to cycle, and answers that follow from it.
+"""The values of a partition's nodes that stay the same between cycles, and results that follow from them.
 
-Resource types are columns of integer matrices (n_nodes, n_types + 1). The last column counts jobs: a node has
-:data:`SLOTS` of them, a job takes one and an exclusive job all, so that "nobody else on the node" is a comparison
-like any other. Rows are in the order of the nodes' names.
+Resource types are columns of integer matrices (n_nodes, n_types + 1). The last column is for job slots: a node has
+:data:`SLOTS` of them, a job takes one, and an exclusive job takes all. So "no other job on the node" is the same kind
+of comparison as the others. Rows are in the order of the nodes' names.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from rankd.core.placement.request import Shape
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 SLOTS = 2**40
-"""More jobs than any node holds."""
+"""The job slots of a node: more than the jobs that any node can hold."""
 
 _FACTS_KEPT = 50_000
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What running jobs have: rows of nodes (n,), int64 (n, n_types + 1), and until when, float64 (n,)."""
+    """The amounts that running jobs hold: ``rows`` int64 (n,) of the nodes, ``vectors`` int64 (n, n_types + 1).
+
+    ``ends_at`` float64 (n,): when they will be free again, UTC seconds.
+    """
 
     rows: IntArray
     vectors: IntArray
@@ -33,11 +36,12 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Demand:
-    """A shape in a table's columns: what it takes of each node, and which nodes could hold it when empty.
+    """A shape in a table's columns: the amounts that it takes on each node, and which nodes could hold it when empty.
 
-    ``vector`` int64 (n_types + 1,); ``pairs`` its positive entries (column, amount). ``least`` is what a node must
-    have free: the same, and anything at all of types that are not asked for, of which a node that has shrunk may
-    have less than nothing. ``n_able`` nodes could hold it when empty: those of ``able``, bool (n_nodes,).
+    ``vector`` int64 (n_types + 1,): the amounts. ``pairs``: its positive entries (column, amount). ``least``: the
+    amounts that a node must have free. They are those of ``vector``, but the smallest int64 for types that are not
+    asked for, because a node that has shrunk may have a negative free amount. ``able`` bool (n_nodes,): which nodes
+    could hold it when empty. ``n_able``: their number.
     """
 
     __slots__ = ("_classes", "_of_rows", "_rows", "least", "n_able", "pairs", "shape", "vector")
@@ -61,12 +65,13 @@ class Demand:
 
 
 class NodeSet:
-    """What does not change of nodes while they are the same: capacities, labels, states; answers that follow from it.
+    """The capacities, labels and states of nodes, and results that follow from them.
 
-    Nodes that differ in nothing but their names are of one class; what is asked of nodes is asked of classes.
+    Nodes that differ only in their names are in one class. Each question is answered once per class.
 
-    A :class:`Demand` lives as long as its node set, and equal shapes have the same one. So its ``id()`` is a key
-    wherever the node set is at hand. The ``id()`` of a shape is a key only beside the shape, which keeps it alive.
+    A :class:`Demand` lives as long as its node set, and equal shapes have the same one. So its ``id()`` may be a key as
+    long as the node set exists. The ``id()`` of a shape may be a key only if the shape is stored with it, which keeps
+    the shape alive.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -96,24 +101,24 @@ class NodeSet:
         self._sizes = np.bincount(self._of_rows, minlength=len(firsts))
 
     def keep_fact(self, key: object, shape: Shape, fact: str) -> None:
-        """What a job of this shape is told; the shape is kept with it, since the key has its identity."""
+        """Store a fact for jobs of this shape. The shape is stored with it, because the key contains its ``id()``."""
         if len(self.facts) >= _FACTS_KEPT:
             self.facts.clear()
         self.facts[key] = (shape, fact)
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> IntArray:
-        """Amounts in the columns, int64 (n, n_types + 1), the last 0; types that no node has are left out."""
+        """The amounts as columns, int64 (n, n_types + 1). The last column is 0. Types that no node has are left out."""
         matrix = np.zeros((len(rows), len(self.types) + 1), dtype=np.int64)
         for column, kind in enumerate(self.types):
             amounts = [row.get(kind, 0) for row in rows]
             try:
                 matrix[:, column] = amounts
-            except OverflowError:  # sums of what documents state
+            except OverflowError:  # sums of amounts in evaluate documents
                 matrix[:, column] = [min(amount, LARGEST) for amount in amounts]
         return matrix
 
     def demand(self, shape: Shape) -> Demand:
-        """The shape in these columns; the same shape is looked up by its identity alone."""
+        """The demand of the shape. A shape object that was used before is found by its identity."""
         same = self._by_shape.get(id(shape))
         if same is not None and same[0] is shape:
             return same[1]
@@ -135,7 +140,7 @@ class NodeSet:
         return found
 
     def _able(self, shape: Shape, vector: IntArray) -> BoolArray:
-        """Classes of nodes that are up and could hold the shape when empty."""
+        """Which classes have nodes that are up and could hold the shape when empty, bool (n_classes,)."""
         if any(kind not in self.columns for kind in shape.resources):
             return np.zeros(len(self._firsts), dtype=bool)
         if shape.constraints not in self._matching:
@@ -147,7 +152,10 @@ class NodeSet:
 
 
 def rows_fitting(free: IntArray, demand: Demand) -> BoolArray:
-    """Which rows have enough free, int64 (n, n_types + 1) to bool (n,): a comparison per type that is asked for."""
+    """Which rows of ``free``, int64 (n, n_types + 1), have enough free; bool (n,).
+
+    One comparison per type asked for.
+    """
     fits: BoolArray | None = None
     for column, amount in demand.pairs:
         enough = free[:, column] >= amount
@@ -156,7 +164,7 @@ def rows_fitting(free: IntArray, demand: Demand) -> BoolArray:
 
 
 def totals(nodes: Iterable[Node]) -> Resources:
-    """Sum of the capacities of nodes that are up or draining."""
+    """The sum of the capacities of nodes that are up or draining."""
     total: Resources = {}
     for node in nodes:
         if node.state in (NodeState.UP, NodeState.DRAINING):

@@ -1,4 +1,4 @@
-"""What each node lacks for a job that waits for room: for people who ask, not for the cycle."""
+"""The amounts that each node lacks for a waiting job. For commands of users; the cycle does not need it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankd.core.placement.constraint import parse_constraints, satisfied
 
 
 class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is up in the job's partition. Amounts of both in the same unit."""
+    """A node that is up in the job's partition. ``capacity`` and ``used`` have the same units."""
 
     name: str
     capacity: Mapping[str, float]
@@ -20,7 +20,7 @@ class NodeRoom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeShortage(msgspec.Struct, frozen=True, kw_only=True):
-    """By how much a node's free room is too small, by type; ``occupied``: it would have to be empty."""
+    """How much free room a node lacks, by type. ``occupied``: the job needs an empty node, and this one is not."""
 
     node: str
     amounts: dict[str, float]
@@ -30,9 +30,9 @@ class NodeShortage(msgspec.Struct, frozen=True, kw_only=True):
 def node_shortages(
     resources: Mapping[str, float], constraints: str | None, nodes: Iterable[NodeRoom], *, exclusive: bool
 ) -> list[NodeShortage]:
-    """The nodes that could hold a share of the job, were they empty, and can't now; what lacks least first.
+    """The nodes that could hold a share of the job if they were empty, but can't now. The smallest shortage is first.
 
-    ``resources``: what the job asks for per node, in the nodes' units.
+    ``resources``: the amounts that the job asks for per node, in the units of the nodes.
 
     >>> full = NodeRoom(name="n1", capacity={"vcore": 4}, used={"vcore": 3}, labels={}, is_empty=False)
     >>> node_shortages({"vcore": 2}, None, [full], exclusive=False)

@@ -1,7 +1,7 @@
-"""The nodes of one partition as columns: what is free, what fits, which is chosen.
+"""The nodes of one partition as columns: their free amounts, which of them fit, and which are chosen.
 
-Columns and rows are those of the nodes' :class:`.NodeSet`. Order among nodes that fit: the policy's key ascending,
-then name; utilisation is rounded to 12 decimals, so that equal nodes tie.
+Columns and rows are those of the nodes' :class:`.NodeSet`. Nodes that fit are ordered by the policy's key, ascending,
+then by name. Utilisation is rounded to 12 decimals, so that equal nodes have equal keys.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ _SCALE = 1e12
 
 @runtime_checkable
 class NodeSortPolicy(Protocol):
-    """A plugin of the entry-point group ``rankd.node_sort``: ``name``, and the key that nodes are sorted by.
+    """A plugin of the entry-point group ``rankd.node_sort``: its ``name``, and the sort key of nodes.
 
-    It is built without arguments, once per service.
+    It is constructed without arguments, once per service.
     """
 
     name: str
 
     def key(self, utilisation: FloatArray) -> FloatArray:
-        """Sort keys of nodes, ascending, from their utilisation: 0 for empty nodes, 1 for full ones.
+        """The sort keys of nodes (the smallest is first) from their utilisation: 0 for empty nodes, 1 for full ones.
 
-        Shape (n,) in and out, no NaN out. Element by element: a node's key is asked for again, alone, whenever
-        something starts there. Over 1 where a node has shrunk below what is allocated on it.
+        Input and output have the shape (n,). The output must not contain NaN. Each key must depend only on the
+        utilisation of its own node, because a node's key is computed again, alone, when a job starts there. The
+        utilisation is more than 1 if a node has shrunk below its allocated amounts.
         """
 
 
 class NodeTable:
-    """The nodes of a partition during one cycle; :meth:`take` uses them up. ``free`` may be below 0.
+    """The nodes of a partition during one cycle. :meth:`occupy` takes their amounts. ``free`` may be negative.
 
-    Of nodes as such, ``used`` counts as they state it; with a `Held`, what it says is all that is used.
+    With a `Held`, its amounts are all that is used. Otherwise the ``used`` of each node counts.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class NodeTable:
         return Held(np.array([row for row, _ in known], dtype=np.int64), vectors, ends_at)
 
     def _fill_slots(self) -> None:
-        """A slot per job; one for use that no job accounts for."""
+        """Take one slot per job, and one if other amounts are used on the node than those of its jobs."""
         rows, vectors = self.held.rows, self.held.vectors
         unexplained = self.capacity - self.free
         np.subtract.at(unexplained, rows, vectors)
@@ -88,7 +89,7 @@ class NodeTable:
             self._give_back_no_more_than_is_used()
 
     def _give_back_no_more_than_is_used(self) -> None:
-        """Less may be stated to be used than the jobs have: then the last of them to end have less."""
+        """If a node's ``used`` is less than the sum of its jobs, reduce the amounts of the jobs that end last."""
         held, left = self.held, self.capacity - self.free
         for place in np.argsort(held.ends_at, kind="stable").tolist():
             row = held.rows[place]
@@ -96,7 +97,7 @@ class NodeTable:
             left[row] -= held.vectors[place]
 
     def utilisation(self) -> FloatArray:
-        """Weighted mean of used over total, over each node's own types with a weight; none: 0."""
+        """The weighted mean of used / total, over each node's types with a weight; 0 for a node without such types."""
         return self._utilisation(self.free, self.capacity)
 
     def _utilisation(self, free: IntArray, capacity: IntArray) -> FloatArray:
@@ -111,7 +112,7 @@ class NodeTable:
         return rounded
 
     def _key(self, free: Sequence[int], capacity: Sequence[int]) -> float:
-        """One node's key: the operations of :meth:`utilisation`, one by one, so that both give the same float64."""
+        """One node's key, by the same operations in the same order as :meth:`utilisation`, for the same float64."""
         weighted = total = 0.0
         for column, weight in self._weighed:
             most = capacity[column]
@@ -130,7 +131,7 @@ class NodeTable:
         return demand.able & rows_fitting(self.free, demand)
 
     def best(self, which: BoolArray, most: int) -> list[int]:
-        """The first so many of these rows in the nodes' order."""
+        """The first ``most`` of these rows, in the nodes' order."""
         rows = np.flatnonzero(which)
         if most < len(rows) // 8:
             keys = self.keys[rows]
@@ -139,19 +140,19 @@ class NodeTable:
         return chosen
 
     def amounts(self, rows: Sequence[int], shape: Shape) -> Resources:
-        """What the shape takes on these nodes together; an exclusive one takes them whole."""
+        """The amounts that the shape takes on these nodes together. An exclusive one takes whole nodes."""
         if not shape.exclusive:
             return scaled(shape.resources, len(rows))
         whole = self.capacity[list(rows), :-1].tolist()
         return {kind: sum(row[column] for row in whole) for column, kind in enumerate(self.types)}
 
     def occupy(self, row: int, demand: Demand) -> None:
-        """Use up what the shape asks for on this node; an exclusive one takes it whole."""
+        """Take the amounts of the demand on this node. An exclusive one takes the whole node."""
         self.free[row] -= self.capacity[row] if demand.shape.exclusive else demand.vector
         self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
 
     def occupy_all(self, rows: IntArray, demand: Demand) -> None:
-        """Use up what the shape asks for on each of these nodes, int64 (n,), none of them twice."""
+        """Take the amounts of the demand on each of these nodes, int64 (n,), without duplicates."""
         capacity = self.capacity[rows]
         self.free[rows] -= capacity if demand.shape.exclusive else demand.vector
         self.keys[rows] = self._policy.key(self._utilisation(self.free[rows], capacity))
@@ -161,6 +162,6 @@ class NodeTable:
         return tuple(self.nodes[row].name for row in rows)
 
     def in_order(self) -> list[tuple[str, float]]:
-        """Names of the nodes that are up with their utilisation, the first to be chosen first."""
+        """The nodes that are up, as (name, utilisation), the first to be chosen first."""
         utilisation = self.utilisation()
         return [(self.nodes[row].name, float(utilisation[row])) for row in self.best(self.up, len(self.nodes))]

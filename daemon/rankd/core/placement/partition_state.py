@@ -1,7 +1,7 @@
-"""The queues of a partition as a cycle finds them, kept from cycle to cycle, so that only what changed is looked at.
+"""The queues of a partition at the beginning of a cycle. They are kept between cycles, so only changes cost time.
 
-Leaves are compared by the identity of their jobs' columns (the contract is :class:`.PartitionProblem`'s), queues by
-what they use. The result is the same as if everything were built again. A :class:`.Traversal` forks the tree and does
+Leaves are compared by the identity of their jobs' columns (see the contract of :class:`.PartitionProblem`), and queues
+by their used amounts. The result is the same as that of a full rebuild. A :class:`.Traversal` forks the tree and does
 not change it.
 """
 
@@ -26,15 +26,15 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 
 _NOTHING: Resources = {}
 _FEW = 64
-"""So many leaves may have other kinds before those of all are put together again."""
+"""The most leaves with other kinds before the array of all kinds is built again."""
 
 
 class PartitionState:
-    """The queues of a partition before a cycle; :meth:`update` brings it up to a problem.
+    """The queues of a partition before a cycle. :meth:`update` updates them to a problem.
 
-    ``contents`` are those of the leaves that have jobs, by place. ``n_leaves`` and ``n_jobs``: of each kind,
-    int64 (n_kinds,). ``changed``: the places of queues that use something else, or have other jobs, than before the
-    last :meth:`update`; None: all are new.
+    ``contents``: by place, of the leaves with jobs. ``n_leaves`` and ``n_jobs``: the number of leaves and of jobs of
+    each kind, int64 (n_kinds,). ``changed``: the places of queues whose used amounts or jobs have changed with the last
+    :meth:`update`; None means that all queues are new.
     """
 
     def __init__(self) -> None:
@@ -51,18 +51,21 @@ class PartitionState:
         self._known: dict[int, LeafContent] = {}
         self._n_children: list[int] = []
         self._named: set[int] = set()
-        """Leaves that have applications with keys, which change with what these use."""
+        """Leaves with named applications, whose keys change with their usage."""
         self._heavier: set[int] = set()
-        """Queues that use, or wait for, other amounts."""
+        """Queues whose used or pending amounts have changed."""
         self._n_types = 0
         self._given: tuple[list[int], list[WaitingJobs]] = ([], [])
-        """The leaves that the last problem had, and their jobs."""
+        """The leaves of the last problem, and their jobs."""
         self._using: set[int] = set()
-        """The queues of which it said what they use."""
+        """The queues with used amounts in the last problem."""
         self._leaf_kinds: LeafKinds | None = None
 
     def successor(self) -> PartitionState:
-        """One without jobs, of the same queues, that knows what leaves with these jobs have."""
+        """A state of the same queues without jobs.
+
+        It keeps the contents of leaves, in case their jobs stay the same.
+        """
         other = PartitionState()
         other.index, other.kinds, other._n_types, other._known = (
             self.index,
@@ -73,7 +76,7 @@ class PartitionState:
         return other
 
     def update(self, problem: PartitionProblem, total: Resources) -> None:
-        """Bring it up to a problem of the partition; ``total`` is the sum of its nodes."""
+        """Update to a problem of the partition. ``total``: the sum of its nodes."""
         if problem.kinds is not self.kinds or problem.kinds.n_types != self._n_types:
             self.kinds, self._n_types, self._known = problem.kinds, problem.kinds.n_types, {}
             self.tree = QueueTree([])
@@ -90,7 +93,7 @@ class PartitionState:
         self._refresh(touched)
 
     def _plant(self, problem: PartitionProblem, total: Resources) -> None:
-        """All queues anew, without jobs."""
+        """Build all queues again, without jobs."""
         if problem.queues is not self.index.views:
             self.index = QueueIndex(problem.queues)
         self._total, self.contents, self._jobs = dict(total), {}, {}
@@ -127,7 +130,10 @@ class PartitionState:
         return touched
 
     def _update_jobs(self, problem: PartitionProblem) -> set[int]:
-        """Leaves are compared by the identity of their jobs, all at once as far as they are the same leaves."""
+        """Update the leaves whose jobs have changed. Returns their places.
+
+        Jobs are compared by identity. If the leaves are the same as before, this is one operation for all of them.
+        """
         queues, jobs = list(problem.waiting), list(problem.waiting.values())
         known, before = self._given
         goes_on = queues[: len(known)] == known
@@ -192,7 +198,7 @@ class PartitionState:
             self.n_jobs[content.kinds] += sign * content.counts
 
     def _charge(self, leaf: LiveQueue, before: LeafContent | None, content: LeafContent | None) -> None:
-        """What is pending on the path."""
+        """Add the change of the leaf's pending amounts to all queues on its path."""
         more = {} if before is None else {kind: -value for kind, value in before.asked.items()}
         add_amounts(more, {} if content is None else content.asked)
         for live in path_of(leaf):
@@ -200,7 +206,7 @@ class PartitionState:
             self._heavier.add(live.place)
 
     def _refresh(self, touched: set[int]) -> None:
-        """New keys for these queues and those above them."""
+        """Compute new keys for these queues and the queues above them."""
         tree, totals, whole = self.tree, self.totals, set(touched)
         above = self.index.above.tolist()
         for place in touched:
@@ -233,7 +239,7 @@ class PartitionState:
             self._leaf_kinds.others.add(place)
 
     def leaves_by_kind(self, which: BoolArray) -> dict[int, list[int]]:
-        """By each of these kinds, bool (n_kinds,), the leaves that have jobs of it, by id."""
+        """For each of these kinds, bool (n_kinds,): the ids of the leaves with jobs of it."""
         leaves: dict[int, list[int]] = {}
         for place, content in self.contents.items():
             for kind in content.kinds[which[content.kinds]].tolist():

@@ -1,4 +1,4 @@
-"""A cycle's input and output: one partition at one instant, and what is decided on it."""
+"""The input and output of a cycle: one partition at one instant, and the decisions on it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ Backfill = Literal["easy", "conservative", "none"]
 
 
 def no_applications() -> Applications:
-    """None that is named."""
+    """A table without any named application."""
     return Applications(created_at=np.empty(0), id_places=np.empty(0, dtype=np.int64))
 
 
 class WaitingJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """A leaf's ranked jobs as columns, in the ranking's order: int64 (n,) each.
+    """The ranked jobs of a leaf as columns, int64 (n,) each, in the order of the ranking.
 
-    ``kinds`` are indices into the problem's. ``applications`` (-1: its own) and ``submitted_at`` (float64) are
-    needed only in leaves whose policy goes by usage, where applications change places as they use more.
+    ``kinds``: indices into the kinds of the problem. ``applications`` (-1: the job is its own) and ``submitted_at``
+    (float64, UTC seconds) are needed only in leaves whose policy uses usage. There the order of applications changes
+    during a cycle.
     """
 
     jobs: IntArray
@@ -47,9 +48,9 @@ class WaitingJobs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job has of one node, and when it is expected to give it back; an exclusive one has it whole.
+    """The amounts that a running job holds on one node. An exclusive job holds the whole node.
 
-    ``ends_at`` in UTC seconds; one that is past means now; infinite: never.
+    ``ends_at``: when the job is expected to end, UTC seconds. A past time means now; infinity means never.
     """
 
     node: str
@@ -59,7 +60,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
-    """A running job as quotas see it. ``amount``: of all its nodes together, whole ones if it is exclusive."""
+    """A running job for quotas. ``amount``: its amounts on all its nodes together; whole nodes if it is exclusive."""
 
     queue: int
     amount: Resources
@@ -71,17 +72,17 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
 class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     """One partition at the instant of a cycle.
 
-    ``queues`` has the root first; ``waiting`` is by leaf; ``used`` and ``pending`` say what each queue uses and
-    waits for (children included; without ``pending`` it is summed from the jobs). ``applications`` are those that
-    jobs and tenants name by index; ``tenants`` may be left out where there are neither limits nor
-    ``maxapplications``. ``each``: a reason of its own for each job, as of the moment when it was its turn; else one
-    per queue and kind, as of the first.
+    ``now``: UTC seconds. ``queues``: the root first, parents before children. ``waiting``: by leaf. ``used`` and
+    ``pending``: the amounts of each queue, with those of its children; without ``pending``, it is summed from the jobs.
+    ``applications``: those that jobs and tenants name by index. ``tenants``: needed only if any queue has limits or
+    ``maxapplications``. ``each``: every job gets its own reason, from the moment of its turn. Otherwise there is one
+    reason per queue and kind, from its first job.
 
     **Identity is the version.** A cycle with a :class:`.CycleMemory` compares ``queues``, ``nodes`` (a
-    :class:`.NodeSet`) and each leaf's :class:`WaitingJobs` by identity. The same object means: nothing in it has
-    changed since the last cycle. So never write to one of them or to its arrays after a cycle has had it: make a new
-    one. ``kinds`` is the exception: the same table may have got further kinds, and its first ones stay. A new object
-    with equal content costs time and changes no decision.
+    :class:`.NodeSet`) and each leaf's :class:`WaitingJobs` by identity. The same object means that nothing in it has
+    changed since the last cycle. So never write to one of them or to its arrays after a cycle has used it; make a new
+    one. ``kinds`` is the exception: kinds may be added to the same table, if the earlier ones stay. A new object with
+    equal content costs time, but does not change a decision.
     """
 
     now: float = 0.0
@@ -101,14 +102,14 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A job and the nodes that it gets, in the order chosen."""
+    """A job that starts, and its nodes in the order in which they were chosen."""
 
     job: int
     nodes: tuple[str, ...]
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """A job that is promised these nodes, in the order chosen, from an instant on."""
+    """A job and its reserved nodes, in the order in which they were chosen. ``starts_at``: UTC seconds."""
 
     job: int
     nodes: tuple[str, ...]
@@ -118,7 +119,7 @@ class Reservation(msgspec.Struct, frozen=True):
 class WaitReason(msgspec.Struct, frozen=True):
     """Why the jobs of a queue and a kind wait: a stable code and the blocking fact.
 
-    ``queue`` None: those of the kind in all queues of the partition that have no reason of their own.
+    ``queue`` None: for jobs of the kind in all queues of the partition without a reason of their own.
     """
 
     queue: int | None
@@ -128,10 +129,11 @@ class WaitReason(msgspec.Struct, frozen=True):
 
 
 class CycleOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Allocations and reservations in the order decided; reasons per queue and kind, or by job (``each``).
+    """The allocations and reservations, in the order of the decisions, and the reasons.
 
-    ``common`` are the reasons of kinds in all queues that have none of their ``own``. ``looked_at``: how many jobs
-    were looked at one by one; ``backfilled``: how many started behind a reservation.
+    ``own``: reasons per queue and kind. ``common``: reasons per kind, for all queues without one in ``own``.
+    ``by_job``: reasons by job id, if the problem has ``each``. ``looked_at``: the number of jobs that were tried one by
+    one. ``backfilled``: the number of jobs that started after a reservation was made.
     """
 
     placements: tuple[Placement, ...]
@@ -144,5 +146,5 @@ class CycleOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> tuple[WaitReason, ...]:
-        """All of them."""
+        """All reasons per queue and kind, ``own`` and ``common``."""
         return (*self.own, *self.common)

@@ -1,4 +1,4 @@
-"""What does not change of a partition's queues from cycle to cycle: who is above whom, and what follows from that."""
+"""The values of a partition's queues that stay the same between cycles: the tree, and results that follow from it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from rankd.core.ranking.queue_view import QueueView
 class QueueIndex:
     """Queues by their places in the list, which has parents before children.
 
-    ``places`` is by id; ``above`` int64 (n_queues,), -1 of the root; ``levels`` the places below the root, level by
-    level. ``is_plain`` bool (n_queues,): neither limits nor ``maxapplications`` on the path, where a job's user,
-    groups or application would count. ``has_tenants``: whether running jobs count one by one anywhere.
+    ``places``: by id. ``above`` int64 (n_queues,): the place of the parent, -1 for the root. ``levels``: the places
+    below the root, level by level. ``is_plain`` bool (n_queues,): the path has neither limits nor ``maxapplications``,
+    so a job's user, groups and application do not matter. ``has_tenants``: whether any queue has some, so that running
+    jobs must be counted one by one.
     """
 
     def __init__(self, views: Sequence[QueueView]) -> None:
@@ -37,14 +38,14 @@ class QueueIndex:
                 )
                 droppable[place] = droppable[at] and (views[at].properties.sort_priority or not matters[at])
         self.stay = frozenset(place for place, may_go in enumerate(droppable) if not may_go)
-        """Queues that can't be left out of the walk though they have nothing but blocked jobs.
+        """Queues that can't be left out of the walk, even if they have only blocked jobs.
 
-        They show a priority for jobs of others: in a parent that does not go by priority, but whose own priority
-        decides somewhere above.
+        Their priority matters to other queues: it counts in the priority of a parent that does not sort its children
+        by priority, and the parent's priority decides at a queue above.
         """
 
     def path(self, queue: int) -> Iterator[QueueView]:
-        """From a queue, given by id, up to the root."""
+        """The queues from the one with this id up to the root."""
         place = self.places[queue]
         while place >= 0:
             yield self.views[place]

@@ -1,7 +1,7 @@
-"""The queue tree with its heaps: every parent has its children in the order of their keys, best first.
+"""The queue tree with its heaps: every parent has its children in the order of their keys, the best first.
 
-After something has changed about a queue, only the queues on its path get new keys; a key that is no longer the
-newest is skipped when it comes up. A :meth:`QueueTree.fork` shares every queue until it is about to change it.
+After a change of a queue, only the queues on its path get new keys. Outdated keys stay in the heaps and are skipped
+when they come to the top. A :meth:`QueueTree.fork` shares each queue until it changes that queue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class QueueTree:
         return QueueTree(self.lives.copy(), set())
 
     def mine(self, place: int) -> LiveQueue:
-        """The queue, to be changed; it is this tree's own from now on, with those above it."""
+        """The queue at this place, which the caller may change. A fork first copies it and all queues above it."""
         if self._own is None or place in self._own:
             return self.lives[place]
         live = self.lives[place]
@@ -38,11 +38,11 @@ class QueueTree:
         return live
 
     def changed(self) -> Iterator[LiveQueue]:
-        """The queues of a fork that are its own."""
+        """The queues that this fork has copied."""
         return (self.lives[place] for place in self._own or ())
 
     def keep_only(self, leaves: Iterable[int]) -> None:
-        """Leave all other leaves out of a fork, given by place."""
+        """Leave all leaves out of a fork, except these. ``leaves``: places."""
         kept: set[int] = set()
         for leaf in leaves:
             live: LiveQueue | None = self.mine(leaf)
@@ -60,7 +60,10 @@ class QueueTree:
             self.refresh(self.lives[place])
 
     def refresh_stream(self, leaf: LiveQueue, place: int) -> None:
-        """A stream's key after it went on, pushed onto the leaf's heap; one that is alone needs none."""
+        """Compute the key of a stream that has moved on, and push it onto the leaf's heap.
+
+        A single stream needs none.
+        """
         stream = leaf.streams[place]
         if len(leaf.streams) == 1:
             return
@@ -71,7 +74,10 @@ class QueueTree:
                 heapq.heappush(leaf.lifted_heap, (-stream.best(), place))
 
     def refresh(self, live: LiveQueue) -> bool:
-        """The queue's best remaining job and its key, pushed onto the parent's heap; whether anything changed."""
+        """Update the queue's best priority and key, and push the key onto the parent's heap.
+
+        Returns whether the parent must be updated too.
+        """
         best, key, above = self._best(live), live.key, live.above
         if key is not None and best == live.best and key[1] == live.share and key[2] == -live.weight:
             return False
@@ -92,7 +98,7 @@ class QueueTree:
         return True
 
     def tidy(self, live: LiveQueue, n_children: int) -> None:
-        """Drop outdated entries of a parent once they are the most of its heaps."""
+        """Drop the outdated entries of a parent's heaps, if they have more of them than newest ones."""
         for heap, name in ((live.heap, "heap"), (live.lifted_heap, "lifted_heap")):
             if len(heap) > 2 * n_children + _OUTDATED:
                 setattr(live, name, sorted({entry for entry in heap if self._is_newest(entry, name)}))
@@ -118,7 +124,7 @@ class QueueTree:
         return _best_stream(live)
 
     def first_child(self, live: LiveQueue) -> LiveQueue | None:
-        """The child at the top of the heap, outdated entries dropped."""
+        """The first child in the heap; None if there is none. Outdated entries at the top are dropped."""
         while live.heap:
             key, place = live.heap[0]
             child = self.lives[place]
@@ -128,7 +134,7 @@ class QueueTree:
         return None
 
     def _most_lifted(self, live: LiveQueue) -> int | None:
-        """The highest priority of any child, where the children are not in its order."""
+        """The highest priority of any child, if the children are not sorted by priority."""
         heap = live.lifted_heap
         while heap:
             negated, place = heap[0]
@@ -138,7 +144,7 @@ class QueueTree:
         return None
 
     def first_stream(self, leaf: LiveQueue) -> int | None:
-        """The place of the stream whose turn it is; None if all are done."""
+        """The index of the next stream of the leaf; None if all are done."""
         if len(leaf.streams) == 1:
             return None if leaf.streams[0].is_done() else 0
         heap = leaf.stream_heap
@@ -162,7 +168,7 @@ def _best_stream(leaf: LiveQueue) -> int | None:
 
 
 def path_of(live: LiveQueue) -> Iterator[LiveQueue]:
-    """From the leaf up to the root."""
+    """The queues from this one up to the root."""
     at: LiveQueue | None = live
     while at is not None:
         yield at

@@ -1,9 +1,12 @@
-"""What queues, users and groups may still take: configured maxima, ``maxapplications``, and ``limits``.
+"""The amounts that queues, users and groups may still take: configured maxima, ``maxapplications``, and ``limits``.
 
-An `Account` is kept per queue that limits anything, and per user or group that a queue's limits apply to: a limit
-that names a user replaces that of ``*``, under which each user has an account of its own; every group of a user
-that a limit names has one, and users none of whose groups is named share that of the group ``*``. Whatever starts
-or is promised room is charged to all accounts on the path. A queue's accounts stand before users' and groups'.
+There is an `Account` for each queue that limits anything, and for each user or group that a queue's limits apply to:
+
+- A limit that names a user replaces the limit of ``*``. Under ``*``, each user has an account of its own.
+- Each of the user's groups that a limit names has one account. Users without such a group share that of group ``*``.
+
+Every job that starts or gets a reservation is charged to all accounts on its path. The accounts of queues are before
+those of users and groups.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ Application = tuple[int, int]
 
 
 class Account:
-    """What one queue, user or group may still take. ``applications`` None: as many as it likes."""
+    """The amounts that one queue, user or group may still take. ``applications`` None means any number."""
 
     __slots__ = ("applications", "maximum", "name", "reason", "room", "running")
 
@@ -38,7 +41,10 @@ class Account:
         self.running: set[Application] = set()
 
     def charge(self, amount: Mapping[str, int], application: Application | None) -> None:
-        """So much less room; one application fewer, unless it runs already (None: one that has no name)."""
+        """Reduce the room by ``amount``, and the applications by one, unless ``application`` runs already.
+
+        ``application`` None: the job is its own application, which is always a new one.
+        """
         room = self.room
         for kind in room:
             room[kind] -= amount.get(kind, 0)
@@ -48,7 +54,7 @@ class Account:
                 self.running.add(application)
 
     def blocks(self, amount: Mapping[str, int], application: Application | None) -> str | None:
-        """The resource that there is too little room of, or ``applications``; None if it may be charged so much."""
+        """The first resource with too little room, or ``applications``. None if the amount may be charged."""
         room = self.room
         for kind, value in amount.items():
             if value and kind in room and value > room[kind]:
@@ -58,7 +64,7 @@ class Account:
         return None
 
     def explain(self, blocked: str) -> str:
-        """The blocking fact."""
+        """The blocking fact. ``blocked``: the result of :meth:`blocks`."""
         resources, applications = self.maximum
         if blocked == "applications":
             return f"{self.name} is at its maximum of {applications} running applications"
@@ -66,7 +72,7 @@ class Account:
 
 
 class Over(msgspec.Struct, frozen=True):
-    """What stands against a job: the account, and its resource or ``applications``."""
+    """The account that blocks a job, and the blocking resource or ``applications``."""
 
     account: Account
     blocked: str
@@ -95,7 +101,7 @@ class QuotaBook:
         return account
 
     def rooms(self) -> dict[int, Resources]:
-        """What is left of the maxima of the queues that were asked about, by their places."""
+        """The remaining room of each queue with an account so far, by the place of the queue."""
         return {self._index.places[queue]: account.room for queue, account in self._of_queues.items()}
 
     def _let_in(self, tenant: Tenant) -> None:
@@ -103,15 +109,15 @@ class QuotaBook:
             return
         application = None if tenant.application == NO_GROUP else (tenant.queue, tenant.application)
         for account in self._accounts(tenant.queue, tenant.user, tenant.groups):
-            by_queue = account.reason == QUEUE_QUOTA  # what queues use was given as a whole
+            by_queue = account.reason == QUEUE_QUOTA  # the usage of queues is known already
             account.charge({} if by_queue else tenant.amount, application)
 
     def of(self, queue: int, kind: Kind) -> tuple[Account, ...]:
-        """The accounts that a job is charged to, queues' before users' and groups', each from the leaf up."""
+        """The accounts that a job is charged to: first queues, then users and groups; each from the leaf up."""
         return self._accounts(queue, kind.user, kind.groups)
 
     def plain_room(self, queue: int) -> Resources | None:
-        """What is left of each type on a leaf's path; None where users, groups or applications count as well."""
+        """The remaining room of each type on a leaf's path; None if users, groups or applications matter there."""
         if not self._index.is_plain[self._index.places[queue]]:
             return None
         room: Resources = {}
@@ -121,7 +127,7 @@ class QuotaBook:
         return room
 
     def _own(self, queue: int) -> list[Account]:
-        """Of the queues on a leaf's path that limit anything, from the leaf up."""
+        """The accounts of the queues with a maximum or ``maxapplications`` on a leaf's path, from the leaf up."""
         path = self._index.path(queue)
         return [self._of_queue(view) for view in path if view.maximum or view.maxapplications]
 
@@ -147,12 +153,12 @@ class QuotaBook:
 
 
 def application_of(queue: int, kind: Kind) -> Application | None:
-    """What a job's application is charged as; None for a job that is its own."""
+    """The application that a job is charged as; None for a job that is its own application."""
     return None if kind.application == NO_GROUP else (queue, kind.application)
 
 
 def over(accounts: Sequence[Account], amount: Mapping[str, int], application: Application | None) -> Over | None:
-    """The first account that may not be charged so much."""
+    """The first account that can't be charged this amount, or None."""
     for account in accounts:
         blocked = account.blocks(amount, application)
         if blocked is not None:
@@ -161,7 +167,7 @@ def over(accounts: Sequence[Account], amount: Mapping[str, int], application: Ap
 
 
 def most_within(accounts: Sequence[Account], amount: Mapping[str, int], most: int) -> int:
-    """How many times so much there is room for in all accounts, from 0 up to ``most``."""
+    """How many times ``amount`` fits into all accounts, from 0 to ``most``."""
     for account in accounts:
         for kind, value in amount.items():
             if value and kind in account.room:
@@ -170,7 +176,7 @@ def most_within(accounts: Sequence[Account], amount: Mapping[str, int], most: in
 
 
 def room_in(accounts: Iterable[Account]) -> Resources:
-    """What all of them leave of each type that one of them limits."""
+    """The smallest remaining room of all accounts, for each type that one of them limits."""
     room: Resources = {}
     for account in accounts:
         for kind, left in account.room.items():
@@ -179,9 +185,10 @@ def room_in(accounts: Iterable[Account]) -> Resources:
 
 
 def places_within(room: Resources, amounts: Sequence[Resources], most: int) -> list[int]:
-    """Places of amounts that fit into the room together, ascending, up to ``most`` of them.
+    """The places of at most ``most`` amounts that fit into the room together, ascending.
 
-    Those that come first; where the smallest, by their largest part of the room, are more in number, these.
+    The first amounts are tried first. If fewer than ``most`` of them fit, the smallest amounts are tried. They are used
+    if more of them fit. The size of an amount is its largest fraction of the room.
     """
     kinds = [(kind, max(left, 0)) for kind, left in room.items()]
     first = _first_within(kinds, amounts, range(len(amounts)), most)
@@ -206,6 +213,6 @@ def _first_within(
 
 
 def charge(accounts: Sequence[Account], amount: Mapping[str, int], application: Application | None) -> None:
-    """Charge all of them."""
+    """Charge the amount to all of these accounts."""
     for account in accounts:
         account.charge(amount, application)

@@ -1,4 +1,4 @@
-"""Why a job that was looked at waits: a stable code and the blocking fact, in words."""
+"""Why a job waits: a stable code, and the blocking fact in words."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from rankd.core.placement.request import Shape, counted_nodes, described_request
 
 
 class Reason(NamedTuple):
-    """A code and the fact behind it."""
+    """A stable code, and the blocking fact in words."""
 
     code: str
     fact: str
 
 
 def over_quota(found: Over) -> Reason:
-    """A queue's maximum, or a user's or group's limit."""
+    """The job would exceed a queue's maximum, or the limit of a user or group."""
     return Reason(found.account.reason, found.account.explain(found.blocked))
 
 
 def over_whole(account: Account) -> Reason:
-    """Nodes that an exclusive job would take whole are more than one of its accounts leaves."""
+    """An exclusive job takes whole nodes, and these are more than one of its accounts allows."""
     return Reason(account.reason, f"whole nodes are more than {account.name} may still take")
 
 
 def not_able(shape: Shape, n_able: int, table: NodeTable) -> Reason:
-    """Too few nodes that are up could hold it, were they empty."""
+    """Too few of the nodes that are up could hold the job, even if they were empty."""
     facts, key = table.set.facts, (id(shape), n_able)
     if key not in facts:
         able = f"{n_able} of {counted_nodes(len(table.nodes))} could hold it"
@@ -46,7 +46,7 @@ def not_able(shape: Shape, n_able: int, table: NodeTable) -> Reason:
 def lacking(
     shape: Shape, n_free: int, demand: Demand, largest: Sequence[int], table: NodeTable, backfill: str
 ) -> Reason:
-    """Too few nodes have room now. ``largest``: the most of each column that any node that is up has free."""
+    """Too few nodes have room now. ``largest``: for each column, the largest amount that any node has free."""
     lacks = tuple(column for column, amount in demand.pairs if amount > largest[column])
     facts, key = table.set.facts, (id(shape), n_free, demand.n_able, lacks, backfill)
     if key not in facts:
@@ -59,7 +59,7 @@ def lacking(
 
 
 def reserved(node: str, job: int, at: float) -> Reason:
-    """There is room on the node, but it is promised to a job from an instant on, whose start it would delay."""
+    """The node has room, but it is reserved for another job, whose start at ``at`` would be delayed."""
     return Reason(RESERVED, f"it would delay job {job}, for which {node} is kept from {shown_instant(at)} on")
 
 
@@ -71,7 +71,7 @@ def _room(n_free: int, n_able: int) -> str:
 
 
 def _missing(shape: Shape, table: NodeTable) -> str:
-    """What no node that is up has enough of, if it is one type alone."""
+    """The types of which no single node that is up has enough; empty if there are none."""
     most = table.capacity[table.up].max(axis=0, initial=0)
     columns = {kind: column for column, kind in enumerate(table.types)}
     lacks = [

@@ -1,4 +1,4 @@
-"""What a job asks nodes for. Jobs that ask for the same share one `Shape`, and one answer per cycle."""
+"""The amounts that a job asks nodes for. Jobs with the same request share one `Shape`, and one result per cycle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     exclusive: bool = False
 
     def key(self) -> int:
-        """A 63-bit number, equal for equal shapes, the same in every process."""
+        """A 63-bit number that is equal for equal shapes, in all processes."""
         parts = (
             self.partition,
             self.nodes,
@@ -35,7 +35,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def described(shape: Shape) -> str:
-    """``vcore 4, memory 1073741824, gpu=a100, exclusive``."""
+    """The shape as text, such as ``vcore 4, memory 1073741824, gpu=a100, exclusive``."""
     parts = [f"{kind} {shown(kind, amount):g}" for kind, amount in sorted(shape.resources.items())]
     parts += [shape.constraints] if shape.constraints else []
     return ", ".join(parts + (["exclusive"] if shape.exclusive else [])) or "nothing in particular"
@@ -52,10 +52,10 @@ def counted_nodes(number: int) -> str:
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What jobs of one leaf have in common for which one answer of a cycle serves them all.
+    """The common values of jobs in one leaf for which a cycle has the same result.
 
-    ``time_limit_s`` None: never ends. ``user`` and ``groups`` are needed where limits are set on the leaf's path,
-    ``application`` (an index; -1: each job is one of its own) where ``maxapplications`` is. Others may leave them.
+    ``time_limit_s`` None means that the job has no limit. ``user`` and ``groups`` are needed only if the leaf's path
+    has limits. ``application`` (an index; -1: each job is its own) is needed only if the path has ``maxapplications``.
     """
 
     shape: Shape

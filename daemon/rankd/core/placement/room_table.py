@@ -1,4 +1,4 @@
-"""What the queues' maxima leave on each leaf's path, as matrices. They tell which leaves ask for more than that.
+"""The room that the maxima of queues leave on each leaf's path, as matrices. They show which leaves ask for more.
 
 This is known only for leaves without limits and ``maxapplications`` on their paths.
 """
@@ -15,7 +15,7 @@ from rankd.core.ranking.columns import IntArray
 
 
 class RoomTable:
-    """Rows are queues, columns the types of the partition's kinds; kept from cycle to cycle as the partition is."""
+    """Matrices whose rows are queues and whose columns are the types of the partition's kinds. Kept between cycles."""
 
     def __init__(self) -> None:
         self._rooms = np.empty((0, 0), dtype=np.int64)
@@ -24,7 +24,7 @@ class RoomTable:
         self._types: list[str] = []
 
     def update(self, partition: PartitionState) -> None:
-        """Bring the matrices up to what has changed in the partition."""
+        """Update the matrices for the queues that have changed in the partition."""
         shape = (len(partition.index.views), partition.kinds.n_types)
         changed = partition.changed
         if changed is None or self._rooms.shape != shape:
@@ -49,10 +49,10 @@ class RoomTable:
                 rooms[place, column] = max(min(room[kind], LARGEST), 0)
 
     def suspects(self, partition: PartitionState, charged: Mapping[int, Resources]) -> list[int]:
-        """Leaves, by place, that may have kinds for which there is no room; ``charged``: room of queues now, by place.
+        """The places of leaves that may have kinds without room. ``charged``: the present room of queues, by place.
 
-        Those that ask for more of something than their path leaves; those with exclusive kinds, which count whole;
-        and those where more than maxima counts.
+        These are: leaves that ask for more of a type than there is room on their path; leaves with exclusive kinds,
+        which take whole nodes; and leaves with limits or ``maxapplications`` on their path.
         """
         if not partition.kinds.is_exact:
             return list(partition.contents)

@@ -1,8 +1,8 @@
-"""What is free of each node from when on: running jobs' ends, this cycle's starts, and reservations.
+"""The free amounts of each node over time: ends of running jobs, starts of this cycle, and reservations.
 
-A node's free amounts are a step function of time (:mod:`rankd.core.placement.free_step`). A demand fits a node from the
-beginning of a run of steps that each have room, to its end; where that lasts for the job's whole limit, the node
-can be reserved. Built when the first reservation is to be made; all instants are UTC seconds.
+A node's free amounts are a step function of time (:mod:`rankd.core.placement.free_step`). A demand fits a node during a
+run of steps that all have room. If such a run is as long as the job's time limit, the node can be reserved. The steps
+are built for the first reservation. All instants are UTC seconds.
 
 Source: reservations of backfilling schedulers (EASY, Lifka 1995, and conservative, Mu'alem and Feitelson 2001), with
 the nodes of a reservation named and held.
@@ -26,7 +26,10 @@ _UNKEPT = np.iinfo(np.int64).max
 
 
 class Windows(NamedTuple):
-    """When a demand fits a node for long enough: ``begins`` to ``ends`` float64 (n,), ``rows``."""
+    """The times during which a demand fits a node for long enough: from ``begins`` to ``ends``, float64 (n,) each.
+
+    ``rows`` int64 (n,): the nodes. A node may have several windows.
+    """
 
     rows: IntArray
     begins: FloatArray
@@ -41,7 +44,10 @@ class Windows(NamedTuple):
         return candidates[begun - over >= least]
 
     def at(self, instant: float, keys: FloatArray) -> list[int]:
-        """Rows that fit from then on for the whole limit: those that get room last, then in the nodes' order."""
+        """The rows that fit from ``instant`` on for the whole limit.
+
+        Rows that get room latest are first; equal ones are in the nodes' order.
+        """
         fits = (self.begins <= instant) & (instant + self.limit_s <= self.ends)
         rows = self.rows[fits]
         order: list[int] = rows[np.lexsort((rows, keys[rows], -self.begins[fits]))].tolist()
@@ -49,7 +55,10 @@ class Windows(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What is not kept for reservations of each node, for jobs up to a limit: int64 (n_nodes, n_types + 1)."""
+    """The room of each node that is not kept for reservations, for jobs up to a time limit.
+
+    ``free`` int64 (n_nodes, n_types + 1).
+    """
 
     free: IntArray
 
@@ -59,7 +68,7 @@ class Kept(NamedTuple):
 
 
 class _Horizon:
-    """The least free of each reserved node up to an instant; brought up to date with what was started and reserved."""
+    """The smallest free amounts of each reserved node up to an instant. Later starts and reservations update it."""
 
     __slots__ = ("free", "n_logged", "until", "version")
 
@@ -71,7 +80,7 @@ class _Horizon:
 
 
 class Timeline:
-    """The future of a table's nodes. :meth:`start` and :meth:`reserve` say what the cycle decides."""
+    """The future of a table's nodes. The cycle reports its decisions with :meth:`start` and :meth:`reserve`."""
 
     def __init__(self, table: NodeTable, now: float) -> None:
         self._table = table
@@ -89,11 +98,11 @@ class Timeline:
 
     @property
     def version(self) -> int:
-        """How many reservations there are."""
+        """The number of reservations."""
         return len(self._made)
 
     def delayed(self, row: int, demand: Demand, limit_s: float) -> tuple[int, float] | None:
-        """Of a node that is kept from the demand: the first job that it would delay, and when that is to start."""
+        """For a node that is kept from the demand: the first job that the demand would delay, and its start."""
         promised = self._promised.get(row, {})
         begun = [at for at in promised if at < self._now + limit_s]  # free amounts only fall where one begins
         if len(begun) > 1:
@@ -101,7 +110,7 @@ class Timeline:
         return (promised[begun[0]], begun[0]) if begun else None
 
     def start(self, rows: Sequence[int], demand: Demand, limit_s: float) -> None:
-        """A job starts now on these nodes; the table knows it already."""
+        """A job starts now on these nodes. The table has been updated before."""
         ends_at = self._now + limit_s
         for row in rows:
             vector = self._taken(row, demand)
@@ -113,7 +122,7 @@ class Timeline:
                 self._log.append((row, ends_at, vector))
 
     def reserve(self, job: int, rows: Sequence[int], demand: Demand, at: float, limit_s: float) -> None:
-        """A job is promised these nodes from an instant on, for its limit."""
+        """Reserve these nodes for a job, from ``at`` on for its time limit."""
         for row in rows:
             self._add(row, at, at + limit_s, self._taken(row, demand))
             self._reserved[row] = True
@@ -131,9 +140,9 @@ class Timeline:
             self._new.append((row, ends, vector))
 
     def ever_free(self) -> IntArray:
-        """The most of each column that any node will have free at any time, int64 (n_types + 1,); now included.
+        """For each column, the largest amount that any node has free now or later, int64 (n_types + 1,).
 
-        Asked before the first start or reservation.
+        Must be called before the first start or reservation.
         """
         table = self._table
         held = table.held
@@ -144,13 +153,16 @@ class Timeline:
         return most
 
     def windows(self, demand: Demand, limit_s: float, least: int) -> Windows | None:
-        """When the demand fits which nodes for so long; None if never on at ``least`` so many at once."""
+        """The times during which the demand fits each node for ``limit_s``.
+
+        Returns None if it surely never fits at least ``least`` nodes at once.
+        """
         steps = self._up_to_date()
         fits = demand.able[steps.rows]
         for column, amount in demand.pairs:
             fits &= steps.free[column] >= amount
         if np.count_nonzero(fits & (steps.ends == math.inf)) < least and not self._has_endless_reservation:
-            return None  # what is free only grows, but for reservations
+            return None  # free amounts only grow, except by reservations
         same = steps.rows[1:] == steps.rows[:-1]
         begins = np.flatnonzero(fits & ~np.concatenate([[False], same & fits[:-1]]))
         ends = np.flatnonzero(fits & ~np.concatenate([same & fits[1:], [False]]))
@@ -159,9 +171,10 @@ class Timeline:
         return Windows(steps.rows[begins], steps.begins[begins], steps.ends[ends], limit_s)
 
     def kept(self, limit_s: float) -> Kept | None:
-        """What a job that starts now, for so long, may use of each node; None if no reservation begins meanwhile.
+        """The room that a job may use on each node if it starts now and runs for ``limit_s``.
 
-        Limits between which no reservation begins are of one kind: free amounts only fall where one begins.
+        Returns None if no reservation begins in that time. Two limits with no beginning of a reservation between them
+        have the same result, because free amounts only fall when a reservation begins.
         """
         n_begun = bisect_left(self._starts_at, self._now + limit_s)
         if n_begun == 0:
@@ -175,16 +188,16 @@ class Timeline:
         return Kept(horizon.free)
 
     def _least_until(self, until: float) -> IntArray:
-        """The least free of each reserved node in steps that begin up to an instant; of others any amount."""
+        """The smallest free amounts of each reserved node, in steps that begin up to ``until``; no bound for others."""
         steps, rows = self._up_to_date(), np.flatnonzero(self._reserved)
         least = np.full(self._table.free.shape, _UNKEPT)
         least[rows] = steps.least(rows, until)
         return least
 
     def _catch_up(self, horizon: _Horizon) -> None:
-        """Take in what was reserved up to the horizon, and starts on reserved nodes.
+        """Update a horizon with the reservations that begin up to it, and with starts on reserved nodes.
 
-        Those that last beyond the horizon take from it; other nodes are looked at again.
+        The amounts of starts that last beyond the horizon are subtracted. Other changed nodes are computed again.
         """
         again = set()
         for row, ends_at, vector in self._log[horizon.n_logged :]:
@@ -199,7 +212,7 @@ class Timeline:
         horizon.n_logged, horizon.version = len(self._log), self.version
 
     def _up_to_date(self) -> FreeSteps:
-        """The steps with everything in them that was started and reserved."""
+        """The steps, with all starts and reservations."""
         steps = self._steps = self._steps or self._build()
         if self._new:
             rows, times, vectors = zip(*self._new, strict=True)
@@ -208,7 +221,10 @@ class Timeline:
         return steps
 
     def _build(self) -> FreeSteps:
-        """The first steps: what is free now, what running jobs give back; those over their limit give it back now."""
+        """The first steps: the amounts free now, and those that become free when running jobs end.
+
+        Jobs over their time limit count as ending now.
+        """
         table, now = self._table, self._now
         held = table.held
         up = np.flatnonzero(table.up)

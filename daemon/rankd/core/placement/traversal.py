@@ -1,12 +1,12 @@
-"""Which job is tried next: the queue tree, walked with usage as it becomes while jobs are placed.
+"""Which job is tried next. The queue tree is walked, and usage is updated while jobs are placed.
 
 A walk begins with the tree of a :class:`.PartitionState` and copies only the queues that it changes. Every parent keeps
-its children in a heap by their sort key, and every leaf that goes by usage keeps its applications so. After each job,
-only the queues on its path get new keys: O(log n) per step and level, for any number of jobs.
+its children in a heap by their sort key. Every leaf whose policy uses usage keeps its applications in such a heap.
+After each job, only the queues on its path get new keys: O(log n) per step and level, for any number of jobs.
 
-A queue's priority is that of its jobs not looked at yet; jobs of blocked kinds count until it is their turn, when
-they are all passed at once. (Between two looks that change nothing, nothing else can have its turn differently.)
-Leaves that have nothing else are left out once there are several of them, where that makes no difference.
+A queue's priority is that of its jobs that were not tried yet. Jobs of blocked kinds count until their turn; then they
+are all passed at once. (Between two tries that change nothing, the order of the other jobs stays the same.) After
+several leaves with only blocked jobs, all such leaves are left out at once, if that changes nothing for other jobs.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rankd.core.placement.queue_tree import path_of
 from rankd.core.ranking.columns import BoolArray
 
 _FEW_SKIPS = 2
-"""After so many leaves with nothing but blocked jobs, the others are looked for all at once."""
+"""After this number of leaves with only blocked jobs, all leaves are searched for other jobs at once."""
 _PART_KEPT = 8
-"""More than this part of them is not worth the trouble."""
+"""Leaves are left out only if at most one in this number of leaves has other jobs."""
 _AGAIN = 4
-"""Then they are looked for again after so many times as many."""
+"""If more leaves have other jobs, the number of skipped leaves before the next search grows by this factor."""
 
 
 class Turn(NamedTuple):
-    """A job whose turn it is: its leaf queue, its id, its kind."""
+    """The next job to try: the id of its leaf queue, its id, its kind."""
 
     queue: int
     job: int
@@ -38,7 +38,10 @@ class Turn(NamedTuple):
 
 
 class Traversal:
-    """:meth:`next` gives one job after another; :meth:`started` says that the last one was placed."""
+    """:meth:`next` returns one job after another.
+
+    The caller reports with :meth:`started` that the last one was placed.
+    """
 
     def __init__(self, partition: PartitionState) -> None:
         self._partition = partition
@@ -54,7 +57,7 @@ class Traversal:
         return self._always
 
     def next(self) -> Turn | None:
-        """The next job that is no blocked one; None when all were looked at."""
+        """The next job whose kind is not blocked; None if there is no other."""
         self._go_on()
         tree = self._tree
         while tree.lives:
@@ -79,7 +82,7 @@ class Traversal:
         return None
 
     def _leave_out(self, leaf: LiveQueue) -> None:
-        """Count leaves that had nothing but blocked jobs; several: leave out all that have nothing else."""
+        """Count the leaf if it has only blocked jobs. After several of them, leave out all such leaves."""
         if leaf.best is not None:
             return
         self._skips += 1
@@ -91,7 +94,7 @@ class Traversal:
                 self._enough_skips *= _AGAIN
 
     def _go_on(self) -> None:
-        """New keys on the path of the job that was looked at last, as far up as anything changes."""
+        """Compute new keys on the path of the last job, up to the first queue that does not change."""
         if self._current is None:
             return
         leaf, place = self._current
@@ -102,12 +105,15 @@ class Traversal:
                 return
 
     def started(self, kind: int, given: Resources) -> None:
-        """The job just handed out was placed: no more pending, used instead, on the whole path.
+        """The last job was placed. Move its amounts from pending to used, in all queues on its path.
 
-        It may have been given less than it asked for (fewer nodes), or more (nodes whole).
+        ``given``: the amounts that it got. It may have got less than it asked for (fewer nodes), or more (whole nodes).
+
+        Raises:
+            LookupError: :meth:`next` has returned no job before.
         """
         if self._current is None:
-            raise LookupError("no job was handed out")
+            raise LookupError("started() was called, but next() has returned no job")
         leaf, place = self._current
         application = leaf.streams[place].application
         if application is not None:
@@ -127,14 +133,14 @@ class Traversal:
         self._current = None
 
     def block(self, queue: int, kind: int) -> None:
-        """Pass the rest of this kind in this leaf: what blocked one of them has not become less."""
+        """Pass the other jobs of this kind in this leaf, because the reason for the first one still applies."""
         leaf = self._tree.mine(self._partition.index.places[queue])
         if leaf.blocked is None:
             leaf.blocked = self._always.copy()
         leaf.blocked[kind] = True
 
     def pass_all(self, kinds: BoolArray) -> None:
-        """Pass the rest of these kinds everywhere; bool (n_kinds,)."""
+        """Pass the other jobs of these kinds, bool (n_kinds,), in all leaves."""
         self._always = self._always | kinds
         self._skips, self._enough_skips = 0, _FEW_SKIPS
         for live in self._tree.changed():
