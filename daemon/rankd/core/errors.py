@@ -1,14 +1,14 @@
-"""Every error that rankd raises on purpose.
+"""All errors that rankd raises on purpose.
 
 ::
 
     RankdError                     code, message, field, status, retryable
     ├── Refused                    a request can't be accepted as it is (status 4xx)
-    ├── Unavailable                not ready, or a part that is needed does not answer (503, retryable)
-    ├── ConfigurationError         a configuration with every problem found in it
+    ├── Unavailable                not ready, or a needed part does not answer (503, retryable)
+    ├── ConfigurationError         a configuration that can't be used, with all its problems
     ├── InvalidTransition          a job's state does not allow this event: a bug, or a stale report
-    ├── FactorError                a factor plugin raised or returned what it may not
-    └── RoleLost                   another instance holds the role now; this one must stop
+    ├── FactorError                a factor plugin raised an exception, or returned invalid values
+    └── RoleLost                   another instance has the role now; this one must stop
 
 ``code`` is stable: programs compare it. ``message`` names what failed, which value, and what to do.
 ``status`` is the number that travels in the header ``Nats-Service-Error-Code``.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 LONGEST_STORY = 20
-"""Events in the message of an :class:`InvalidTransition`; a job that is requeued again and again has more."""
+"""The most events in the message of an :class:`InvalidTransition`. A job with many requeues has more."""
 UNUSABLE = frozenset(
     {
         errno.EACCES,
@@ -43,11 +43,11 @@ UNUSABLE = frozenset(
         errno.EROFS,
     }
 )
-"""The system's numbers for a path that can't be used as it is. Others, such as for a full disk, may pass."""
+"""The system's error numbers for a path that can't be used. Other errors, such as a full disk, may be temporary."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing wrong in a configuration: where (path in the document, line from 1, 0 if unknown) and what."""
+    """One problem in a configuration. ``path``: in the document. ``line``: from 1, or 0 if unknown."""
 
     path: str
     message: str
@@ -55,13 +55,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     file: str = ""
 
     def __str__(self) -> str:
-        """``queues.yaml:12: partitions[0].queues[1]: …``, as compilers print places."""
+        """The problem in the format of compilers: ``queues.yaml:12: partitions[0].queues[1]: …``."""
         place = ":".join(part for part in (self.file, str(self.line or "")) if part)
         return ": ".join(part for part in (place, self.path, self.message) if part)
 
 
 class PastEvent(NamedTuple):
-    """A recorded event of a job: the state after it, when (UTC seconds), and who caused it."""
+    """A recorded event of a job: the state after it, its time (UTC seconds), and the actor who caused it."""
 
     event: str
     state: str
@@ -70,7 +70,7 @@ class PastEvent(NamedTuple):
 
 
 class RankdError(Exception):
-    """Root of the hierarchy."""
+    """Base of all errors. ``retryable``: the same request may succeed later."""
 
     retryable: ClassVar[bool] = False
 
@@ -83,14 +83,14 @@ class RankdError(Exception):
 
 
 class Refused(RankdError):
-    """The request can't be accepted as it is; sending it again unchanged gives the same answer."""
+    """The request can't be accepted as it is. If it is sent again unchanged, it gets the same answer."""
 
     def __init__(self, code: str, message: str, field: str | None = None, status: int = 400) -> None:
         super().__init__(code, message, field, status)
 
 
 class Unavailable(RankdError):
-    """A part that is needed does not answer now; the same request may succeed later."""
+    """A needed part does not answer now. The same request may succeed later."""
 
     retryable: ClassVar[bool] = True
 
@@ -99,7 +99,7 @@ class Unavailable(RankdError):
 
 
 class ConfigurationError(RankdError):
-    """A configuration that can't be used, with all of its problems, not the first one only."""
+    """A configuration that can't be used, with all its problems."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("bad_configuration", "\n".join(str(problem) for problem in problems))
@@ -107,7 +107,7 @@ class ConfigurationError(RankdError):
 
 
 class InvalidTransition(RankdError):
-    """A job's state does not allow this event. Carries the job, its state, the event, and the job's events so far."""
+    """A job's state does not allow this event. Has the job, its state, the event, and the job's events so far."""
 
     def __init__(self, job: int, state: str, event: str, events: Sequence[PastEvent] = ()) -> None:
         message = f"job {job} is {state}: the event '{event}' is not possible in this state{_story(events)}"
@@ -136,9 +136,9 @@ def _story(events: Sequence[PastEvent]) -> str:
 
 
 class FactorError(RankdError):
-    """A factor plugin raised, or returned values of the wrong number, type or range, or none in time.
+    """A factor plugin failed: an exception; values of the wrong number, type or range; or no values in time.
 
-    ``is_passing``: the plugin had no time; the next attempt may succeed.
+    ``is_passing``: the plugin had too little time, and the next attempt may succeed.
     """
 
     def __init__(self, factor: str, message: str, *, is_passing: bool = False) -> None:
@@ -148,7 +148,7 @@ class FactorError(RankdError):
 
 
 class RoleLost(RankdError):
-    """Another instance has taken this singleton role; nothing may be written any more."""
+    """Another instance has taken this singleton role. This instance must not write any more."""
 
     def __init__(self, role: str) -> None:
         super().__init__("role_lost", f"another instance is the {role} now; this one stops")
@@ -156,7 +156,7 @@ class RoleLost(RankdError):
 
 
 def admins_only(what: str, user: str, field: str | None = None) -> Refused:
-    """The refusal of an action that is for administrators only, in the same words everywhere. ``what`` begins it."""
+    """The refusal of an action that is for administrators only. ``what``: the action; the message begins with it."""
     message = (
         f"{what} is for administrators only; '{user}' asked as an ordinary user (--admin asks as an administrator)"
     )
@@ -165,10 +165,11 @@ def admins_only(what: str, user: str, field: str | None = None) -> Refused:
 
 @contextmanager
 def usable(path: object, field: str) -> Iterator[None]:
-    """Turn the system's error about a path that a user named into a refusal that names the path.
+    """Convert the system's error about a path from a user to a refusal with the path.
 
     Raises:
-        Refused: ``bad_path``: it can't be used as it is.
+        Refused: ``bad_path``, if the path can't be used.
+        OSError: other errors of the system.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""What is wrong with decoded JSON, TOML or YAML that should be a struct: every fault, each with its path.
+"""All errors in decoded JSON, TOML or YAML that should be a struct, each with its path.
 
-msgspec stops at the first. Where it refuses a whole, the value is looked through again here, part by part. A path
-begins with what is given for the whole (``$`` for documents, nothing for configuration files).
+msgspec stops at the first error. If it refuses a value, this module checks the value again, part by part. A path begins
+with the given path of the whole value (``$`` for documents, an empty text for configuration files).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from msgspec import Raw, UnsetType
 from rankd.core.errors import Problem
 
 _READ_LATER: dict[object, object] = {Raw | UnsetType: Any, list[Raw] | None: list[Any] | None}
-"""Sections that are kept as text, and what they are checked as here. ``Any`` is a value: msgspec accepts everything."""
+"""Types of sections that are kept as text, and the types for their check here. ``Any`` accepts every value."""
 
 
 def mismatches(value: object, kind: type[msgspec.Struct], path: str) -> list[Problem]:
-    """All that keeps a value from being a struct of this kind; empty where nothing does."""
+    """All reasons why a value can't be converted to this struct; empty if it can."""
     return list(_inner(value, kind, path))
 
 
 def not_finite(value: object, path: str) -> Iterator[Problem]:
-    """Every NaN and infinity in a decoded value; JSON has none, TOML and YAML do."""
+    """A problem for each NaN and infinity in a decoded value. JSON has none; TOML and YAML do."""
     if isinstance(value, float) and not math.isfinite(value):
         yield Problem(path=path, message=f"{value} is not finite; write a finite one")
     elif isinstance(value, dict):
@@ -39,7 +39,7 @@ def not_finite(value: object, path: str) -> Iterator[Problem]:
 
 
 def _problems(value: object, kind: object, path: str) -> list[Problem]:
-    """What is wrong with a value of this kind, as deep inside it as can be said."""
+    """The problems of a value of this kind, each with the most exact path."""
     try:
         msgspec.convert(value, _READ_LATER.get(kind, kind))
     except msgspec.ValidationError as error:
@@ -49,7 +49,7 @@ def _problems(value: object, kind: object, path: str) -> list[Problem]:
 
 
 def _known(kind: object) -> str:
-    """The words that would do, where only some do."""
+    """The allowed words for the end of a message; empty if the kind is not a set of words."""
     words: tuple[str, ...] = get_args(kind) if get_origin(kind) is Literal else ()
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         words = tuple(kind)
@@ -86,12 +86,12 @@ def _fields(value: object, kind: type[msgspec.Struct], path: str) -> Iterator[Pr
 
 
 def takes_null(kind: object) -> bool:
-    """Whether null is one of its values."""
+    """Whether null is a value of this kind."""
     return kind is Raw or NoneType in get_args(kind) or Raw in get_args(kind)
 
 
 def sole(kind: object) -> object:
-    """Of a union with nothing, the other member."""
+    """The other member, if the kind is a union of one type with None or UNSET; else the kind itself."""
     if get_origin(kind) in (Union, UnionType):
         kinds = [arm for arm in get_args(kind) if arm not in (NoneType, UnsetType)]
         return kinds[0] if len(kinds) == 1 else kind

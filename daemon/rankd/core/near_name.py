@@ -1,4 +1,4 @@
-"""The known name that somebody probably meant, for messages about an unknown one."""
+"""Suggestions for messages about an unknown name: the known name that the user probably meant."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SHOWN = 80
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, ignoring case; None if there is none.
+    """The known name that is most similar to this one, ignoring case; None if none is similar.
 
-    A known path counts by its last part, too: ``batch`` is like ``root.batch``. At most :data:`MOST_COMPARED` names of
-    about the same length are compared.
+    The last part of a known path counts too: ``batch`` is similar to ``root.batch``. At most :data:`MOST_COMPARED`
+    names of about the same length are compared.
 
     >>> near_name("root.bathc", ["root", "root.batch", "root.default"])
     'root.batch'
@@ -32,7 +32,7 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def _candidates(wanted: str, known: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Known names by their lower case, and paths by their last part, of about the wanted length."""
+    """Known names of about the wanted length by their lower case, and known paths by their last part."""
     apart = max(_LENGTHS_APART, len(wanted) // 3)
     whole: dict[str, str] = {}
     last: dict[str, str] = {}
@@ -48,7 +48,7 @@ def _candidates(wanted: str, known: Iterable[str]) -> tuple[dict[str, str], dict
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """``unknown queue 'root.bathc'; did you mean 'root.batch'?``, or the first known names if none is near.
+    """``unknown queue 'root.bathc'; did you mean 'root.batch'?``, or the first known names if none is similar.
 
     >>> unknown("QoS", "x", ["normal", "high"])
     "unknown QoS 'x'; known: normal, high"
@@ -61,5 +61,5 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def cut(text: str, most: int = _SHOWN) -> str:
-    """The text, or its beginning if it would fill the message."""
+    """The text, cut to ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."

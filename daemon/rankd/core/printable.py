@@ -1,6 +1,6 @@
-r"""Text that users or nodes chose, made safe to print: whatever could move the cursor, hide or reorder is escaped.
+r"""Make texts of users and nodes safe to print: escape all characters that move the cursor, hide or reorder text.
 
-The escapes are JSON's (``\n``, ``\u001b``, surrogate pairs), so that JSON stays JSON. Backslashes stay as they are.
+The escapes are those of JSON (``\n``, ``\u001b``, surrogate pairs), so that JSON stays JSON. Backslashes do not change.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import unicodedata
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that take no place or show nothing, and that ``str.isprintable`` lets pass."""
+"""Letters and marks that are invisible or have no width, although ``str.isprintable`` is true for them."""
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""The text with visible escapes for every character that does not show, but for those in ``keep``.
+    r"""The text with visible escapes for all invisible characters, except those in ``keep``.
 
-    Escaped are control characters (C0, DEL, C1), line separators, zero-width and bidirectional format characters,
-    invisible letters, lone surrogates (which stand for bytes that are not UTF-8), private and unassigned characters.
+    These are escaped: control characters (C0, DEL, C1), line separators, zero-width and bidirectional format
+    characters, invisible letters, lone surrogates (bytes that are not UTF-8), private and unassigned characters.
 
     >>> printable("a\nb\x1b[31m\u202e")
     'a\\nb\\u001b[31m\\u202e'

@@ -86,7 +86,7 @@ def test_what_did_not_come_along_is_said_line_by_line(site, tmp_path, capsys):
     told = capsys.readouterr().out.splitlines()
     assert "hpc.cfg:2: QoS 'normal': no equivalent in rankd for MaxWallDurationPerJob=60" in told
     assert "hpc.cfg:5: user 'root' in 'root': no equivalent in rankd for AdminLevel=Administrator" in told
-    assert "shares:6: account '007' has 1 shares here and parent in hpc.cfg; the latter are taken" in told
+    assert "shares:6: account '007' has 1 shares here and parent in hpc.cfg; the latter are used" in told
     assert "hpc.cfg: taken as the output of `sacctmgr dump`" in told
 
 

@@ -1,4 +1,4 @@
-"""Inputs from outside: the adapter protocol, what rows must be to be taken, and how they go over the configuration.
+"""Inputs from outside: the adapter protocol, the checks of rows, and how rows override the configuration.
 
-Pure: plugins do the reading (``rankd_plugins.adapters``), in processes of their own.
+Pure: plugins (``rankd_plugins.adapters``) read the inputs, in processes of their own.
 """

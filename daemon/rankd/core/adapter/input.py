@@ -1,6 +1,6 @@
-"""Rows from outside as typed inputs: every fault of every row is told, and one fault refuses the whole.
+"""Rows from outside as typed inputs. All faults of all rows are reported, and a single fault refuses the whole input.
 
-A half that is taken would be worse than the last good whole.
+The last good input as a whole is better than a part of the new one.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "groups": (("group", "user"), ()),
     "factor": (("value",), ("job", "account", "user")),
 }
-"""Columns that are needed, and others that may be there."""
+"""The required columns and the optional columns of each input."""
 _TEXTS = frozenset({"account", "user", "parent", "name", "group"})
 _TRUE = frozenset({"true", "yes", "1", "t", "y"})
 _FALSE = frozenset({"false", "no", "0", "f", "n"})
 
 
 class AssociationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An account (``user`` None) or a user in one; what is None is as it was."""
+    """An account (``user`` None) or a user in an account. Values that are None keep those of the configuration."""
 
     account: str
     user: str | None = None
@@ -45,7 +45,10 @@ class AssociationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a user used in an account, in billing units times seconds, at ``usage_at`` (None: when it was read)."""
+    """The usage of a user in an account, in billing units times seconds, at ``usage_at``.
+
+    ``usage_at``: UTC seconds; None means the time of the reading.
+    """
 
     account: str
     user: str
@@ -54,7 +57,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QosRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A QoS; what is None is as it was."""
+    """A QoS. Values that are None keep those of the configuration."""
 
     name: str
     priority: int | None = None
@@ -63,14 +66,14 @@ class QosRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A user is in a group."""
+    """A user who is in a group."""
 
     group: str
     user: str
 
 
 class FactorRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A factor's value for a job; for a user, in one account or in all; or for all users of an account."""
+    """A factor's value for a job, for a user (in one account or in all), or for all users of an account."""
 
     value: float
     job: int | None = None
@@ -79,7 +82,7 @@ class FactorRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one adapter gave: the rows of one kind, the other lists are empty."""
+    """The rows of one adapter. They are of one kind; the other lists are empty."""
 
     kind: Kind
     factor: str | None = None
@@ -95,17 +98,17 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factor's values may be."""
+    """The range of a factor's values."""
 
     lowest: float = 0.0
     highest: float = 1.0
 
 
 def checked_input(rows: Iterable[Row], settings: AdapterSettings, allowed: Range) -> Input:
-    """The rows as the input that the settings name; ``allowed`` is for a factor's values.
+    """The rows as an input of the kind in the settings. ``allowed``: the range of a factor's values.
 
     Raises:
-        ConfigurationError: with the faults of the rows, the first 20 and how many more.
+        ConfigurationError: with the first 20 faults of the rows, and the number of others.
     """
     table = _CheckedRows(settings, allowed)
     for number, row in enumerate(rows, start=1):
@@ -169,12 +172,12 @@ class _CheckedRows:
             if ours in self._known:
                 cells[str(ours)] = cell
             elif not self._theirs:
-                message = f"unknown column '{theirs}'; known: {self._names()} (or say with `columns` what is which)"
+                message = f"unknown column '{theirs}'; known: {self._names()} (set `columns` to rename columns)"
                 self._refuse(f"row {number}", message)
         return cells
 
     def _value(self, number: int, column: str, cell: Cell) -> object:
-        """The cell as its column needs it; None where nothing was given."""
+        """The cell as a value of its column's type; None if the cell is empty."""
         if cell is None or (isinstance(cell, str) and not cell.strip()):
             return None
         if column in _TEXTS:
@@ -197,7 +200,7 @@ class _CheckedRows:
         word = str(cell).strip().lower()
         if word in _TRUE | _FALSE:
             return word in _TRUE
-        self._refuse(f"row {number}.default", f"'{cell}' is neither true nor false")
+        self._refuse(f"row {number}.default", f"'{cell}' is not true or false")
         return None
 
     def _number(self, number: int, column: str, cell: Cell) -> float | int | None:
@@ -234,12 +237,12 @@ class _CheckedRows:
         first = self._seen.setdefault(key, number)
         if first != number:
             named = ", ".join(str(part) for part in key if part is not None)
-            self._refuse(f"row {number}", f"{named} is there already, in row {first}")
+            self._refuse(f"row {number}", f"{named} is listed twice, first in row {first}")
 
 
 _AT_LEAST = {0.0: "a finite number of at least 0", 1.0: "a whole number of at least 1"}
 
 
 def _names_one(typed: Mapping[str, object]) -> bool:
-    """Whether a factor's row says whose value it is."""
+    """Whether a factor's row names either a job, or a user or account."""
     return ("job" in typed) != ("account" in typed or "user" in typed)

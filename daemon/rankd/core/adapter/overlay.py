@@ -1,4 +1,4 @@
-"""What came from outside, laid over what the configuration says. Later adapters win over earlier ones."""
+"""Inputs from outside, which override the configuration. Later adapters override earlier ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rankd.core.model.setting import Qos
 
 
 def overlay_associations(base: Sequence[Association], rows: Iterable[AssociationRow]) -> tuple[Association, ...]:
-    """The configured associations with the rows' shares, parents, priorities and defaults, and the new ones behind.
+    """The configured associations with the shares, parents, priorities and defaults of the rows. New ones are appended.
 
-    A row that makes an account a user's default takes that mark from the user's other accounts.
+    If a row makes an account the default of a user, the user's other accounts are no longer the default.
     """
     merged = {(entry.account, entry.user): entry for entry in base}
     defaults: dict[str, str] = {}
@@ -47,7 +47,7 @@ def _marked(entry: Association, defaults: Mapping[str, str]) -> Association:
 
 
 def overlay_qos(base: Sequence[Qos], rows: Iterable[QosRow]) -> list[Qos]:
-    """The configured QoS with the rows' values, and the new ones behind."""
+    """The configured QoS with the values of the rows. New ones are appended."""
     merged = {qos.name: qos for qos in base}
     for row in rows:
         given = {"priority": row.priority, "factor": row.factor, "usage_factor": row.usage_factor}
@@ -57,7 +57,7 @@ def overlay_qos(base: Sequence[Qos], rows: Iterable[QosRow]) -> list[Qos]:
 
 
 def overlay_groups(base: Mapping[str, tuple[str, ...]], rows: Iterable[GroupRow]) -> dict[str, tuple[str, ...]]:
-    """Each user's groups: those of the configuration and those of the rows, sorted."""
+    """The groups of each user, from the configuration and from the rows, sorted."""
     groups = {user: set(names) for user, names in base.items()}
     for row in rows:
         groups.setdefault(row.user, set()).add(row.group)

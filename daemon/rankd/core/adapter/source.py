@@ -1,8 +1,8 @@
 """The adapter protocol: what a plugin of the entry-point group ``rankd.adapters`` implements.
 
-An adapter reads one input from somewhere and returns it as rows: mappings of column names to plain values. rankd
-calls it in a process of its own, which is ended when its time is over, so ``read`` may simply block. It checks the
-rows; an adapter has no need to. To fail, raise anything: what is in force stays so, and the message is shown.
+An adapter reads one input and returns it as rows: mappings of column names to plain values. rankd calls it in a process
+of its own, which is ended when its time is over. So ``read`` may block. rankd checks the rows; an adapter does not have
+to. An adapter may raise any exception: then the last good input stays in use, and the message is shown.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ Row = Mapping[str, Cell]
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be read: the adapter's ``options``, which ``input`` it is to give, and within which limits.
+    """The request for one reading: the ``input`` to provide, the adapter's ``options``, and limits.
 
-    ``directory``: the configuration's, which relative paths start from. ``time_limit_s``: after that the process is
-    ended; who starts programs or waits for servers ends that a little earlier. ``largest_bytes``: read no more.
+    ``directory``: the directory of the configuration, from which relative paths start. ``time_limit_s``: the process is
+    ended after this time; an adapter that starts programs or waits for servers should stop a little earlier.
+    ``largest_bytes``: the most bytes to read.
     """
 
     input: str
@@ -34,20 +35,20 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Adapter(Protocol):
-    """One adapter; built anew for every reading."""
+    """One adapter. A new object is made for each reading."""
 
     def __init__(self, request: ReadRequest) -> None:
-        """Check the options; raise ValueError for what can't work, naming the option. Read nothing yet."""
+        """Check the options, without reading anything. Raise ValueError with the name of an option that can't work."""
 
     def read(self) -> Iterable[Row]:
-        """All rows. May block. May raise anything."""
+        """All rows. May block, and may raise any exception."""
 
 
 def text_option(request: ReadRequest, name: str, default: str | None = None) -> str:
-    """An option that is a text.
+    """The value of an option that must be a text.
 
     Raises:
-        ValueError: it is missing, empty, or no text.
+        ValueError: the option is missing, empty, or not a text.
     """
     value = request.options.get(name, default)
     if not isinstance(value, str) or not value:
@@ -56,10 +57,10 @@ def text_option(request: ReadRequest, name: str, default: str | None = None) -> 
 
 
 def check_options(request: ReadRequest, *known: str) -> None:
-    """No others than these.
+    """Check that there are no other options than ``known``.
 
     Raises:
-        ValueError: naming the first that is not known.
+        ValueError: with the first option that is not known.
     """
     for name in request.options:
         if name not in known:

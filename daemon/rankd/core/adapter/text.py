@@ -1,7 +1,7 @@
 """Texts as rows: CSV, JSON, TOML, and Slurm's own outputs.
 
-A CSV, TOML or Slurm text that does not end with the end of a line is taken for half written, and so is a row with
-fewer cells than the header has. Who writes such files writes them beside their place and renames them.
+If the last line of a CSV, TOML or Slurm text has no line end, or if a row has fewer cells than the header, the text is
+refused, because it may be half written. To avoid that, write a new file beside the old one, and rename it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ FORMATS = ("csv", "json", "toml", "slurm")
 
 
 def rows_of_text(text: str, form: str, wanted: str, delimiter: str = ",") -> list[Row]:
-    """The rows of a text in one of :data:`FORMATS`. ``wanted`` is the input; a dump of Slurm's has several.
+    """The rows of a text in one of :data:`FORMATS`. ``wanted``: the input to read; a dump of Slurm's has several.
 
     Raises:
-        ValueError: it can't be read, naming the place.
+        ValueError: the text can't be read; with the place.
     """
     text = text.removeprefix("\ufeff")
     if not text.strip():
@@ -44,20 +44,20 @@ def rows_of_text(text: str, form: str, wanted: str, delimiter: str = ",") -> lis
 
 
 def check_end(text: str) -> None:
-    """Refuse what may be half written.
+    """Refuse a text that may be half written.
 
     Raises:
-        ValueError: the last line is not ended.
+        ValueError: the last line has no line end.
     """
     if not text.endswith(("\n", "\r")):
         raise ValueError("the last line has no end, so the file may be half written; end it with a line end")
 
 
 def rows_of_document(document: object) -> list[Row]:
-    """A decoded list of mappings; or the one in a mapping that holds nothing else.
+    """The rows of a decoded document: a list of mappings, or a mapping with such a list as its only value.
 
     Raises:
-        ValueError: it is anything else.
+        ValueError: the document is anything else.
     """
     if isinstance(document, dict) and len(document) == 1:
         document = next(iter(document.values()))
@@ -86,7 +86,7 @@ def _csv(text: str, delimiter: str) -> list[Row]:
     header = [title.strip() for title in lines[0]]
     repeated = [title for place, title in enumerate(header) if title in header[:place]]
     if repeated:
-        raise ValueError(f"the header names '{repeated[0]}' twice")
+        raise ValueError(f"the header has the column '{repeated[0]}' twice")
     rows: list[Row] = []
     for number, line in enumerate(lines[1:], start=1):
         if len(line) != len(header):
@@ -107,7 +107,7 @@ def _slurm(text: str, wanted: str) -> list[Row]:
     elif kind == "qos":
         found = parse_qos(text, reading)
     else:
-        raise ValueError("it is not one of Slurm's outputs with their header: " + "; ".join(NAMES.values()))
+        raise ValueError("it is not one of Slurm's outputs, or it has no header; known: " + "; ".join(NAMES.values()))
     try:
         reading.raise_problems()
     except ConfigurationError as error:
@@ -123,7 +123,7 @@ def _rows_of_accounting(found: Accounting, wanted: str) -> Iterable[Row]:
         return ({"account": entry.account, "user": entry.user, "usage": entry.usage} for entry in users)
     if wanted == "associations":
         return (_association_row(entry) for entry in found.associations)
-    raise ValueError(f"Slurm's outputs hold associations, usage and qos, no {wanted}")
+    raise ValueError(f"Slurm's outputs have associations, usage and qos, but not {wanted}")
 
 
 def _association_row(entry: Association) -> Row:

@@ -1,5 +1,5 @@
-"""Slurm's own formats, text in, typed rows out: what ``sacctmgr``, ``sshare`` and ``scontrol`` print.
+"""Parsers of Slurm's own formats: the output of ``sacctmgr``, ``sshare`` and ``scontrol``.
 
-Pure. Every module takes the text of one file and a :class:`~rankd.core.slurm.reading.Reading`, which collects what
-can't be read (with its line) and what has no equivalent in rankd in rankd.
+Pure. Each parser takes the text of one file and a :class:`~rankd.core.slurm.reading.Reading`. The reading collects the
+lines that can't be read, and the values without an equivalent in rankd.
 """

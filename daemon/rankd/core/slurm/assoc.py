@@ -1,7 +1,7 @@
 """``sacctmgr -P show assoc tree`` and ``sshare -a -l -P``: the tree by leading blanks, shares, and usage.
 
-A user's row stands below its account with the account's name again; an account's row below its parent. Without
-``tree``, ``sacctmgr`` prints no blanks: then the column ``ParentName`` is needed.
+The row of a user comes after the row of its account, and repeats the account's name. The row of an account comes after
+the row of its parent. Without ``tree``, ``sacctmgr`` prints no blanks; then the column ``ParentName`` is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DERIVED = ("rawshares", "rawusage", "normshares", "normusage", "effectvusage", 
 
 
 def parse_associations(text: str, reading: Reading, cluster: str = "") -> Accounting:
-    """The tree of ``sacctmgr``. ``cluster``: which one, where the table has several."""
+    """The tree of ``sacctmgr``. ``cluster``: the cluster to read, if the table has several."""
     table = parse_table(text, reading)
     if not _has(table, reading, "`sacctmgr -P show assoc tree`", "account", "user"):
         return Accounting()
@@ -38,7 +38,7 @@ def parse_associations(text: str, reading: Reading, cluster: str = "") -> Accoun
 
 
 def parse_shares(text: str, reading: Reading, cluster: str = "") -> Accounting:
-    """The tree of ``sshare``, with each user's usage (TRES-seconds as billed), stated for when it was printed."""
+    """The tree of ``sshare``, with each user's usage (billed TRES-seconds) at the time when it was printed."""
     table = parse_table(text, reading)
     if not _has(table, reading, "`sshare -a -l -P`", "account", "user", "rawshares", "rawusage"):
         return Accounting()
@@ -63,26 +63,26 @@ def _of_cluster(table: PrintedTable, cluster: str, reading: Reading) -> list[Pri
     if cluster and cluster in names:
         return [row for row in table.rows if row.get("cluster") == cluster]
     if cluster and "cluster" in table.titles:
-        reading.refuse(0, f"the cluster '{cluster}' is not in it; there are: {', '.join(names)}")
+        reading.refuse(0, f"has no cluster '{cluster}'; it has: {', '.join(names)}")
     elif len(names) > 1:
-        reading.refuse(0, f"several clusters: {', '.join(names)}; say which one with --cluster")
+        reading.refuse(0, f"has several clusters: {', '.join(names)}; choose one with --cluster")
     return table.rows
 
 
 def _entries(rows: list[PrintedRow], table: PrintedTable, reading: Reading, *, usage: bool) -> Entries:
-    """The associations with their parents, by the blanks or by the column for it."""
+    """The associations with their parents, from the leading blanks or from the column of parents."""
     entries = Entries(reading)
     named = any(name in table.titles for name in _PARENT)
     above: list[str] = []
     if not named and not any(row.depth for row in rows) and any(row.get("account") != ROOT for row in rows):
-        reading.refuse(0, "says no account's parent: print it as a tree (`show assoc tree`), or with ParentName")
+        reading.refuse(0, "has no parents of accounts; print it as a tree (`show assoc tree`), or with ParentName")
     for row in rows:
         entry = _entry(row, reading, usage=usage)
         if not entry.account:
-            reading.refuse(row.line, "the row names no account")
+            reading.refuse(row.line, "the row has no account")
         elif entry.user is not None:
             if entry.account != ROOT and entry.account not in entries:
-                message = f"user '{entry.user}' stands before their account '{entry.account}'"
+                message = f"user '{entry.user}' is listed before the account '{entry.account}'"
                 reading.refuse(row.line, message)
             entries.add(entry, row.line, row.get("partition"))
         elif entry.account != ROOT:
@@ -94,9 +94,10 @@ def _entries(rows: list[PrintedRow], table: PrintedTable, reading: Reading, *, u
 
 
 def _parent(above: list[str], row: PrintedRow, reading: Reading) -> str:
-    """The account one blank to the left, above."""
+    """The parent of the row's account: the last account with one leading blank less."""
     if row.depth > len(above) or (row.depth == 0 and above):
-        reading.refuse(row.line, f"account '{row.get('account')}' stands at depth {row.depth} under no account")
+        message = f"account '{row.get('account')}' has {row.depth} leading blanks, but there is no account above it"
+        reading.refuse(row.line, message)
     return above[row.depth - 1] if 0 < row.depth <= len(above) else ROOT
 
 
@@ -113,7 +114,7 @@ def _entry(row: PrintedRow, reading: Reading, *, usage: bool) -> Association:
 
 
 def _check_sums(rows: list[PrintedRow], accounting: Accounting, reading: Reading) -> None:
-    """Say where an account used more than the users that are listed: deleted users, or ``-a`` was not given."""
+    """Remark on accounts that used more than their listed users: users were deleted, or ``-a`` was not given."""
     parents = {entry.account: entry.parent or ROOT for entry in accounting.associations if entry.user is None}
     known, children = dict[str, float](), dict[str, int]()
     accounts = [row for row in rows if not row.get("user")]
@@ -126,7 +127,7 @@ def _check_sums(rows: list[PrintedRow], accounting: Accounting, reading: Reading
     for row in accounts:
         account = row.get("account")
         missing = used[account] - known.get(account, 0.0)
-        if missing > 1 + children.get(account, 0):  # every figure is printed as a whole number
+        if missing > 1 + children.get(account, 0):  # all numbers are printed as whole numbers
             message = f"account '{account}': {missing:.0f} of its usage belongs to no listed user and is left out"
             reading.remark(row.line, f"{message} (run sshare with -a)")
 

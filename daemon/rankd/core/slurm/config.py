@@ -1,6 +1,6 @@
 """``scontrol show config``, ``scontrol show partition`` and ``slurm.conf``: weights, half-life, partitions.
 
-Only keys about priorities are looked at (and those of which administrators may expect it); the others are counted.
+Only keys about priorities are read, and some others that administrators may expect. The rest is only counted.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _AS_HERE = {
     "preempttype": {"preempt/none", "(null)"},
     "schedulertype": {"sched/backfill"},
 }
-"""Values that say what rankd does anyway."""
+"""Values that mean the same as rankd's own behaviour."""
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition: rankd's counterpart is a queue with this factor."""
+    """A partition of Slurm's. In rankd it becomes a queue with this factor."""
 
     name: str
     line: int
@@ -53,7 +53,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlurmConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says of priorities: ``settings`` by rankd's dotted keys; weights that are not 0."""
+    """The settings about priorities. ``settings``: by rankd's dotted keys. ``weights``: those that are not 0."""
 
     weights: dict[str, float] = {}
     settings: dict[str, Value] = {}
@@ -61,7 +61,7 @@ class SlurmConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_config(text: str, reading: Reading) -> SlurmConfig:
-    """The settings; everything else about priorities is remarked on, keys about other things are counted."""
+    """The settings. Other keys about priorities get a remark; keys about other things are counted."""
     config = _Config(reading)
     lines = list(_logical(text))
     config.version = next((_version(value) for _, key, value in lines if key.lower() == VERSION), None)
@@ -71,7 +71,7 @@ def parse_config(text: str, reading: Reading) -> SlurmConfig:
 
 
 def _logical(text: str) -> Iterator[tuple[int, str, str]]:
-    """Line, key, value. A partition is one line ``PartitionName``, its fields in the value."""
+    """(line number, key, value). A partition is one entry ``PartitionName`` with all its fields in the value."""
     pending: tuple[int, str, str] | None = None
     for number, raw in enumerate(text.splitlines(), start=1):
         line = re.sub(r"(?<!\\)#.*", "", raw)
@@ -94,7 +94,7 @@ def _logical(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 class _Config:
-    """What the lines so far have said."""
+    """The settings from the lines so far."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -130,9 +130,9 @@ class _Config:
 
     def found(self) -> SlurmConfig:
         if not self.n_read:
-            self.reading.refuse(0, "holds no line of the form Key = value")
+            self.reading.refuse(0, "has no line of the form Key = value")
         if self.others:
-            self.reading.remark(0, f"settings about other things than priorities, not looked at: {self.others}")
+            self.reading.remark(0, f"settings that are not about priorities, and were not read: {self.others}")
         if self.settings.get("priority.policy") is None and not any(self.weights.values()) and self.settings:
             self.reading.remark(0, "no weight is above 0, so jobs go in the order of their submission: policy = fcfs")
             self.settings["priority.policy"] = "fcfs"

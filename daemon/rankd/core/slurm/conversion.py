@@ -1,7 +1,7 @@
-"""From what Slurm's files say to what rankd's configuration is to say. Pure; nothing is written here.
+"""The conversion of Slurm's files to the content of rankd's configuration. Pure: it writes no files.
 
-The account tree is taken from one file: a dump, else a table of associations, else ``sshare``; the others add what
-it does not have (usage from ``sshare``). Where they disagree, that is remarked on.
+The account tree comes from one file: a dump, else a table of associations, else ``sshare``. The others add values that
+this file does not have (usage from ``sshare``). If they disagree, there is a remark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _ROW = re.compile(r"associations\[(\d+)\]\.?")
 
 
 class SourceText(msgspec.Struct, frozen=True, kw_only=True):
-    """A file: its name as shown, its text, when it was written (UTC seconds): ``sshare``'s usage is of that time."""
+    """A file.
+
+    ``name``: for messages. ``at``: when it was written, UTC seconds; the usage of ``sshare`` is of that time.
+    """
 
     name: str
     text: str
@@ -37,16 +40,16 @@ class SourceText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """A leaf queue that stands for a partition."""
+    """A leaf queue made from a partition."""
 
     name: str
     factor: float | None
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration directory is to hold, and what could not be carried over.
+    """The content of a configuration directory, and remarks about values that could not be converted.
 
-    ``sources`` says what each file was taken for. ``usage`` holds users' associations with usage that is not 0.
+    ``sources``: the format of each file. ``usage``: the associations of users with usage that is not 0.
     """
 
     sources: tuple[tuple[str, Kind], ...]
@@ -70,10 +73,10 @@ class _Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def convert_slurm(sources: Sequence[SourceText], cluster: str = "") -> Conversion:
-    """Everything that the files say, put together.
+    """The conversion of all files together.
 
     Raises:
-        ConfigurationError: with every line that can't be read, of all files.
+        ConfigurationError: with all lines of all files that can't be read.
     """
     problems: list[Problem] = []
     parsed: list[_Parsed] = []
@@ -113,7 +116,7 @@ def _parse(source: SourceText, cluster: str) -> _Parsed | list[Problem]:
 
 
 def _trees(parsed: Iterable[_Parsed]) -> list[_Parsed]:
-    """Files with an account tree, the one that is taken first."""
+    """The files with an account tree. The first one is used for the tree."""
     found = [one for one in parsed if one.kind in _ORDER]
     return sorted(found, key=lambda one: _ORDER.index(one.kind))
 
@@ -144,18 +147,18 @@ def _combined(parsed: list[_Parsed], own: Reading) -> Conversion:
 
 
 def _compare(taken: _Parsed, other: _Parsed) -> None:
-    """Say where another file states the tree differently from the one that is taken."""
+    """Remark on differences between the tree of another file and the tree that is used."""
     known = {(entry.account, entry.user): entry for entry in taken.accounting.associations}
     for entry, line in zip(other.accounting.associations, other.accounting.lines, strict=True):
         same = known.get((entry.account, entry.user))
         if same is None:
-            message = f"{naming(entry)} is not in {taken.source.name}, which is taken for the tree; left out"
+            message = f"{naming(entry)} is left out: it is not in {taken.source.name}, which has the tree that is used"
             other.reading.remark(line, message)
         elif same.shares != entry.shares:
             message = (
                 f"{naming(entry)} has {said(entry.shares)} shares here and {said(same.shares)} in {taken.source.name}"
             )
-            other.reading.remark(line, f"{message}; the latter are taken")
+            other.reading.remark(line, f"{message}; the latter are used")
 
 
 def _usage(trees: list[_Parsed], associations: Iterable[Association]) -> tuple[Association, ...]:
@@ -170,7 +173,7 @@ def _usage(trees: list[_Parsed], associations: Iterable[Association]) -> tuple[A
 
 
 def _qos(parsed: Iterable[_Parsed]) -> tuple[Qos, ...]:
-    """From a table of QoS, else from a dump; without either there is ``normal``."""
+    """The QoS from a table of QoS, else from a dump. Without either, there is one: ``normal``."""
     found = {one.kind: one.accounting.qos for one in parsed if one.accounting.qos}
     return found.get("qos") or found.get("dump") or (Qos(name="normal"),)
 
@@ -186,7 +189,7 @@ def _default_qos(parsed: Iterable[_Parsed], qos: Sequence[Qos], own: Reading) ->
 
 
 def _queues(partitions: Sequence[Partition], own: Reading) -> tuple[Queue, ...]:
-    """A leaf per partition, and the one for jobs that name none."""
+    """A leaf for each partition, and the default queue for jobs that name none."""
     queues: dict[str, Queue] = {}
     default: Partition | None = None
     for partition in partitions:
@@ -208,19 +211,19 @@ def _queues(partitions: Sequence[Partition], own: Reading) -> tuple[Queue, ...]:
 
 
 def _billing(partitions: Sequence[Partition], own: Reading) -> dict[str, float]:
-    """The default partition's billing weights, else the first that has any: rankd has one table for all."""
+    """The billing weights of the default partition, else of the first with any. rankd has one table for all queues."""
     with_weights = [partition for partition in partitions if partition.billing]
     if not with_weights:
         return {}
     taken = next((partition for partition in with_weights if partition.is_default), with_weights[0])
     for other in partitions:
         if other.billing != taken.billing:
-            own.remark(0, f"TRESBillingWeights of '{other.name}' differ; those of '{taken.name}' are taken for all")
+            own.remark(0, f"TRESBillingWeights of '{other.name}' differ; those of '{taken.name}' are used for all")
     return dict(taken.billing or {})
 
 
 def _tree_problems(parsed: list[_Parsed]) -> list[Problem]:
-    """What keeps the associations from being a tree, at their lines."""
+    """The problems of the associations as a tree, with their lines."""
     trees = _trees(parsed)
     if not trees:
         return []

@@ -9,13 +9,13 @@ _SECONDS = {True: (3600, 60, 1), False: (60, 1)}
 
 
 def parse_duration(text: str) -> float:
-    """Seconds.
+    """The seconds of a time that Slurm wrote.
 
     >>> parse_duration("7-00:00:00"), parse_duration("14-0"), parse_duration("00:05:00"), parse_duration("90")
     (604800.0, 1209600.0, 300.0, 5400.0)
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a time.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:

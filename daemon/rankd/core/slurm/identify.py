@@ -1,4 +1,4 @@
-"""Which of Slurm's formats a text is, by what stands in it. File names say nothing."""
+"""Which of Slurm's formats a text has. This depends only on its content, not on the file's name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES: dict[Kind, str] = {
 
 
 def kind_of(text: str) -> Kind | None:
-    """The format; None where it is none of these, which is also so for tables without their header."""
+    """The format of the text. None if it has none of these formats, or if it is a table without its header."""
     header = next((line for line in text.splitlines() if line.strip()), "")
     columns = {canonical(title) for title in header.split("|")} if "|" in header else set()
     if {"account", "rawusage"} <= columns:

@@ -1,6 +1,6 @@
-"""Tables as ``sacctmgr -P``, ``sacctmgr -p`` and ``sshare -P`` print them: a header, cells between bars.
+"""Tables that ``sacctmgr -P``, ``sacctmgr -p`` and ``sshare -P`` print: a header, and cells between bars.
 
-Columns come in any order. The account's leading blanks are its depth in the tree.
+Columns may have any order. The number of an account's leading blanks is its depth in the tree.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class PrintedRow(NamedTuple):
     cells: dict[str, str]
 
     def get(self, *columns: str) -> str:
-        """The first of these columns that the table has; empty where it has none."""
+        """The cell of the first of these columns that the table has; empty if it has none of them."""
         return next((self.cells[column] for column in columns if column in self.cells), "")
 
 
 class PrintedTable(NamedTuple):
-    """Columns by their canonical names (lower case, no blanks), with what the header calls them; the rows."""
+    """The rows of a table. ``titles``: the titles of the header by canonical name (lower case, no blanks)."""
 
     titles: dict[str, str]
     rows: list[PrintedRow]
 
     def left(self, row: PrintedRow, used: Sequence[str]) -> list[str]:
-        """What stands in columns other than these, as ``Title=value``."""
+        """The values in other columns than ``used``, as ``Title=value``."""
         return [
             f"{self.titles[column]}={value}"
             for column, value in row.cells.items()
@@ -41,7 +41,7 @@ class PrintedTable(NamedTuple):
 
 
 def canonical(title: str) -> str:
-    """A column's name without what differs between Slurm's versions.
+    """The name of a column without the parts that differ between versions of Slurm.
 
     >>> canonical("Def QOS")
     'defqos'
@@ -50,10 +50,10 @@ def canonical(title: str) -> str:
 
 
 def parse_table(text: str, reading: Reading) -> PrintedTable:
-    """The rows; lines with another number of cells than the header are refused."""
+    """The rows of the table. Lines with another number of cells than the header are refused."""
     lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     if not lines:
-        reading.refuse(0, "holds no lines")
+        reading.refuse(0, "has no lines")
         return PrintedTable({}, [])
     header = [canonical(title) for title in lines[0][1].split("|")]
     titles = {canonical(title): title.strip() for title in reversed(lines[0][1].split("|")) if title.strip()}
@@ -61,7 +61,7 @@ def parse_table(text: str, reading: Reading) -> PrintedTable:
     for number, line in lines[1:]:
         cells = line.split("|")
         if len(cells) != len(header):
-            reading.refuse(number, f"{len(cells)} cells where the header has {len(header)}; is the file whole?")
+            reading.refuse(number, f"has {len(cells)} cells, but the header has {len(header)}; is the file whole?")
             continue
         named = {title: cell.strip() for title, cell in reversed(list(zip(header, cells, strict=True))) if title}
         rows.append(PrintedRow(number, _depth(header, cells), dict(reversed(named.items()))))

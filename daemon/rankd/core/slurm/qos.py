@@ -8,11 +8,11 @@ from rankd.core.slurm.reading import Accounting, Reading
 
 _USED = ("name", "priority", "usagefactor", "id", "description", "descr")
 _EMPTY = frozenset({"gracetime=00:00:00", "preemptmode=cluster"})
-"""What stands there where nothing was set."""
+"""Fields with the values that Slurm prints if they were not set."""
 
 
 def parse_qos(text: str, reading: Reading) -> Accounting:
-    """The table of QoS, in its order."""
+    """The QoS of the table, in its order."""
     table = parse_table(text, reading)
     if "name" not in table.titles or "priority" not in table.titles:
         reading.refuse(1, "a table of QoS needs the columns Name and Priority; run `sacctmgr -P show qos`")
@@ -21,7 +21,7 @@ def parse_qos(text: str, reading: Reading) -> Accounting:
     for row in table.rows:
         name = row.get("name")
         if not name or name in found:
-            reading.refuse(row.line, f"the QoS '{name}' is there twice" if name else "the QoS has no name")
+            reading.refuse(row.line, f"the QoS '{name}' is listed twice" if name else "the QoS has no name")
             continue
         found[name] = qos_of(name, row.get("priority"), row.get("usagefactor"), row.line, reading)
         lost = [field for field in table.left(row, _USED) if field.lower() not in _EMPTY]
@@ -30,7 +30,7 @@ def parse_qos(text: str, reading: Reading) -> Accounting:
 
 
 def qos_of(name: str, priority: str, usage_factor: str, line: int, reading: Reading) -> Qos:
-    """One QoS of what stands in its fields."""
+    """One QoS, from the texts of its fields."""
     subject = f"QoS '{name}'"
     return Qos(
         name=name,

@@ -1,4 +1,4 @@
-"""What a reading of one of Slurm's files notes: problems, and remarks about what has no equivalent in rankd."""
+"""The results of reading one of Slurm's files: problems, and remarks about values without an equivalent in rankd."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from rankd.core.model.setting import Qos
 Shares = float | Literal["parent"]
 
 PARENT = 2**31 - 1
-"""What dumps write for ``FairShare=parent`` (SLURMDB_FS_USE_PARENT)."""
+"""The number in dumps for ``FairShare=parent`` (SLURMDB_FS_USE_PARENT)."""
 NOT_SET = frozenset({"", "(null)", "none", "n/a", str(2**32 - 1), str(2**32 - 2)})
-"""How Slurm writes that a number was not given: empty, or its INFINITE and NO_VAL."""
+"""The texts that Slurm writes for a number that was not given: empty, none, or its INFINITE and NO_VAL."""
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in a line that has no equivalent in rankd in rankd, or not quite the same one."""
+    """A remark about a line with a value that has no equivalent in rankd, or not exactly the same one."""
 
     file: str
     line: int
     message: str
 
     def __str__(self) -> str:
-        """``cluster.cfg:12: …``, as compilers print places; without a line where the whole file is meant."""
+        """``cluster.cfg:12: …``, in the format of compilers; without a line if it is about the whole file."""
         return f"{self.file}:{self.line}: {self.message}" if self.line else f"{self.file}: {self.message}"
 
 
 class Reading:
-    """One file while it is read. Lines count from 1; 0 is the file as a whole."""
+    """One file while it is read. Line numbers begin with 1; 0 means the whole file."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -40,35 +40,35 @@ class Reading:
         self.remarks: list[Remark] = []
 
     def refuse(self, line: int, message: str) -> None:
-        """Note what the file can't be taken with."""
+        """Add a problem, because of which the file can't be used."""
         self.problems.append(Problem(file=self.file, line=line, path="", message=message))
 
     def remark(self, line: int, message: str) -> None:
-        """Note what the file is taken without."""
+        """Add a remark, about a part of the file that is not used."""
         self.remarks.append(Remark(file=self.file, line=line, message=message))
 
     def lost(self, line: int, subject: str, fields: list[str]) -> None:
-        """Note that these fields of a line have no equivalent in rankd; nothing if there are none."""
+        """Add a remark that these fields of a line have no equivalent in rankd, if there are any fields."""
         if fields:
             self.remark(line, f"{subject}: no equivalent in rankd for {', '.join(fields)}")
 
     def raise_problems(self) -> None:
-        """Raise everything that was refused.
+        """Raise an error if there are problems.
 
         Raises:
-            ConfigurationError: with every problem.
+            ConfigurationError: with all problems.
         """
         if self.problems:
             raise ConfigurationError(self.problems)
 
     def shares(self, line: int, subject: str, text: str) -> Shares:
-        """``FairShare``: a number, a fraction, ``parent``; 1 where none is given."""
+        """``FairShare``: a number, a fraction, or ``parent``. The default is 1."""
         if text.strip().lower() in ("parent", str(PARENT)):
             return "parent"
         return self.amount(line, f"shares of {subject}", text, 1.0)
 
     def amount(self, line: int, subject: str, text: str, default: float) -> float:
-        """A finite number of at least 0."""
+        """A finite number of at least 0. Another text is a problem, and ``default`` is returned."""
         if text.strip().lower() in NOT_SET:
             return default
         try:
@@ -81,7 +81,7 @@ class Reading:
         return value
 
     def whole(self, line: int, subject: str, text: str, default: int = 0) -> int:
-        """A whole number of at least 0."""
+        """A whole number of at least 0. Another text is a problem, and ``default`` is returned."""
         value = self.amount(line, subject, text, float(default))
         if not value.is_integer():
             self.refuse(line, f"{subject}: '{text.strip()}' is not a whole number")
@@ -90,9 +90,9 @@ class Reading:
 
 
 class Accounting(msgspec.Struct, frozen=True, kw_only=True):
-    """What one of the accounting's files holds.
+    """The content of one file of the accounting.
 
-    ``lines`` are the associations' lines, beside them. ``default_qos`` is the cluster's, where it has one.
+    ``lines[i]``: the line of ``associations[i]``. ``default_qos``: that of the cluster, if it has one.
     """
 
     cluster: str = ""
@@ -103,7 +103,7 @@ class Accounting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entries:
-    """The associations of one file as they are found; each (account, user) once."""
+    """The associations of one file, in the order of the file. Each (account, user) is in it once."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -114,27 +114,31 @@ class Entries:
         return (account, None) in self._rows
 
     def add(self, entry: Association, line: int, partition: str = "") -> None:
-        """Take an association; of several of one user in one account (Slurm's, per partition) the first, all usage."""
+        """Add an association.
+
+        Slurm may have several of one user in one account, one per partition. Then the first one is used, with the sum
+        of their usage.
+        """
         key = (entry.account, entry.user)
         known = self._rows.get(key)
         if known is None:
             self._rows[key] = (entry, line)
             if partition:
-                message = f"{naming(entry)}: no associations per partition here; taken for all, from '{partition}'"
+                message = f"{naming(entry)}: rankd has no associations per partition; '{partition}' counts for all"
                 self._reading.remark(line, message)
         elif entry.user is None:
-            self._reading.refuse(line, f"{naming(entry)} is there twice, first in line {known[1]}")
+            self._reading.refuse(line, f"{naming(entry)} is listed twice, first in line {known[1]}")
         elif partition:
             first = known[0]
             kept = msgspec.structs.replace(first, usage=first.usage + entry.usage)
             self._rows[key] = (kept, known[1])
-            message = f"{naming(entry)}: no associations per partition here; '{partition}' adds its usage to line"
-            self._reading.remark(line, f"{message} {known[1]}")
+            message = f"{naming(entry)}: rankd has no associations per partition; the usage in '{partition}' is added"
+            self._reading.remark(line, f"{message} to that of line {known[1]}")
         else:
-            self._reading.refuse(line, f"{naming(entry)} is there twice, first in line {known[1]}")
+            self._reading.refuse(line, f"{naming(entry)} is listed twice, first in line {known[1]}")
 
     def accounting(self, cluster: str = "", qos: tuple[Qos, ...] = (), default_qos: str | None = None) -> Accounting:
-        """Everything that was taken, in its order."""
+        """The content of the file, with all associations in their order."""
         return Accounting(
             cluster=cluster,
             associations=tuple(entry for entry, _ in self._rows.values()),
@@ -150,5 +154,5 @@ def naming(entry: Association) -> str:
 
 
 def said(shares: Shares) -> str:
-    """Shares as they are written."""
+    """Shares as text."""
     return shares if isinstance(shares, str) else f"{shares:g}"

@@ -9,9 +9,9 @@ r"""The file that ``sacctmgr dump`` writes and ``sacctmgr load`` reads.
     Parent - 'cs'
     User - 'lipari':DefaultAccount='cs':Fairshare=1
 
-Options come in any order. ``#`` begins a comment, ``\`` at the end of a line continues it, ``\`` before a
-character takes it as it is. Dumps don't escape quotes in descriptions, so a quote closes only before ``:`` or the
-end of the line. Source: the manual of sacctmgr, "FLAT FILE DUMP AND LOAD", and what Slurm 20.11 to 25.05 write.
+Options may have any order. ``#`` begins a comment. ``\`` at the end of a line continues the line, and ``\`` before
+another character escapes it. Dumps don't escape quotes in descriptions, so a quote closes only before ``:`` or at the
+end of the line. Source: the manual of sacctmgr, "FLAT FILE DUMP AND LOAD", and dumps of Slurm 20.11 to 25.05.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ _OPTION = re.compile(rf"(?P<key>[^:='\"\#]*)=[ \t]*{_VALUE}")
 _NEXT = re.compile(r"[^:\#]*")
 
 _OBJECTS = {"machine": "cluster", "project": "account"}
-"""Other words for the same, which Slurm takes too."""
+"""Other words for the same objects, which Slurm accepts too."""
 _SHARES = ("fairshare", "shares")
 
 
 class _Line(NamedTuple):
-    """One line: what it is about, its name, its options by lower-case key, and these as they were written."""
+    """One line: its number, its kind of object, its name, its options.
+
+    ``options``: values by key in lower case. ``written``: the keys as written, by key in lower case.
+    """
 
     number: int
     kind: str
@@ -48,7 +51,7 @@ class _Line(NamedTuple):
 
 
 def parse_dump(text: str, reading: Reading) -> Accounting:
-    """The account tree and the QoS of a dump; everything wrong is noted, with its line."""
+    """The account tree and the QoS of a dump. All errors are added to ``reading``, with their lines."""
     dump = _Dump(reading)
     for line in _lines(text, reading):
         dump.add(line)
@@ -58,7 +61,7 @@ def parse_dump(text: str, reading: Reading) -> Accounting:
 
 
 class _Dump:
-    """What the lines so far have said."""
+    """The content of the lines so far."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -127,7 +130,7 @@ class _Dump:
 
     def _qos(self, line: _Line) -> None:
         if line.name in self.qos:
-            self.reading.refuse(line.number, f"the QoS '{line.name}' is there twice")
+            self.reading.refuse(line.number, f"the QoS '{line.name}' is listed twice")
         self.qos[line.name] = qos_of(
             line.name, line.options.get("priority", ""), line.options.get("usagefactor", ""), line.number, self.reading
         )
@@ -139,7 +142,7 @@ def _shares(line: _Line) -> str:
 
 
 def _rest(line: _Line, used: set[str]) -> list[str]:
-    """Options that nothing is made of, as they were written; those without a value say nothing."""
+    """The options that are not used, as written, without those that have no value."""
     known = used | set(_SHARES)
     return [
         f"{line.written[key]}={value}"
@@ -161,7 +164,7 @@ def _lines(text: str, reading: Reading) -> Iterator[_Line]:
 
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with something in them, with their numbers; continued ones together, under the number of the first."""
+    """The lines that are not empty, with their numbers. Continued lines are joined, with the number of the first."""
     first, parts = 0, list[str]()
     for number, line in enumerate(text.split("\n"), start=1):
         first = first or number
@@ -199,7 +202,10 @@ def _options(text: str, at: int, number: int, kind: str, reading: Reading) -> _L
 
 
 def _unreadable(text: str, at: int, line: _Line, reading: Reading) -> int:
-    """Past an option that is none: an unclosed quote is refused, anything else is only remarked on."""
+    """Skip a text that is not a valid option, and return the position after it.
+
+    An unclosed quote is refused. Anything else gets a remark.
+    """
     skipped = _NEXT.match(text, at)
     end = skipped.end() if skipped else len(text)
     part = text[at:end].strip()

@@ -14,7 +14,7 @@ _NAMES = {"cpu": VCORE, "mem": MEMORY}
 
 
 def resource_of(tres: str) -> str | None:
-    """What rankd calls a TRES; None for those that it does not count (energy, billing, node, licences).
+    """The name of a TRES in rankd. None if rankd does not count it (energy, billing, node, licences).
 
     >>> resource_of("CPU"), resource_of("GRES/gpu:a100"), resource_of("node")
     ('vcore', 'gpu:a100', None)
@@ -26,10 +26,10 @@ def resource_of(tres: str) -> str | None:
 
 
 def parse_tres(text: str) -> dict[str, tuple[float, str]]:
-    """The number and its suffix by TRES, as they are written.
+    """The number and its suffix for each TRES, with the name as written.
 
     Raises:
-        ValueError: naming the entry that can't be read.
+        ValueError: with the entry that can't be read.
     """
     found = {}
     for part in filter(None, (piece.strip() for piece in text.strip("\"'").split(","))):
@@ -45,7 +45,9 @@ def parse_tres(text: str) -> dict[str, tuple[float, str]]:
 
 
 def per_unit(resource: str, weight: float, suffix: str) -> float:
-    """A billing weight per unit of rankd's: memory is weighted per MiB there unless a suffix says so, here per byte.
+    """A billing weight per unit of rankd.
+
+    In rankd, memory is weighted per byte. In Slurm it is weighted per MiB, or per the unit of the suffix.
 
     >>> per_unit("memory", 0.25, "G") * 2**30, per_unit("memory", 0.25, "") * 2**20, per_unit("vcore", 1.0, "")
     (0.25, 0.25, 1.0)

@@ -1,4 +1,4 @@
-"""A conversion as the texts of a configuration directory: rankd.toml, accounts.yaml, queues.yaml, usage.csv."""
+"""The files of a configuration directory from a conversion: rankd.toml, accounts.yaml, queues.yaml, usage.csv."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _csv(cell: str) -> str:
 
 
 def _yaml(text: str) -> str:
-    """A name in YAML: plain where nobody could take it for anything else."""
+    """A name in YAML, with quotes if it could be read as something else."""
     return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text)
 
 
@@ -133,5 +133,5 @@ def _shares(shares: Shares) -> str:
 
 
 def _number(value: float) -> str:
-    """With every digit; whole numbers without a point."""
+    """The number with all its digits. A whole number has no decimal point."""
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

@@ -73,7 +73,7 @@ def test_what_is_no_amount_is_refused(kind, column, value):
         ("associations", {"account": ""}, "row 1", "'account' is needed"),
         ("associations", {"account": "a\nb"}, "row 1.account", "is not a name"),
         ("associations", {"account": True}, "row 1.account", "True is not a name"),
-        ("associations", {"account": "a", "default": "maybe"}, "row 1.default", "neither true nor false"),
+        ("associations", {"account": "a", "default": "maybe"}, "row 1.default", "is not true or false"),
         ("associations", {"account": "a", "priority": "1.5"}, "row 1.priority", "is not a whole number"),
         ("usage", {"account": "a", "usage": 1}, "row 1", "'user' is needed"),
         ("qos", {"name": "q", "factor": 1.5}, "row 1.factor", "is not a number from 0 to 1"),
@@ -92,9 +92,9 @@ def test_a_fault_is_told_with_its_row_and_column(kind, row, path, message):
 
 def test_the_same_twice_is_refused():
     assert faults("usage", *[{"account": "a", "user": "u", "usage": 1}] * 2) == [
-        ("row 2", "a, u is there already, in row 1")
+        ("row 2", "a, u is listed twice, first in row 1")
     ]
-    assert faults("qos", {"name": "q"}, {"name": "q"}) == [("row 2", "q is there already, in row 1")]
+    assert faults("qos", {"name": "q"}, {"name": "q"}) == [("row 2", "q is listed twice, first in row 1")]
     assert len(take("associations", {"account": "a"}, {"account": "a", "user": "a"})) == 2
 
 

@@ -39,7 +39,7 @@ def test_slurms_outputs_give_what_is_wanted_of_them():
         ("\n \n", "json", "it is empty"),
         ("account,shares\na,1", "csv", "the last line has no end"),
         ("account,shares\na,1\nb\n", "csv", "row 2 has 1 cells and the header 2; is it half written?"),
-        ("account,account\na,b\n", "csv", "the header names 'account' twice"),
+        ("account,account\na,b\n", "csv", "the header has the column 'account' twice"),
         ('account\n"a\n', "csv", "it is not CSV"),
         ('[{"account": "a"}, {"acc', "json", "it is not JSON, or half written"),
         ('[{"shares": NaN}]', "json", "it is not JSON"),
@@ -49,7 +49,7 @@ def test_slurms_outputs_give_what_is_wanted_of_them():
         ("[[rows]]\nuser = ", "toml", "the last line has no end"),
         ("[[rows]]\nuser = \n", "toml", "Invalid value"),
         ("hello\n", "slurm", "it is not one of Slurm's outputs"),
-        (SSHARE[:-10] + "\n", "slurm", "4: 2 cells where the header has 4; is the file whole?"),
+        (SSHARE[:-10] + "\n", "slurm", "4: has 2 cells, but the header has 4; is the file whole?"),
         (DUMP[:-2] + "\n", "slurm", "quote that is not closed; is the file whole?"),
         (DUMP[:-20], "slurm", "the last line has no end"),
     ],
@@ -60,5 +60,5 @@ def test_what_can_not_be_read_or_is_half_written_is_refused(text, form, message)
 
 
 def test_slurm_has_no_groups():
-    with pytest.raises(ValueError, match="no groups"):
+    with pytest.raises(ValueError, match="but not groups"):
         rows_of_text(DUMP, "slurm", "groups")

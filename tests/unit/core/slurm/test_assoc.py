@@ -69,7 +69,7 @@ def test_parents_may_be_in_a_column():
 def test_one_cluster_of_several():
     text = "Cluster|Account|User|Share\nx|root||1\nx| a||1\ny|root||1\ny| b||1\n"
     assert [entry.account for entry in read(parse_associations, text, "y")[0].associations] == ["b"]
-    assert "say which one with --cluster" in read(parse_associations, text)[1].problems[0].message
+    assert "choose one with --cluster" in read(parse_associations, text)[1].problems[0].message
     assert "there are: x, y" in read(parse_associations, text, "z")[1].problems[0].message
 
 
@@ -94,17 +94,27 @@ def test_usage_of_nobody_listed_is_said():
 @pytest.mark.parametrize(
     ("parse", "text", "line", "message"),
     [
-        (parse_associations, "Account|User|Share\n a||1\n", 2, "stands at depth 1 under no account"),
-        (parse_associations, "Account|User|Share\nroot||1\n  a||1\n", 3, "stands at depth 2 under no account"),
-        (parse_associations, "Account|User|Share\nroot||1\na||1\n", 0, "says no account's parent"),
-        (parse_associations, "Account|User|Share\nroot||1\n a|u\n", 3, "2 cells where the header has 3"),
-        (parse_associations, "Account|User|Share\nroot||1\n a|u|1\n", 3, "stands before their account"),
-        (parse_associations, "Account|User|Share\nroot||1\n a||1\n a||1\n", 4, "is there twice, first in line 3"),
+        (
+            parse_associations,
+            "Account|User|Share\n a||1\n",
+            2,
+            "has 1 leading blanks, but there is no account above it",
+        ),
+        (
+            parse_associations,
+            "Account|User|Share\nroot||1\n  a||1\n",
+            3,
+            "has 2 leading blanks, but there is no account above it",
+        ),
+        (parse_associations, "Account|User|Share\nroot||1\na||1\n", 0, "has no parents of accounts"),
+        (parse_associations, "Account|User|Share\nroot||1\n a|u\n", 3, "has 2 cells, but the header has 3"),
+        (parse_associations, "Account|User|Share\nroot||1\n a|u|1\n", 3, "is listed before the account"),
+        (parse_associations, "Account|User|Share\nroot||1\n a||1\n a||1\n", 4, "is listed twice, first in line 3"),
         (parse_associations, "Account|User|Share\nroot||1\n a||nan\n", 3, "'nan' is not a number"),
         (parse_associations, "Account|User\nroot|\n", 1, "needs the column Share"),
         (parse_shares, "Account|User|RawShares|RawUsage\nroot||1|0\n a||1|-5\n", 3, "'-5' is not a number"),
         (parse_shares, "Account|User|RawUsage\nroot||1\n", 1, "no column 'rawshares'"),
-        (parse_shares, "\n\n", 0, "holds no lines"),
+        (parse_shares, "\n\n", 0, "has no lines"),
     ],
 )
 def test_a_bad_row_is_refused_with_its_line(parse, text, line, message):

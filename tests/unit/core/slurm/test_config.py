@@ -75,7 +75,7 @@ def test_flags_and_resources_without_counterpart_are_named():
     assert (19, "PriorityWeightTRES Energy=1: no equivalent in rankd for this resource") in remarks
     assert (2, "AccountingStorageEnforce limits: no equivalent in rankd") in remarks
     assert not [message for _, message in remarks if "priorityparameters" in message]
-    assert remarks[-1] == (0, "settings about other things than priorities, not looked at: 1")
+    assert remarks[-1] == (0, "settings that are not about priorities, and were not read: 1")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_partitions_of_scontrol_and_of_slurm_conf():
         ("PriorityMaxAge = soon", "'soon' is not a time"),
         ("PriorityWeightTRES = CPU", "'CPU' is not a TRES with a number"),
         ("PartitionName=a TRESBillingWeights=CPU=x", "'CPU=x' is not a TRES with a number"),
-        ("nothing", "holds no line of the form Key = value"),
+        ("nothing", "has no line of the form Key = value"),
     ],
 )
 def test_a_bad_value_is_refused(line, message):

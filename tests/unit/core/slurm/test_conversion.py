@@ -42,8 +42,8 @@ def test_the_dump_gives_the_tree_and_sshare_the_usage():
 
 def test_where_files_disagree_it_is_said():
     messages = [str(remark) for remark in convert(DUMP, SSHARE).remarks]
-    assert "file1:3: account 'a' has 4 shares here and 3 in file0; the latter are taken" in messages
-    assert "file1:5: user 'gone' in 'a' is not in file0, which is taken for the tree; left out" in messages
+    assert "file1:3: account 'a' has 4 shares here and 3 in file0; the latter are used" in messages
+    assert "file1:5: user 'gone' in 'a' is left out: it is not in file0, which has the tree that is used" in messages
     assert any("the default QoS 'high' is in none of the files" in message for message in messages)
 
 
@@ -61,7 +61,7 @@ def test_partitions_become_queues():
     assert "partition 'a.b' becomes the queue 'a-b'" in messages
     assert "partition 'a-b' can't be a queue of its own: there is 'a-b' already" in messages
     assert "jobs that name no queue go to root.default; it has the factor of 'a.b'" in messages
-    assert "TRESBillingWeights of 'long' differ; those of 'a.b' are taken for all" in messages
+    assert "TRESBillingWeights of 'long' differ; those of 'a.b' are used for all" in messages
 
 
 def test_all_problems_of_all_files_are_told_at_once():
