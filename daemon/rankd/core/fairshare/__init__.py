@@ -1,1 +1,1 @@
-"""Who has had how much: the account tree, usage and its decay, the fair-share algorithms."""
+"""Fair share: the account tree, usage and its decay, and the algorithms."""

@@ -1,4 +1,4 @@
-"""The one entry point of fair share: the configured algorithm on a tree and its users' usage."""
+"""The entry point of fair share: the configured algorithm on a tree and the usage of its users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def compute(tree: AccountTree, usage_by_user: FloatArray, settings: FairshareSet
     Args:
         tree: the account tree.
         usage_by_user: float64 (n_users,) by user index, finite, at least 0, decayed to one instant.
-        settings: the algorithm, and classic's dampening.
+        settings: the algorithm, and the dampening for classic.
 
     Raises:
         ValueError: usage of the wrong shape or range.

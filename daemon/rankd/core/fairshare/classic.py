@@ -1,12 +1,12 @@
-"""Classic fair share: a number per entry from its share of the whole and its account's usage with its own.
+"""Classic fair share: a number per entry, from its share of the whole, its own usage and that of its account.
 
     F = 2^( -usage_effective / (shares_norm * dampening) )
     usage_effective = u                                              for root's children
                     = u + (usage_effective(parent) - u) * share fraction       for all others
 
-with u = the entry's usage / the whole tree's. Source: https://slurm.schedmd.com/classic_fair_share.html.
-An entry with ``shares: parent`` has its share parent's factor (there: "FairShare=parent"). Where no sibling
-has any shares, the effective usage is the parent's, as in Slurm.
+with u = the usage of the entry / the usage of the whole tree. Source:
+https://slurm.schedmd.com/classic_fair_share.html. An entry with ``shares: parent`` has the factor of its share parent
+(there: "FairShare=parent"). If no sibling has any shares, the effective usage is that of the parent, as in Slurm.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def classic(tree: AccountTree, usage_by_user: FloatArray, dampening: float = 1.0) -> FairshareResult:
-    """The factor of every entry but root, 0 to 1: 0.5 has used what its shares entitle it to, more is better.
+    """The factor of every entry except root, 0 to 1. At 0.5, the entry has used exactly its share; more is better.
 
     Args:
         tree: the account tree.
         usage_by_user: float64 (n_users,) by user index, finite, at least 0, decayed to one instant.
-        dampening: over 0; larger makes differences smaller.
+        dampening: more than 0; a larger number makes differences smaller.
 
     Raises:
         ValueError: usage of the wrong shape or range.
@@ -47,7 +47,7 @@ def classic(tree: AccountTree, usage_by_user: FloatArray, dampening: float = 1.0
 
 
 def _effective_usage(tree: AccountTree, usage: FloatArray) -> FloatArray:
-    """Own usage, pulled towards the parent's by the part of its shares; top down."""
+    """The own usage, moved towards that of the parent by the fraction of its shares; top down."""
     effective = fraction(usage, np.full(len(usage), usage[ROOT_NODE]))
     effective[ROOT_NODE] = 1.0
     share_parents, sibling_shares = tree.layout.share_parents, tree.layout.sibling_shares
@@ -61,10 +61,13 @@ def _effective_usage(tree: AccountTree, usage: FloatArray) -> FloatArray:
 
 
 def _factor(tree: AccountTree, usage_effective: FloatArray, dampening: float) -> FloatArray:
-    """2^(-usage_effective / (shares_norm * dampening)), 0 without shares; root's for its ``parent`` users."""
+    """2^(-usage_effective / (shares_norm * dampening)); 0 without shares.
+
+    An entry with ``shares: parent`` has the factor of its share parent.
+    """
     shares = tree.layout.shares_norm * dampening
     has_shares = shares > 0
-    with np.errstate(over="ignore", under="ignore"):  # a tiny share: the exponent is -inf, the factor 0
+    with np.errstate(over="ignore", under="ignore"):  # with a tiny share, the exponent is -inf and the factor 0
         factors = np.exp2(-usage_effective / np.where(has_shares, shares, 1.0))
     factors = np.where(has_shares, factors, 0.0)
     return np.where(tree.is_parent_shares, factors[tree.layout.share_parents], factors)

@@ -1,11 +1,11 @@
-"""Usage: what jobs are charged, continuously, and how it fades with time.
+"""Usage: jobs are charged continuously, and their usage decays with time.
 
-A charge made at time t counts 2^(-(now - t) / half_life) at ``now``. Charges are integrated in closed form,
-never added up step by step, so it makes no difference when, or how often, anyone looks. Slurm decays by
-1 - 0.693/H per second and charges in steps of its period; this is the exact thing.
+A charge at time t counts 2^(-(now - t) / half_life) at ``now``. Charges are integrated in closed form, not added up in
+steps. So the result does not depend on when, or how often, it is computed. Slurm decays by 1 - 0.693/H per second and
+charges in steps of its period; this is the exact result.
 
-A clock that is stepped back has elapsed no time: nothing decays and nothing is charged until it has caught
-up, and nothing decays twice.
+If the clock is set back, no time has passed: there is no decay and no charge until the clock has caught up, and usage
+does not decay twice.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ MILLICORES = 1000
 
 
 def billing_rate(resources: Mapping[str, int], nodes: int, billing: Mapping[str, float], usage_factor: float) -> float:
-    """What a job costs per second: billing = sum of weight * amount, times its QoS's factor.
+    """The cost of a job in billing units per second: the sum of weight * amount, times the factor of its QoS.
 
     Args:
         resources: internal amounts per node (vcore in thousandths of a core).
-        nodes: how many nodes the job holds.
-        billing: cost per unit and second; vcore is billed per core; what is not named costs nothing.
-        usage_factor: of the job's QoS.
+        nodes: the number of nodes that the job holds.
+        billing: cost per unit and second; vcore is billed per core. A type that is not in it costs nothing.
+        usage_factor: the usage factor of the job's QoS.
     """
     per_node = sum(weight * _units(resource, resources.get(resource, 0)) for resource, weight in billing.items())
     return per_node * nodes * usage_factor
 
 
 def decay(usage: FloatArray, elapsed_s: FloatArray | float, half_life_s: float | None) -> FloatArray:
-    """The usage after ``elapsed_s`` without charges; negative is 0. ``half_life_s`` None: it never decays."""
-    with np.errstate(over="ignore", under="ignore"):  # faded to nothing
+    """The usage after ``elapsed_s`` without charges. A negative time counts as 0. ``half_life_s`` None: no decay."""
+    with np.errstate(over="ignore", under="ignore"):  # old usage decays to 0
         faded: FloatArray = usage * np.exp2(-np.maximum(elapsed_s, 0.0) / _half_life(half_life_s))
     return faded
 
@@ -53,11 +53,11 @@ def charge(
     now: FloatArray | float,
     half_life_s: float | None,
 ) -> FloatArray:
-    """What a job at ``rate`` from ``start_at`` to ``end_at`` counts at ``now``; all arguments broadcast.
+    """The usage at ``now`` of a job with ``rate`` from ``start_at`` to ``end_at``. All arguments broadcast.
 
     r * H/ln 2 * ( 2^(-(now-b)/H) - 2^(-(now-a)/H) ), written as r * (b-a) * 2^(-(now-b)/H) * (1 - e^-x) / x
     with x = (b-a) ln 2 / H: no digits are lost when b - a is short against H, and H = None is x = 0.
-    What lies after ``now`` is not charged yet; an interval that ends before it begins is none.
+    Time after ``now`` is not charged yet. An interval that ends before it begins counts as empty.
     """
     until = np.minimum(end_at, now)
     duration = np.maximum(np.subtract(until, start_at), 0.0)
@@ -66,12 +66,12 @@ def charge(
 
 
 class Accumulators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Usage of all associations by user index, each with the instant that it is stated for.
+    """The usage of all associations by user index, each at its own instant.
 
     Attributes:
         usage: float64 (n_users,), billing units times seconds.
         usage_at: float64 (n_users,), UTC seconds.
-        half_life_s: None where nothing decays.
+        half_life_s: seconds; None means no decay.
     """
 
     usage: FloatArray
@@ -82,18 +82,18 @@ class Accumulators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Usage at ``now``, float64 (n_users,).
 
         Args:
-            now: UTC seconds. Where it is before ``usage_at`` the usage is returned as it is.
-            rates: float64 (n_users,), what the association's running jobs cost per second together, all of it
-                since ``usage_at``; None where running jobs are charged apart.
+            now: UTC seconds. If it is before ``usage_at``, the usage does not change.
+            rates: float64 (n_users,), the total cost per second of the association's running jobs, charged since
+                ``usage_at``. None if running jobs are charged separately.
         """
         faded = decay(self.usage, now - self.usage_at, self.half_life_s)
         return faded if rates is None else faded + charge(rates, self.usage_at, now, now, self.half_life_s)
 
     def charged(self, users: IntArray, rates: FloatArray, start_at: FloatArray, end_at: FloatArray) -> Accumulators:
-        """With the whole of some ended jobs added.
+        """The accumulators with the whole usage of some ended jobs added.
 
-        The associations charged are then stated for their last ``end_at``, or for ``usage_at`` if that is
-        later, so a job that ended on a faster clock than ours loses nothing.
+        The new ``usage_at`` of each charged association is its last ``end_at``, or the old ``usage_at`` if that is
+        later. So no usage is lost if a job has ended on a faster clock than this one.
 
         Args:
             users: int64 (n_jobs,), user indices, repeats allowed.
@@ -108,7 +108,7 @@ class Accumulators(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return msgspec.structs.replace(self, usage=usage, usage_at=usage_at)
 
     def added(self, users: IntArray, usage: FloatArray, at: float) -> Accumulators:
-        """With usage from outside added, float64 (n,), each as stated for the instant ``at``."""
+        """The accumulators with external usage added, float64 (n,). ``at``: the instant of the external usage."""
         usage_at = self.usage_at.copy()
         np.maximum.at(usage_at, users, at)
         total = decay(self.usage, usage_at - self.usage_at, self.half_life_s)
@@ -125,7 +125,7 @@ def _half_life(half_life_s: float | None) -> float:
 
 
 def _mean_weight(duration_s: FloatArray | float, half_life_s: float | None) -> FloatArray:
-    """What a second of an interval counts at its end, on average: (1 - e^-x) / x, 1 for x = 0."""
+    """The average weight of a second of an interval at its end: (1 - e^-x) / x, or 1 for x = 0."""
     with np.errstate(over="ignore", under="ignore"):
         x = np.asarray(duration_s) * math.log(2) / _half_life(half_life_s)
     lasts = x > 0

@@ -1,7 +1,7 @@
-"""The fair-tree walk node by node, for trees whose levels hold few nodes: a chain of accounts has thousands of them.
+"""The fair-tree walk node by node, for trees with many levels of few nodes, such as a chain of thousands of accounts.
 
-The same result as :mod:`rankd.core.fairshare.fair_tree`, bit for bit; numpy's cost per call would be its cost per
-level there.
+The result is the same as that of :mod:`rankd.core.fairshare.fair_tree`, bit for bit. There, each level costs several
+calls of numpy.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ TIE_TOLERANCE = 2.0**-52
 
 
 class _Group(NamedTuple):
-    """Nodes that are ranked as one set; ``start`` users are ranked before them, ``first_rank`` before their first run.
+    """Nodes that are ranked as one set.
 
-    They differ where that run continues a run of users tied with the nodes' accounts.
+    ``start``: the number of users ranked before them. ``first_rank``: the number of users before their first run. It is
+    smaller than ``start`` if that run continues a run of users tied with the nodes' accounts.
     """
 
     nodes: list[int]
@@ -32,7 +33,7 @@ class _Group(NamedTuple):
 
 
 def users_ahead_one_by_one(tree: AccountTree, level_fairshare: FloatArray) -> IntArray:
-    """How many users stand before each user's run, int64 (n_users,). O(n log n), in Python."""
+    """The number of users before each user's run, int64 (n_users,). O(n log n), in Python."""
     values, counts = level_fairshare.tolist(), tree.layout.user_counts.tolist()
     children = _children(tree)
     ahead = [0] * len(values)
@@ -53,7 +54,7 @@ def users_ahead_one_by_one(tree: AccountTree, level_fairshare: FloatArray) -> In
 
 
 def _children(tree: AccountTree) -> list[list[int]]:
-    """By account, those that have users, in the share tree."""
+    """By account: its children in the share tree that have users."""
     children: list[list[int]] = [[] for _ in tree.accounts]
     parents = tree.layout.share_parents.tolist()
     for level in tree.layout.ranked_levels:
@@ -63,7 +64,7 @@ def _children(tree: AccountTree) -> list[list[int]]:
 
 
 def _runs(nodes: list[int], values: list[float]) -> Iterator[list[int]]:
-    """The nodes by descending value, tied ones together; each is compared with the first of its run."""
+    """The nodes by descending value, in runs of tied ones. Each node is compared with the first of its run."""
     run: list[int] = []
     for node in sorted(nodes, key=values.__getitem__, reverse=True):
         if run and not _tied(values[run[0]], values[node]):
@@ -75,5 +76,5 @@ def _runs(nodes: list[int], values: list[float]) -> Iterator[list[int]]:
 
 
 def _tied(first: float, value: float) -> bool:
-    """|a - b| <= 2^-52 * max(|a|, |b|, 1) where a >= b >= 0; +inf ties with +inf only."""
+    """Whether |a - b| <= 2^-52 * max(|a|, |b|, 1), for a >= b >= 0. +inf ties only with +inf."""
     return first == value or (first != np.inf and first - value <= TIE_TOLERANCE * max(first, 1.0))

@@ -1,13 +1,13 @@
 """Fair Tree: siblings compete by how far they are behind their share, and users are ranked depth first.
 
-Source: Cox and Morrison, https://slurm.schedmd.com/fair_tree.html, with its three rules for ties. Slurm's
-code walks tied accounts one after the other; here they are merged, as documented there and as done by Flux.
-Where Flux ranks the users of an account after a user tied with that account, the account's best-ranked users
-share that user's rank here, as Slurm's do.
+Source: Cox and Morrison, https://slurm.schedmd.com/fair_tree.html, with its three rules for ties. Slurm's code walks
+tied accounts one after the other. Here they are merged, as documented there and as done by Flux. If a user is tied with
+an account, Flux ranks the users of the account after that user. Here the best-ranked users of the account share the
+rank of that user, as in Slurm.
 
-The depth-first walk is done level by level. A *group* is what is ranked as one set: the children of an
-account, or of accounts that tied. The number of users below each node is known beforehand, so the rank at
-which a group begins is known as soon as its parents are sorted, and no level waits for the one below it.
+The depth-first walk is done level by level. A *group* is a set of nodes that are ranked together: the children of an
+account, or of several tied accounts. The number of users below each node is known beforehand. So the first rank of a
+group is known as soon as its parents are sorted, and no level has to wait for the one below it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from rankd.core.fairshare.tree import AccountTree
 
 NO_USAGE = 1e-9
-"""Raw usage below this is none at all."""
+"""Raw usage below this counts as 0."""
 
 FEW_PER_LEVEL = 16
-"""Where levels hold fewer nodes on average, the walk is faster node by node."""
+"""If levels have fewer nodes than this on average, the walk is faster node by node."""
 
 
 def fair_tree(tree: AccountTree, usage_by_user: FloatArray, *, few_per_level: float = FEW_PER_LEVEL) -> FairshareResult:
-    """Rank all users; the best has the fair share 1.0. Users that tie share a value.
+    """Rank all users. The best one has the fair share 1.0. Tied users have the same value.
 
     Args:
         tree: the account tree.
         usage_by_user: float64 (n_users,) by user index, finite, at least 0, decayed to one instant.
-        few_per_level: which way the tree is walked; the result is the same.
+        few_per_level: with fewer nodes per level, the tree is walked node by node; the result is the same.
 
     Raises:
         ValueError: usage of the wrong shape or range.
@@ -60,10 +60,10 @@ def fair_tree(tree: AccountTree, usage_by_user: FloatArray, *, few_per_level: fl
 
 
 def _level_fairshare(tree: AccountTree, usage: FloatArray, usage_effective: FloatArray) -> FloatArray:
-    """Shares over usage among siblings: 0 without shares, +inf without usage and for ``shares: parent``."""
+    """Shares / usage among siblings: 0 without shares, +inf without usage and for ``shares: parent``."""
     used = usage >= NO_USAGE
     shares = fraction(tree.shares, tree.layout.sibling_shares)
-    with np.errstate(over="ignore"):  # next to no usage among very much: +inf is the right limit
+    with np.errstate(over="ignore"):  # almost no usage among very much: +inf is the correct limit
         ratio = shares / np.where(used, usage_effective, 1.0)
     level_fairshare = np.where(tree.shares == 0, 0.0, np.where(used, ratio, np.inf))
     level_fairshare[tree.is_parent_shares] = np.inf
@@ -74,8 +74,8 @@ def _level_fairshare(tree: AccountTree, usage: FloatArray, usage_effective: Floa
 class _Groups(msgspec.Struct, frozen=True, eq=False):
     """The groups of one level.
 
-    ``starts``: how many users are ranked before the group's. ``first_ranks``: the same for the group's first
-    run, fewer where that run continues a run of users tied with the group's accounts.
+    ``starts``: the number of users ranked before the group. ``first_ranks``: the number of users before the first run
+    of the group. It is smaller if that run continues a run of users tied with the group's accounts.
     """
 
     of_account: IntArray
@@ -84,7 +84,7 @@ class _Groups(msgspec.Struct, frozen=True, eq=False):
 
 
 def _users_ahead(tree: AccountTree, level_fairshare: FloatArray) -> IntArray:
-    """How many users stand before each user's run, int64 (n_users,): its rank counted from 0."""
+    """The number of users before each user's run, int64 (n_users,). This is the user's rank, counted from 0."""
     ahead = np.zeros(len(tree.parents), dtype=np.int64)
     zero = np.zeros(1, dtype=np.int64)
     groups = _Groups(np.zeros(tree.n_accounts, dtype=np.int64), zero, zero)
@@ -96,10 +96,10 @@ def _users_ahead(tree: AccountTree, level_fairshare: FloatArray) -> IntArray:
 def _rank_level(
     tree: AccountTree, nodes: IntArray, level_fairshare: FloatArray, groups: _Groups, ahead: IntArray
 ) -> _Groups:
-    """Rank one level's users into ``ahead``; the groups of the next level.
+    """Write the ranks of one level's users into ``ahead``. Returns the groups of the next level.
 
-    A run's users come before its accounts, so the accounts' children begin after them; but those children's
-    first run continues the users' rank. Without users in the run both are the same number.
+    The users of a run come before its accounts. So the children of the accounts begin after these users, but their
+    first run has the same rank as the users. If the run has no users, both numbers are equal.
     """
     group = groups.of_account[tree.layout.share_parents[nodes]]
     order = np.lexsort((-level_fairshare[nodes], group))
@@ -117,13 +117,13 @@ def _rank_level(
 def _run_positions(
     run_group: IntArray, firsts: IntArray, counts: IntArray, group_starts: IntArray
 ) -> tuple[IntArray, BoolArray]:
-    """How many users are before each run, and whether it is its group's first.
+    """The number of users before each run, and whether the run is the first of its group.
 
     Args:
-        run_group: int64 (n_runs,), ascending.
-        firsts: int64 (n_runs,), where the runs begin among the sorted nodes.
+        run_group: int64 (n_runs,), the group of each run, ascending.
+        firsts: int64 (n_runs,), the position of the first node of each run among the sorted nodes.
         counts: int64 (n_sorted,), users at and below each sorted node.
-        group_starts: int64 (n_groups,).
+        group_starts: int64 (n_groups,), the number of users before each group.
     """
     before = (np.cumsum(counts) - counts)[firsts]
     is_group_first = np.concatenate([[True], run_group[1:] != run_group[:-1]])
@@ -133,11 +133,11 @@ def _run_positions(
 
 
 def _run_starts(group: IntArray, values: FloatArray) -> BoolArray:
-    """Where the runs of tied values begin; values descend within each group.
+    """Which values are the first of a run of tied values, bool (n,). Values descend within each group.
 
-    Each value is compared with the first of its run. Neighbours that do not tie are never in one run, since
-    the first is further away still. So chains of tied neighbours are found at once, and only those that drift
-    away from their first are split.
+    Each value is compared with the first of its run. Neighbours that are not tied are never in one run, because the
+    first is even further away. So chains of tied neighbours are found at once. Only a chain whose values drift too far
+    from its first is split.
     """
     is_first = np.ones(len(values), dtype=np.bool_)
     is_first[1:] = (group[1:] != group[:-1]) | ~_tied(values[:-1], values[1:])
@@ -150,7 +150,7 @@ def _run_starts(group: IntArray, values: FloatArray) -> BoolArray:
 
 
 def _split(is_first: BoolArray, values: FloatArray, start: int, stop: int) -> None:
-    """Split a chain of nearly equal values, one by one: rare, and each split depends on the one before."""
+    """Split a chain of nearly equal values one by one. This is rare, and each split depends on the one before."""
     members = values[start:stop].tolist()
     first = members[0]
     for at, value in enumerate(members, start=start):
@@ -160,8 +160,8 @@ def _split(is_first: BoolArray, values: FloatArray, start: int, stop: int) -> No
 
 
 def _tied(first: FloatArray, value: FloatArray) -> BoolArray:
-    """|a - b| <= 2^-52 * max(|a|, |b|, 1) where a >= b >= 0; +inf ties with +inf only."""
-    with np.errstate(invalid="ignore"):  # inf - inf: decided by the comparison
+    """Whether |a - b| <= 2^-52 * max(|a|, |b|, 1), for a >= b >= 0. +inf ties only with +inf."""
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN; the comparison with == decides
         near = first - value <= TIE_TOLERANCE * np.maximum(first, 1.0)
     tied: BoolArray = (first == value) | (near & np.isfinite(first))
     return tied

@@ -1,11 +1,11 @@
-"""The account tree as arrays: what depends on the tree alone, so that a pass only does arithmetic on usage.
+"""The account tree as arrays: all values that depend only on the tree, so that a pass only computes with usage.
 
-Nodes are numbered accounts first, level by level from the root (node 0), by name within a level; then users,
-in the order of their rows. So a parent always has a smaller number than its sub-accounts, a user that is
-added renumbers nothing, and no result depends on the order in which accounts were listed.
+Accounts are numbered first: level by level from the root (node 0), by name within a level. Then come the users, in the
+order of their rows. So a parent always has a smaller number than its sub-accounts, a new user does not change the
+numbers of others, and no result depends on the order in which accounts were listed.
 
-An entry with ``shares: parent`` is skipped when entries are compared: its children count as children of the
-nearest ancestor with real shares, their *share parent*. Source: fs_assoc_ptr in Slurm's association manager.
+An entry with ``shares: parent`` is skipped when entries are compared. Its children count as children of the nearest
+ancestor with real shares, their *share parent*. Source: fs_assoc_ptr in Slurm's association manager.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Derived arrays over all n nodes; see :func:`derive`.
 
     Attributes:
-        share_parents: int64 (n,): the node whose share-children this node competes among; root has itself.
-        sibling_shares: float64 (n,): sum of the shares of the node's siblings and its own.
-        shares_norm: float64 (n,): product of the share fractions down the tree; root 1; an entry with
-            ``shares: parent`` has its share parent's.
+        share_parents: int64 (n,): the share parent of each node, whose other children it competes with; root has
+        itself. sibling_shares: float64 (n,): the sum of the shares of the node and its siblings. shares_norm: float64
+        (n,): the product of the share fractions down the tree. Root has 1; an entry with
+            ``shares: parent`` has that of its share parent.
         user_counts: int64 (n,): users at and below the node in the share tree; a user has 1.
-        ranked_levels: per depth in the share tree, from 1, the nodes with any users, ascending.
+        ranked_levels: for each depth in the share tree, from 1: the nodes with any users, ascending.
     """
 
     share_parents: IntArray
@@ -48,7 +48,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 def derive(
     parents: IntArray, shares: FloatArray, is_parent_shares: BoolArray, account_levels: Sequence[slice]
 ) -> Layout:
-    """All that follows from parents and shares. Cost: O(n log n), a few numpy calls per level.
+    """The layout from parents and shares. The cost is O(n log n), with a few numpy calls per level.
 
     Args:
         parents: int64 (n,); root has itself.
@@ -71,9 +71,9 @@ def derive(
 
 
 def sum_by_parent(values: FloatArray, parents: IntArray, n_accounts: int) -> FloatArray:
-    """Sum per parent, float64 (n_accounts,), smallest value first.
+    """The sum of values per parent, float64 (n_accounts,). The smallest values are added first.
 
-    So the same numbers in another order give the same bits, and accounts that are equal on paper do tie.
+    So the same numbers in another order give the same bits, and accounts that should be equal are tied.
     """
     order = np.argsort(values)
     sums = np.bincount(parents[order], weights=values[order], minlength=n_accounts)
@@ -81,16 +81,16 @@ def sum_by_parent(values: FloatArray, parents: IntArray, n_accounts: int) -> Flo
 
 
 def add_to_ancestors(totals: FloatArray, parents: IntArray, account_levels: Sequence[slice]) -> None:
-    """Add every account's total to its parent's, deepest level first, smallest value first. In place."""
+    """Add the total of each account to that of its parent, in place: the deepest level first, the smallest first."""
     for level in reversed(account_levels[1:]):
         order = np.argsort(totals[level])
         np.add.at(totals, parents[level][order], totals[level][order])
 
 
 def fraction(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """``part / whole``, and 0 where the whole is 0."""
+    """``part / whole``, or 0 if the whole is 0."""
     positive = whole > 0
-    with np.errstate(over="ignore"):  # root's, which has no siblings: not used
+    with np.errstate(over="ignore"):  # only root's value may overflow; it is not used
         return np.where(positive, part / np.where(positive, whole, 1.0), 0.0)
 
 
@@ -121,7 +121,7 @@ def _normalise(
 
 
 def _count_users(share_parents: IntArray, account_levels: Sequence[slice]) -> IntArray:
-    """Users at and below each node; one with ``shares: parent`` has none, they count further up."""
+    """The users at and below each node. A node with ``shares: parent`` has 0: its users count at its share parent."""
     n_accounts = account_levels[-1].stop
     counts = np.ones(len(share_parents), dtype=np.int64)
     counts[:n_accounts] = np.bincount(share_parents[n_accounts:], minlength=n_accounts)
@@ -131,7 +131,7 @@ def _count_users(share_parents: IntArray, account_levels: Sequence[slice]) -> In
 
 
 def _rank_levels(depths: IntArray, user_counts: IntArray) -> tuple[IntArray, ...]:
-    """Nodes that have users, by depth in the share tree: empty accounts count for nothing in the ranking."""
+    """The nodes with users, by depth in the share tree. Accounts without users do not matter for the ranking."""
     nodes = np.flatnonzero((user_counts > 0) & (depths > 0))
     nodes = nodes[np.argsort(depths[nodes], kind="stable")]
     if not len(nodes):

@@ -1,4 +1,4 @@
-"""What every fair-share algorithm returns, and the usage of accounts, which they all start from."""
+"""The result of all fair-share algorithms, and the usage of accounts, which all of them need first."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 class FairshareResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One pass's numbers, each float64 (n,) over the tree's nodes; NaN where a node has none.
+    """The numbers of one pass, each float64 (n,) by node of the tree; NaN if a node has no such number.
 
     Attributes:
-        shares_norm: product of the share fractions down the tree; root 1.
-        usage: billing units times seconds, decayed; an account's is the sum of its users', at all depths.
-        usage_effective: its part of its siblings' usage; under classic, Slurm's effective usage; root 1.
-        level_fairshare: 0 to +inf, larger is further behind its share; NaN for root and under classic.
-        fairshare: 0 to 1, larger runs earlier; NaN for root, and for accounts under fair tree.
+        shares_norm: the product of the share fractions down the tree; root has 1.
+        usage: billing units times seconds, decayed; the usage of an account is the sum of all users below it.
+        usage_effective: the node's fraction of the usage of its siblings; with classic, Slurm's effective usage; root
+            has 1.
+        level_fairshare: 0 to +inf; larger means further behind its share; NaN for root and with classic.
+        fairshare: 0 to 1; larger runs earlier; NaN for root, and for accounts with fair tree.
     """
 
     shares_norm: FloatArray
@@ -32,12 +33,12 @@ class FairshareResult(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def usage_by_node(tree: AccountTree, usage_by_user: FloatArray) -> FloatArray:
-    """Usage of all nodes, float64 (n,), from the users', float64 (n_users,).
+    """The usage of all nodes, float64 (n,), from the usage of the users, float64 (n_users,).
 
-    Independent of the order of users: smaller numbers are added first.
+    The result does not depend on the order of users, because smaller numbers are added first.
 
     Raises:
-        ValueError: wrong length, a value that is NaN, infinite or negative, or a sum that is infinite.
+        ValueError: the length is wrong; a value is NaN, infinite or negative; or the sum is infinite.
     """
     if usage_by_user.shape != (tree.n_users,):
         raise ValueError(f"usage has the shape {usage_by_user.shape}; the tree has {tree.n_users} users")
@@ -49,5 +50,5 @@ def usage_by_node(tree: AccountTree, usage_by_user: FloatArray) -> FloatArray:
     totals = sum_by_parent(usage_by_user, tree.parents[tree.n_accounts :], tree.n_accounts)
     add_to_ancestors(totals, tree.parents, tree.account_levels)
     if not np.isfinite(totals[ROOT_NODE]):
-        raise ValueError("the sum of all usage is over 1.8e308; give usage in a larger unit")
+        raise ValueError("the sum of all usage is more than 1.8e308; give usage in a larger unit")
     return np.concatenate([totals, usage_by_user])

@@ -1,7 +1,8 @@
-"""What can be wrong with a list of associations: every problem, not the first one only.
+"""Checks of a list of associations. All problems are found, not only the first one.
 
-Each check walks the rows and yields a problem per fault, its path ``associations[row].field``. Nothing is
-repaired here and nothing raised: :meth:`rankd.core.fairshare.tree.AccountTree.build` refuses the list.
+Each check goes through the rows and yields a problem for each fault, with the path ``associations[row].field``. The
+checks raise no error and change no row. :meth:`rankd.core.fairshare.tree.AccountTree.build` refuses a list with
+problems.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def find_problems(rows: Rows) -> list[Problem]:
 
 
 def account_parents(rows: Rows) -> dict[str, str]:
-    """Account name to parent name, the first row of a name deciding; without root."""
+    """The parent's name by account name, without root. If an account has several rows, the first one counts."""
     parents: dict[str, str] = {}
     for row in rows:
         if row.user is None and row.account != ROOT:
@@ -45,7 +46,7 @@ def _problem(row: int, field: str, message: str) -> tuple[int, Problem]:
 
 
 def is_amount(value: float) -> bool:
-    """Whether a number can be shares or usage: finite and at least 0."""
+    """Whether a number is valid as shares or usage: finite and at least 0."""
     return 0 <= value < math.inf
 
 
@@ -114,7 +115,7 @@ def _check_root(at: int, row: Association) -> Iterator[tuple[int, Problem]]:
 
 
 def _check_cycles(rows: Rows, parents: dict[str, str]) -> Iterator[tuple[int, Problem]]:
-    """One problem per cycle, at the row of its first listed account."""
+    """One problem for each cycle, at the row of its first listed account."""
     row_of = {row.account: at for at, row in reversed(list(enumerate(rows))) if row.user is None}
     seen: set[str] = set()
     for start in parents:

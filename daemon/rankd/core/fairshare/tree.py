@@ -1,8 +1,8 @@
-"""The account tree: root, accounts, users; who is where, and with how many shares.
+"""The account tree: root, accounts and users, with their places and shares.
 
-Immutable: a change makes a new tree, so that a pass and a reader never see half of one. Knows nothing of
-usage, which changes all the time; see :mod:`rankd.core.fairshare.decay` for that, and
-:mod:`rankd.core.fairshare.algorithm` for what is made of both.
+It is immutable: a change makes a new tree, so that a pass and a reader never see half of a change. It does not contain
+usage, which changes all the time; that is in :mod:`rankd.core.fairshare.decay`.
+:mod:`rankd.core.fairshare.algorithm` computes fair share from both.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Arrays that hold one value per association (usage, fair share) are in this order.
 
     Attributes:
-        accounts: names by node; parents before children, by name within a level.
-        users: names by user index; a user in several accounts is there several times.
+        accounts: names by node; parents before children, sorted by name within a level.
+        users: names by user index; a user in several accounts is in it several times.
         parents: int64 (n,), the account above; root has itself.
         depths: int64 (n,), 0 for root.
         shares: float64 (n,), at least 0; 0 for ``shares: parent``, which adds nothing to its siblings' sum.
         is_parent_shares: bool (n,), true for ``shares: parent``.
-        priorities: float64 (n,), as configured; 0 where none is.
-        rows: int64 (n,), place of the association in the list that was built from; -1 without one.
-        account_levels: a slice of nodes per depth, root's first.
-        layout: what follows from the above.
+        priorities: float64 (n,), as configured; the default is 0.
+        rows: int64 (n,), the index of the node's association in the list given to :meth:`build`; -1 without one.
+        account_levels: a slice of nodes for each depth, root's first.
+        layout: arrays computed from the above.
     """
 
     accounts: tuple[str, ...]
@@ -58,10 +58,10 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @classmethod
     def build(cls, associations: Sequence[Association]) -> AccountTree:
-        """The tree that the rows describe, in any order. Root is implied; it may be listed.
+        """The tree of these rows, which may be in any order. Root does not have to be listed.
 
-        An account's row's ``usage`` is not read: an account's usage is its users'. Without a ``default`` a
-        user's first listed account is its default, as in Slurm.
+        The ``usage`` in the row of an account is not read, because the usage of an account is that of its users. The
+        default account of a user without ``default`` is the first listed one, as in Slurm.
 
         Raises:
             ConfigurationError: with every problem of every row.
@@ -73,12 +73,12 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def n_accounts(self) -> int:
-        """Number of accounts, root among them."""
+        """The number of accounts, with root."""
         return len(self.accounts)
 
     @property
     def n_users(self) -> int:
-        """Number of (account, user) associations: N of the fair-tree ranking."""
+        """The number of (account, user) associations: N of the fair-tree ranking."""
         return len(self.users)
 
     @property
@@ -87,7 +87,7 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return np.arange(len(self.parents)) >= self.n_accounts
 
     def of_users(self, values: FloatArray) -> FloatArray:
-        """The users' part of an array over nodes, as a view by user index."""
+        """The part of an array over nodes that is about users, as a view by user index."""
         return values[self.n_accounts :]
 
     def user_index(self, account: str, user: str) -> int | None:
@@ -95,11 +95,11 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.user_indices.get((account, user))
 
     def default_account(self, user: str) -> str | None:
-        """The account that the user's jobs go to when they name none; None for a user in no account."""
+        """The account of the user's jobs that name none. None if the user is in no account."""
         return self.default_accounts.get(user)
 
     def account_of(self, node: int) -> str:
-        """Name of the account that the node is, or that the user is in."""
+        """The name of the node's account: the account itself, or the one that the user is in."""
         return self.accounts[node if node < self.n_accounts else self.parents[node]]
 
     def user_of(self, node: int) -> str | None:
@@ -107,11 +107,11 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return None if node < self.n_accounts else self.users[node - self.n_accounts]
 
     def walk(self) -> Iterator[int]:
-        """All nodes depth first as a tree is shown: account, its users by name, its accounts by name."""
+        """All nodes, depth first: each account, then its users by name, then its sub-accounts by name."""
         children: list[list[int]] = [[] for _ in self.accounts]
         parents = self.parents.tolist()
         by_name = sorted(range(self.n_users), key=self.users.__getitem__, reverse=True)
-        # pushed last is shown first: accounts from the last name to the first, then users likewise
+        # the stack is last in, first out: accounts from the last name to the first, then users in the same way
         for node in [
             *range(self.n_accounts - 1, ROOT_NODE, -1),
             *(self.n_accounts + index for index in by_name),
@@ -126,7 +126,7 @@ class AccountTree(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class _Builder:
-    """Lays checked rows out as arrays."""
+    """Converts checked rows to arrays."""
 
     def __init__(self, rows: Sequence[Association]) -> None:
         self._rows = rows
@@ -178,13 +178,13 @@ class _Builder:
 
     def _defaults(self) -> dict[str, str]:
         users = [self._rows[at] for at in self._user_rows]
-        # the later wins in a dict: from the last listed to the first, then what is marked
+        # the last entry counts in a dict: from the last listed row to the first, then rows marked as default
         defaults = {row.user or "": row.account for row in reversed(users)}
         return defaults | {row.user or "": row.account for row in users if row.default}
 
 
 def _account_depths(parents: Mapping[str, str]) -> dict[str, int]:
-    """Depth by account, root 0; a loop, since a chain of accounts may be deeper than Python's stack."""
+    """The depth of each account; root has 0. This is a loop, because the tree may be deeper than Python's stack."""
     depths = {ROOT: 0}
     for start in parents:
         path, name = [], start
@@ -196,6 +196,6 @@ def _account_depths(parents: Mapping[str, str]) -> dict[str, int]:
 
 
 def _slices(depths: Sequence[int]) -> tuple[slice, ...]:
-    """One slice per depth; ``depths`` ascend."""
+    """One slice for each depth. ``depths`` must ascend."""
     starts = [at for at, depth in enumerate(depths) if not at or depth != depths[at - 1]]
     return tuple(slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(depths)], strict=True))

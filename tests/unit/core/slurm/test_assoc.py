@@ -70,7 +70,7 @@ def test_one_cluster_of_several():
     text = "Cluster|Account|User|Share\nx|root||1\nx| a||1\ny|root||1\ny| b||1\n"
     assert [entry.account for entry in read(parse_associations, text, "y")[0].associations] == ["b"]
     assert "choose one with --cluster" in read(parse_associations, text)[1].problems[0].message
-    assert "there are: x, y" in read(parse_associations, text, "z")[1].problems[0].message
+    assert "has no cluster 'z'; it has: x, y" in read(parse_associations, text, "z")[1].problems[0].message
 
 
 def test_sshare_gives_shares_and_the_users_usage():
