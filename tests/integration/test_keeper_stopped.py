@@ -65,7 +65,7 @@ async def test_an_agent_that_stops_does_not_wait_until_a_stopped_keeper_reads(br
                 await intake.until(lambda: len(intake.times_given) == 11)
                 stop.set()
                 await task
-        assert "was not told everything" in caplog.text
+        assert "did not receive every request" in caplog.text
         async with an_agent(options_of(broker, tmp_path)):
             ends = [await intake.ended(allocation) for allocation in range(2, 12)]
         assert {end.cause for end in ends} <= {None, "lost"}

@@ -110,7 +110,7 @@ async def test_a_broker_and_the_database_of_another_site_are_an_error(site, tmp_
         said = await site(*head, *both, str(other), *tail, status=2)
         assert f"the database {other} is not the one of the rankd at {site.url}" in said
         said = await site(*head, *both, str(tmp_path / "gone.db"), *tail, status=2)
-        assert "can't be looked at" in said
+        assert "can't be accessed" in said
     assert "alice" in await site("queue", *both, str(site.database))
     assert "2 batch jobs" in await site("submit", *both, str(site.database), "--count", "2", "--", "true")
 

@@ -113,7 +113,7 @@ def test_a_configuration_may_name_it_in_its_own_case(tmp_path, capsys):
     assert load_configuration(directory).partitions[0].nodesort.type == "half-full"
     status, said = check("Half-full")
     assert status != 0
-    assert f"unknown node sorting policy 'Half-full'; installed: {INSTALLED}; case counts" in said
+    assert f"unknown node sorting policy 'Half-full'; installed: {INSTALLED}; case matters" in said
     status, said = check("keyless")
     assert status != 0
     assert "Keyless does not implement rankd.core.placement.node_table.NodeSortPolicy as 'keyless'" in said
