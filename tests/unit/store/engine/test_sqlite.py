@@ -1,3 +1,5 @@
+"""A database in a file: transactions, locks, checkpoints, roles."""
+
 import asyncio
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from rankd.store.engine.database import CHECKPOINT_PAGES
 from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.lock import FileLock, acquire_or_fail
 from rankd.store.engine.sqlite import SqliteDatabase
-from rankd.store.engine.url import open_database, sqlite_path
+from rankd.store.engine.url import open_database
 
 INSERT = "INSERT INTO node_events (node, event, at, actor) VALUES (?, 'x', 0, '')"
 COUNT = "SELECT count(*) FROM node_events"
@@ -231,31 +233,3 @@ async def test_a_role_that_was_never_taken_is_not_held(database):
     with pytest.raises(RoleLost):
         await database.write(insert("a"), role="intake")
     assert await database.read(count) == 0
-
-
-# --- where it is ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("url", "path"),
-    [
-        ("/var/lib/rankd.db", "/var/lib/rankd.db"),
-        ("sqlite:////var/lib/rankd.db", "/var/lib/rankd.db"),
-        ("sqlite+aiosqlite:////var/lib/rankd.db", "/var/lib/rankd.db"),
-    ],
-)
-def test_a_database_is_named_by_path_or_url(url, path):
-    assert str(sqlite_path(url)) == path
-
-
-@pytest.mark.parametrize("url", ["sqlite:///x.db", "x.db"])
-def test_relative_paths_begin_at_the_working_directory(url, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert sqlite_path(url) == tmp_path / "x.db"
-
-
-@pytest.mark.parametrize("url", ["postgresql://host/rankd", "sqlite://", "mysql:///x"])
-def test_other_databases_are_refused(url):
-    with pytest.raises(Unavailable) as caught:
-        sqlite_path(url)
-    assert caught.value.code == "unsupported_database"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 COPIES = {"sqlite3", "pysqlite3", "aiosqlite", "apsw"}
 ALLOWED = {
     "daemon/rankd/store/engine/driver.py",
