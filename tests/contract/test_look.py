@@ -17,6 +17,7 @@ from contract.world import (
 )
 
 from rankd.core.errors import Refused, Unavailable
+from rankd.store.look import event_list
 from rankd.store.look.accounting import accounting, accounting_of
 from rankd.store.look.class_list import classes
 from rankd.store.look.demo_state import (
@@ -29,6 +30,7 @@ from rankd.store.look.demo_state import (
     waits_by_user,
 )
 from rankd.store.look.dump import dump
+from rankd.store.look.event_list import events_behind
 from rankd.store.look.filter_check import check_filter
 from rankd.store.look.job_detail import job_detail, job_events
 from rankd.store.look.job_filter import count_jobs, job_ids
@@ -39,6 +41,7 @@ from rankd.store.look.page import (
     accounting_page,
     answer,
     event_page,
+    follow_page,
     job_page,
     letter_page,
     priority_page,
@@ -52,6 +55,7 @@ from rankd.store.look.why import why
 from rankd.wire.message import (
     AccountingFilter,
     DeadLetterFilter,
+    EventsRequest,
     HistoryRequest,
     JobFilter,
     JobList,
@@ -245,6 +249,67 @@ async def test_pages_of_events_and_letters(world):
     page = await world.look(letter_page, DeadLetterFilter())
     assert [row["message_id"] for row in page.rows] == ["m1"]
     assert page.besides == {"losses": []}
+
+
+async def followed(world, room=10**6, **wanted):
+    """The events of all pages from the first one on, and the number of pages."""
+    events, last, pages, more = [], 0, 0, True
+    while more:
+        found = answer(await world.look(follow_page, EventsRequest(after=last, **wanted)), room)
+        assert found["last"] > last or not found["more"]
+        events, last, pages, more = events + found["events"], found["last"], pages + 1, found["more"]
+    return events, pages
+
+
+async def recorded(world, *wanted):
+    """The ids of the events of these jobs."""
+    return sorted(row["id"] for row in await world.rows("job_event") if row["job_id"] in wanted)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 1_000])
+@pytest.mark.parametrize("looked_at", [1, 4, 100_000])
+async def test_followed_events_come_once_in_order_and_of_the_wanted_jobs_only(world, monkeypatch, limit, looked_at):
+    monkeypatch.setattr(event_list, "MOST_LOOKED_AT", looked_at)
+    every, _ = await followed(world, limit=limit)
+    assert ids(every) == await recorded(world, *ALL_JOBS)
+    own, _ = await followed(world, limit=limit, users=["alice"])
+    assert ids(own) == await recorded(world, *ALICE_JOBS)
+    assert {event["user"] for event in own} == {"alice"}
+    some, _ = await followed(world, limit=limit, users=["alice"], jobs=[DONE, RUNNING])
+    assert ids(some) == await recorded(world, DONE)
+    assert (await followed(world, limit=limit, users=["x' OR 1=1 --"]))[0] == []
+    assert (await followed(world, limit=limit, users=[]))[0] == []
+
+
+async def test_a_followed_event_is_as_published_with_its_user(world):
+    [event] = (await world.look(follow_page, EventsRequest(after=0, jobs=[LATE]))).rows
+    assert event == {
+        "id": event["id"], "job": LATE, "event": "submit", "state": "pending", "at": NOW + 1, "actor": "bob",
+        "cause": None, "user": "bob",
+    }  # fmt: skip
+
+
+async def test_a_page_of_followed_events_fits_into_the_message(world):
+    events, pages = await followed(world, room=300)
+    assert ids(events) == await recorded(world, *ALL_JOBS)
+    assert pages > 3
+
+
+async def test_following_begins_with_the_newest_event_or_at_a_time(world):
+    newest = max(await recorded(world, *ALL_JOBS))
+    assert await world.look(events_behind, EventsRequest()) == ([], newest, False)
+    assert await world.look(events_behind, EventsRequest(after=newest)) == ([], newest, False)
+    assert await world.look(events_behind, EventsRequest(after=newest + 5)) == ([], newest, False)
+    assert await world.look(events_behind, EventsRequest(since=NOW + 2)) == ([], newest, False)
+    late = await world.look(events_behind, EventsRequest(since=NOW + 0.5))
+    assert ([row["job"] for row in late.rows], late.last) == ([LATE], newest)
+    everything = await world.look(events_behind, EventsRequest(since=0.0))
+    assert ids(everything.rows) == await recorded(world, *ALL_JOBS)
+
+
+async def test_nothing_is_followed_where_nothing_happened(store):
+    for wanted in (EventsRequest(), EventsRequest(after=0), EventsRequest(since=NOW)):
+        assert await store.look(events_behind, wanted) == ([], 0, False)
 
 
 @pytest.mark.parametrize("verb", LISTINGS)

@@ -135,6 +135,13 @@ class Client:
         return found
 
 
+async def true_in_time(condition) -> None:
+    """Wait for what nobody announces."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(ASK_EVERY_S)
+
+
 async def quiet(_error: Exception) -> None:
     """The broker is killed on purpose."""
 

@@ -117,7 +117,7 @@ async def test_every_look_has_its_answer(broker, tmp_path):
 
 
 VERBS = [
-    *(f"job.{verb}" for verb in ("submit", "cancel", "hold", "release", "update", "show", "list", "history")),
+    *(f"job.{verb}" for verb in ("submit", "cancel", "hold", "release", "update", "show", "list", "history", "events")),
     *("priority.list", "node.list", "queue.list", "share.list"),
 ]
 

@@ -120,6 +120,7 @@ async def test_what_can_not_be_read_is_refused_with_a_code_and_harms_nobody(brok
 BEYOND_64_BITS = {
     "job.show": {"id": 2**64},
     "job.history": {"id": 2**64},
+    "job.events": {"after": 2**64, "jobs": [2**64]},
     "job.list": {"limit": 2**64},
     "priority.list": {"limit": 2**64},
     "job.cancel": {"ids": [2**64], "filter": {"limit": 2**64}},

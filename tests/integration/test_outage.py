@@ -134,7 +134,7 @@ def dying(connection: socket.socket) -> None:
 FORKING = """
 import json, os, sys
 import uvloop, nats
-import rankd.bus.connection, rankd.bus.follow, rankd.wire.message
+import rankd.bus.connection, rankd.cli.look.event_follower, rankd.wire.message
 from rankd.cli.main import main
 
 ended = []

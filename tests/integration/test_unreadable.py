@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 import builder
 import pytest
 from integration.intake_stage import an_intake
-from integration.stage import ASK_EVERY_S, PATIENCE_S, a_cluster, connected, ready
+from integration.stage import ASK_EVERY_S, PATIENCE_S, a_cluster, connected, ready, true_in_time
 
 from rankd.bus.connection import Bus
-from rankd.bus.follow import follow
-from rankd.bus.stream import ensure_streams
+from rankd.cli.look.event_follower import EventFollower, Wanted
 from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
 from rankd.services.intake import stream_end
@@ -109,11 +108,10 @@ async def empty(bus: Bus, stream: str) -> None:
 
 
 async def heard_of(url: str, user: str, job: int) -> None:
-    """Returns once a listener of the user's events, from the first one on, has heard of the job."""
+    """Returns once a message in the stream has an event of the user's job."""
     async with Bus(url, "listener") as bus, asyncio.timeout(PATIENCE_S):
-        async for message in follow(bus, [f"rankd.v1.event.job.{user}"], JobEvents, 0.0):
-            if any(event.job == job for event in message.events):
-                return
+        while job not in [event["job"] for event in await events_in_stream(bus, f".event.job.{user}")]:
+            await asyncio.sleep(ASK_EVERY_S)
 
 
 async def test_the_intake_works_on_and_after_a_restart_whatever_its_streams_and_subjects_hold(broker, tmp_path):
@@ -173,36 +171,49 @@ async def relay_all(relay: Relay) -> None:
 
 
 async def ids_in_stream(cluster) -> list[int]:
-    stream = cluster.bus.jetstream
+    return sorted(event["id"] for event in await events_in_stream(cluster.bus, ".event.job."))
+
+
+async def events_in_stream(bus: Bus, part: str) -> list[dict]:
+    """The events in all messages that can be read, on subjects with this part."""
     found = []
-    for number in range(1, (await stream.stream_info("RANKD_EVENTS")).state.last_seq + 1):
-        message = await stream.get_msg("RANKD_EVENTS", number)
-        if ".event.job." not in message.subject:
+    for number in range(1, (await bus.jetstream.stream_info("RANKD_EVENTS")).state.last_seq + 1):
+        message = await bus.jetstream.get_msg("RANKD_EVENTS", number)
+        if part not in message.subject:
             continue
         try:
             events = json.loads(message.data or b"")["events"]
-            found += [event["id"] for event in events]
+            found += [event for event in events if event["id"]]
         except (ValueError, RecursionError, TypeError, KeyError):
             continue
-    return sorted(found)
+    return found
 
 
-async def test_a_listener_passes_what_it_cannot_read_and_is_told(broker):
-    async with Bus(broker.url, "test") as bus:
-        await ensure_streams(bus)
-        await throw(broker.url, "rankd.v1.event.job.alice")
-        good = b'{"events":[{"id":1,"job":17,"event":"submit","state":"pending","at":1.0,"actor":"alice"}]}'
-        publish_raw(broker.url, [("rankd.v1.event.job.alice", None, good)])
-        await heard_of(broker.url, "alice", 17)
-        passed: list[int] = []
-        async with asyncio.timeout(PATIENCE_S):
-            async for message in follow(
-                bus, ["rankd.v1.event.job.alice"], JobEvents, 0.0, passed=lambda m, _: passed.append(m.subject)
-            ):
-                if message.events:
-                    break
+async def test_a_follower_skips_what_it_cannot_read_reports_it_and_misses_no_event(broker, tmp_path):
+    builder.new_database(tmp_path)
+    skipped, heard = list[str](), list[int]()
+
+    async def follow(bus: Bus) -> None:
+        subject = "rankd.v1.event.job.alice"
+        wanted = Wanted("rankd.v1.user.alice.job.events", [subject], ["alice"], frozenset(), since=0.0)
+        async for news in EventFollower(bus, wanted, lambda message, _: skipped.append(message.subject)).run():
+            heard.extend(event.job for event in news)
+
+    async with (
+        an_intake(broker, tmp_path) as stage,
+        Bus(broker.url, "follower") as bus,
+        asyncio.TaskGroup() as group,
+    ):
+        first = await stage.submit()
+        following = group.create_task(follow(bus))
+        await true_in_time(lambda: heard == [first])
+        publish_raw(broker.url, [("rankd.v1.event.job.alice", *what) for what in garbage()])
         readable = 1  # "no events at all" is an answer that can be read
-        assert len(passed) == len(garbage()) - readable
+        await true_in_time(lambda: len(skipped) == len(garbage()) - readable)
+        second = await stage.submit()
+        await true_in_time(lambda: heard == [first, second])
+        assert set(skipped) == {"rankd.v1.event.job.alice"}
+        following.cancel()
 
 
 async def test_a_wake_up_that_cannot_be_read_is_one_all_the_same(broker):

@@ -31,18 +31,24 @@ def events_until(watch: subprocess.Popen[str], *, job: int, state: str) -> list[
 
 
 def test_an_enqueued_job_runs_and_is_watched_from_submission_to_end_across_crashes(up):
-    watch = watching(up, "--all")
+    watch = watching(up, "--all", "--admin")
     try:
+        up.rankd("submit", "--as", "bob", "--hold", "--", "true")
+        first = [json.loads(watch.stdout.readline())]  # from here on, it watches
         up.kill("intake")
         said = up.rankd("submit", "--enqueue", "--key", "later", "--as", "ann", "-n", "1", "--", "true")
         assert said == "Enqueued a job with the key later\n"
         up.rankd("submit", "--enqueue", "--key", "later", "--as", "ann", "-n", "1", "--", "true")
-        first = events_until(watch, job=1, state="completed")
-        assert [event["event"] for event in first] == ["submit", "allocate", "start", "complete"]
+        first += events_until(watch, job=2, state="completed")
+        assert [event["event"] for event in first] == ["submit", "submit", "allocate", "start", "complete"]
         up.kill("nats")
         up.rankd("submit", "--as", "ann", "--", "true")
-        second = events_until(watch, job=2, state="completed")
-        ids = [event["id"] for event in first + second]
+        second = events_until(watch, job=3, state="completed")
+        up.kill("intake")
+        up.kill("nats")
+        up.rankd("submit", "--as", "ann", "--", "true")
+        third = events_until(watch, job=4, state="completed")
+        ids = [event["id"] for event in first + second + third]
         assert ids == [row["id"] for row in up.rows("SELECT id FROM job_event ORDER BY id")]
     finally:
         watch.terminate()
@@ -50,8 +56,10 @@ def test_an_enqueued_job_runs_and_is_watched_from_submission_to_end_across_crash
 
 
 def test_a_refused_submission_is_watched_shown_and_retried(up):
-    watch = watching(up, "--user", "ann")
+    watch = watching(up, "--user", "ann", "--as", "ann")
     try:
+        up.rankd("submit", "--as", "ann", "--hold", "--", "true")
+        assert json.loads(watch.stdout.readline())["event"] == "submit"  # from here on, it watches
         up.rankd("submit", "--enqueue", "--as", "ann", "--queue", "root.nowhere", "--", "true")
         letter = json.loads(watch.stdout.readline())
         assert letter["code"] == "unknown_queue"

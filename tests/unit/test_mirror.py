@@ -64,7 +64,6 @@ WAITS = {
     "bus/consumer.py": "a broker's consumers",
     "bus/diag_request.py": "asks over a connection",
     "bus/endpoint.py": "answers over a connection",
-    "bus/follow.py": "follows a broker's messages",
     "bus/health.py": "asks over a connection",
     "bus/lasting_subscription.py": "looks into nats-py's subscriptions",
     "bus/stream.py": "a broker's streams",

@@ -229,15 +229,11 @@ async def _drain(subscription: Subscription, timeout_s: float) -> tuple[list[Msg
 
 
 def _is_status(message: Msg) -> bool:
-    return not is_stored(message)
-
-
-def is_stored(message: Msg) -> bool:
-    """Whether it comes from a stream; otherwise it is the broker's message about the request or the consumer.
+    """Whether it is the broker's message about the request or the consumer; otherwise it comes from a stream.
 
     Only its reply subject shows this. Its publisher chooses the headers and may send an empty payload.
     """
-    return message.reply.startswith("$JS.ACK.")
+    return not message.reply.startswith("$JS.ACK.")
 
 
 def _end_of(status: Msg) -> _End:

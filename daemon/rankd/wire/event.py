@@ -43,6 +43,20 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     cause: str | None = None
 
 
+class UserTransition(Transition, frozen=True, kw_only=True):
+    """A transition, and whose job it is."""
+
+    user: str
+
+
+class JobEventList(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to ``job.events``, oldest first. ``last``: up to which id was looked. ``more``: ask again after it."""
+
+    events: list[UserTransition]
+    last: int
+    more: bool
+
+
 class JobEvents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Transitions of one user's jobs in one publication, oldest first; or submissions that did not become jobs."""
 

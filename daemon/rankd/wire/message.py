@@ -32,6 +32,7 @@ from rankd.wire.event import (
     AdapterEvent,
     Committed,
     FactorEvent,
+    JobEventList,
     JobEvents,
     NodeChange,
     NodeEvents,
@@ -40,6 +41,7 @@ from rankd.wire.event import (
     RankingEvent,
     SchedulerEvent,
     Transition,
+    UserTransition,
 )
 from rankd.wire.job_selection import (
     AtLeastOne,
@@ -59,6 +61,7 @@ from rankd.wire.node import (
 )
 from rankd.wire.page import (
     AccountingFilter,
+    EventsRequest,
     HistoryRequest,
     JobList,
     JobShow,
@@ -89,12 +92,14 @@ __all__ = [
     "DeadLetterFilter",
     "DeadLetterSelection",
     "ErrorBody",
+    "EventsRequest",
     "FactorEvent",
     "Failed",
     "Health",
     "Heartbeat",
     "HistoryRequest",
     "JobBatch",
+    "JobEventList",
     "JobEvents",
     "JobFilter",
     "JobList",
@@ -126,5 +131,6 @@ __all__ = [
     "Take",
     "Taken",
     "Transition",
+    "UserTransition",
     "Waits",
 ]

@@ -53,6 +53,19 @@ class JobShow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     id: int
 
 
+class EventsRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Events of jobs: with ids above ``after``, and not before ``since`` (UTC seconds). Without both: none.
+
+    ``users``, ``jobs``: only of these; None means all that the asker may see.
+    """
+
+    after: int | None = None
+    since: float | None = None
+    users: list[str] | None = None
+    jobs: list[int] | None = None
+    limit: AtLeastOne = 1_000
+
+
 class HistoryRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A page of one job's events. ``after``: the id of the last event of the page before."""
 

@@ -35,7 +35,7 @@ from rankd.wire.delivery import ReportMessage, Take
 from rankd.wire.job_selection import JobFilter, JobSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
-from rankd.wire.page import TableFilter
+from rankd.wire.page import EventsRequest, TableFilter
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.submission import JobBatch
 
@@ -81,6 +81,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         **dict.fromkeys(("users", "accounts", "queues", "partitions", "states", "names", "qos"), _FILTER_NAMES),
     },
     JobSelection: {"ids": _IDS},
+    EventsRequest: {"users": _FILTER_NAMES, "jobs": _IDS},
     JobUpdate: {
         **{field: limit for field, limit in _OF_JOBS.items() if field in JobUpdate.__struct_fields__},
         "resources": Parts(MAX_KINDS, "types", _AMOUNT, TextLimit(MAX_KIND_NAME), "ask for fewer"),

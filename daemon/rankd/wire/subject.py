@@ -85,6 +85,11 @@ def job_event(user: str) -> str:
     return f"{PREFIX}.event.job.{encode_name(user)}"
 
 
+def job_event_pattern() -> str:
+    """The same of every user."""
+    return f"{PREFIX}.event.job.*"
+
+
 def node_event(node: str) -> str:
     """The subject of a node's events."""
     return f"{PREFIX}.event.node.{encode_name(node)}"

@@ -19,6 +19,7 @@ from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import (
     DeadLetterFilter,
     DeadLetterSelection,
+    EventsRequest,
     Heartbeat,
     JobFilter,
     JobList,
@@ -115,6 +116,8 @@ def test_limits_are_of_fields_that_exist(kind):
         (JobSelection, {"filter": {"ids": [1] * 100_001}}, "too_many", "filter.ids", "100000", "100001"),
         (JobFilter, {"names": ["x" * 1_025]}, "too_long", "names", "1024", "1025"),
         (JobList, {"names": ["x"] * 1_001}, "too_many", "names", "1000", "1001"),
+        (EventsRequest, {"jobs": [1] * 100_001}, "too_many", "jobs", "100000", "100001"),
+        (EventsRequest, {"users": ["x"] * 1_001}, "too_many", "users", "1000", "1001"),
         (TableFilter, {"after": ["x"] * 5}, "too_many", "after", "4", "5"),
         (NodeSelection, {"node": "x" * 254}, "too_long", "node", "253", "254"),
         (NodeSelection, {"nodes": ["x" * 254]}, "too_long", "nodes", "253", "254"),

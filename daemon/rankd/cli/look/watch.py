@@ -1,4 +1,4 @@
-"""``rankd watch``: prints events of jobs as they happen, from the stream of events."""
+"""``rankd watch``: prints events of jobs as they happen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankd.cli.common.instant import parse_time
 from rankd.cli.common.option import add_asker, add_command, add_place, job_ids, names
 from rankd.cli.common.place import find
 from rankd.cli.common.screen import print_line
-from rankd.wire.message import JobEvents
+from rankd.wire.message import DeadLetter
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from rankd.bus.connection import Bus
     from rankd.cli.common.option import Subparsers
-    from rankd.wire.message import DeadLetter, Transition
+    from rankd.cli.look.event_follower import Wanted
+    from rankd.wire.message import Transition
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -31,8 +32,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "watch", run, text)
     parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="only these jobs: 17, or 17,18, or 17-20")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-u", "--user", type=names, metavar="USERS", help="jobs of these users (default: mine)")
-    which.add_argument("--all", action="store_true", help="jobs of all users")
+    which.add_argument(
+        "-u", "--user", type=names, metavar="USERS", help="jobs of these users (default: mine; others need --admin)"
+    )
+    which.add_argument("--all", action="store_true", help="jobs of all users (needs --admin)")
     parser.add_argument(
         "--since", metavar="TIME", help="start with events of this time: 08:00, yesterday, now-1hour (default: now)"
     )
@@ -45,41 +48,55 @@ def run(arguments: argparse.Namespace) -> int:
     """Print events until interrupted."""
     from rankd.cli.common.session import with_bus
 
-    with_bus(find(arguments), lambda bus: _follow(bus, arguments))
+    wanted = _wanted(arguments)
+    with_bus(find(arguments), lambda bus: _follow(bus, arguments, wanted))
     return 0
 
 
-async def _follow(bus: Bus, arguments: argparse.Namespace) -> None:
-    from rankd.bus.follow import follow
+async def _follow(bus: Bus, arguments: argparse.Namespace, wanted: Wanted) -> None:
+    from rankd.cli.look.event_follower import EventFollower
 
-    jobs = frozenset(number for group in arguments.job for number in group)
-    since = None if arguments.since is None else parse_time(arguments.since, time.time(), "past")
-    async for message in follow(bus, _subjects(arguments), JobEvents, since, passed=_passed):
-        for letter in message.refused:
-            if not jobs:
-                _print(letter, _refused(letter), as_json=arguments.json)
-        for event in message.events:
-            if not jobs or event.job in jobs:
-                _print(event, _line(event), as_json=arguments.json)
+    async for news in EventFollower(bus, wanted, _skipped).run():
+        for one in news:
+            _print(one, as_json=arguments.json)
         sys.stdout.flush()
 
 
-def _passed(message: Msg, error: Exception) -> None:
-    place = f"message {message.metadata.sequence.stream} of {len(message.data)} bytes on {message.subject}"
+def _skipped(message: Msg, error: Exception) -> None:
+    place = f"a message of {len(message.data)} bytes on {message.subject}"
     print_line(f"rankd: skipped {place}: it can't be read: {error}", error=True)
 
 
-def _subjects(arguments: argparse.Namespace) -> list[str]:
+def _wanted(arguments: argparse.Namespace) -> Wanted:
+    """What to follow.
+
+    Raises:
+        Refused: ``admins_only``: jobs of other users, without ``--admin``.
+    """
     from rankd.cli.common.session import asker
-    from rankd.wire.subject import PREFIX, job_event
+    from rankd.cli.look.event_follower import Wanted
+    from rankd.core.errors import admins_only
+    from rankd.wire.subject import job_event, job_event_pattern
 
-    if arguments.all:
-        return [f"{PREFIX}.event.job.*"]
-    return [job_event(user) for user in arguments.user or [asker(arguments).user]]
+    who = asker(arguments)
+    users = None if arguments.all else arguments.user or [who.user]
+    others = "all users" if users is None else next((f"'{user}'" for user in users if user != who.user), None)
+    if others and not who.admin:
+        raise admins_only(f"watching jobs of {others}", who.user, "user")
+    return Wanted(
+        ask=who.subject("job.events"),
+        hints=[job_event_pattern()] if users is None else [job_event(user) for user in dict.fromkeys(users)],
+        users=users,
+        jobs=frozenset(number for group in arguments.job for number in group),
+        since=None if arguments.since is None else parse_time(arguments.since, time.time(), "past"),
+    )
 
 
-def _print(event: Transition | DeadLetter, line: str, *, as_json: bool) -> None:
-    print_line(msgspec.json.encode(event).decode() if as_json else line)
+def _print(event: Transition | DeadLetter, *, as_json: bool) -> None:
+    if as_json:
+        print_line(msgspec.json.encode(event).decode())
+    else:
+        print_line(_refused(event) if isinstance(event, DeadLetter) else _line(event))
 
 
 def _line(event: Transition) -> str:

@@ -10,9 +10,9 @@ import msgspec
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.dead_letter import check_whole, waiting_letter
-from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
+from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.services.intake.durable_submission import Submit
-from rankd.services.intake.look_verbs import LookVerbs
+from rankd.services.intake.look_verbs import LookVerbs, visible_users
 from rankd.services.intake.submission import rejected_of
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
@@ -45,10 +45,7 @@ class DeadLetterVerbs:
     async def listed(self, asker: Submitter, payload: bytes) -> Reply:
         """Return letters, oldest first."""
         wanted = decode_strict(payload, DeadLetterFilter)
-        others = [user for user in wanted.users or () if user != asker.user]
-        if others and not asker.privileged:
-            raise admins_only(f"looking at dead letters of '{others[0]}'", asker.user, "users")
-        users = wanted.users if asker.privileged else [asker.user]
+        users = visible_users(asker, wanted.users, "looking at dead letters")
         wanted = msgspec.structs.replace(wanted, users=users)
         return await self._looks.page(asker, lambda reader: letter_page(reader, wanted))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
+from rankd.core.errors import admins_only
 from rankd.services.intake.look_turns import LookTurns
 from rankd.store.engine.database import Database
 from rankd.store.engine.reading import Reader, Row
@@ -19,7 +20,16 @@ from rankd.store.look.job_detail import job_detail
 from rankd.store.look.service_list import services as service_list
 from rankd.store.look.why import why
 from rankd.wire.codec import decode_strict
-from rankd.wire.message import AccountingFilter, HistoryRequest, JobFilter, JobList, JobShow, PriorityList, TableFilter
+from rankd.wire.message import (
+    AccountingFilter,
+    EventsRequest,
+    HistoryRequest,
+    JobFilter,
+    JobList,
+    JobShow,
+    PriorityList,
+    TableFilter,
+)
 
 Wanted = TypeVar("Wanted", bound=msgspec.Struct)
 
@@ -40,7 +50,7 @@ class LookVerbs:
         self._path = database.path
 
     def verbs(self) -> list[Verb]:
-        """``job.show|why|list|history|acct``; ``list`` of priorities, nodes, services, queues and shares."""
+        """``job.show|why|list|history|events|acct``; ``list`` of priorities, nodes, services, queues and shares."""
         tables = [
             Verb(name, self._paged(TableFilter, listing.page, self.lists)) for name, listing in page.LISTINGS.items()
         ]
@@ -57,6 +67,7 @@ class LookVerbs:
             Verb("job.show", self._of_job(_shown)),
             Verb("job.why", self._of_job(lambda reader, job, _asker: why(reader, job))),
             Verb("job.history", self._paged(HistoryRequest, page.event_page, self.single)),
+            Verb("job.events", self._events),
             Verb("job.list", self._paged(JobList, page.job_page, self.lists)),
             Verb("job.acct", self._paged(AccountingFilter, page.accounting_page, self.lists)),
             Verb("priority.list", self._paged(PriorityList, page.priority_page, self.lists)),
@@ -83,10 +94,29 @@ class LookVerbs:
 
         return handle
 
+    async def _events(self, asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, EventsRequest)
+        wanted = msgspec.structs.replace(wanted, users=visible_users(asker, wanted.users, "watching jobs"))
+        return await self.page(asker, lambda reader: page.follow_page(reader, wanted), self.single)
+
     async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], turns: LookTurns | None = None) -> Row:
         """A page as large as a message may be. ``turns`` None means the queue of the lists."""
         room = int(self._max_payload() * PAYLOAD_SHARE)
         return await (turns or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
+
+
+def visible_users(asker: Submitter, users: Sequence[str] | None, looking: str) -> list[str] | None:
+    """The users whose records a request may see, for records that users see their own of; None: of all users.
+
+    Raises:
+        Refused: ``admins_only``: an ordinary user names another one. ``looking`` begins the message.
+    """
+    if asker.privileged:
+        return None if users is None else list(users)
+    others = [user for user in users or () if user != asker.user]
+    if others:
+        raise admins_only(f"{looking} of '{others[0]}'", asker.user, "users")
+    return [asker.user]
 
 
 def _shown(reader: Reader, job: int, asker: Submitter) -> Row:

@@ -13,6 +13,7 @@ import msgspec
 
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.look.accounting import accounting_of, in_time
+from rankd.store.look.event_list import events_behind
 from rankd.store.look.job_filter import ALL, count_jobs, job_ids
 from rankd.store.look.job_list import jobs_of
 from rankd.store.look.letter_list import letters, losses
@@ -24,6 +25,7 @@ from rankd.store.look.share_list import shares
 from rankd.wire.message import (
     AccountingFilter,
     DeadLetterFilter,
+    EventsRequest,
     HistoryRequest,
     JobList,
     PriorityList,
@@ -45,6 +47,9 @@ class Page(NamedTuple):
     more: bool
     behind: Callable[[Row], Cursor]
     besides: Mapping[str, object] = {}
+    looked: int | None = None
+    """Of a list that is followed: up to which id was looked for rows. Its answers have ``last`` and ``more`` instead of
+    ``next``, also if they have no rows."""
 
 
 def answer(page: Page, room: int) -> Row:
@@ -57,6 +62,9 @@ def answer(page: Page, room: int) -> Row:
         kept -= 1
     rows = page.rows[:kept]
     cut = page.more or kept < len(page.rows)
+    if page.looked is not None:
+        last = rows[-1]["id"] if kept < len(page.rows) else page.looked
+        return {page.name: rows, **page.besides, "last": last, "more": cut}
     return {page.name: rows, **page.besides, **({"next": page.behind(rows[-1])} if cut and rows else {})}
 
 
@@ -134,6 +142,12 @@ def event_page(connection: Reader, wanted: HistoryRequest) -> Page:
     query = f"SELECT {columns} FROM job_event WHERE job_id = ? AND id > ? ORDER BY id LIMIT ?"
     rows = fetch(connection, query, [wanted.id, wanted.after or 0, size + 1])
     return Page("events", rows[:size], len(rows) > size, lambda row: {"after": row["id"]})
+
+
+def follow_page(connection: Reader, wanted: EventsRequest) -> Page:
+    """The next events of jobs, oldest first, and how far the list has got."""
+    found = events_behind(connection, msgspec.structs.replace(wanted, limit=_size(wanted.limit)))
+    return Page("events", found.rows, found.more, lambda row: {"after": row["id"]}, looked=found.last)
 
 
 def letter_page(connection: Reader, wanted: DeadLetterFilter) -> Page:

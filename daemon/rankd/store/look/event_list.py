@@ -1,0 +1,102 @@
+"""The events of some users' jobs behind a given event: what ``rankd watch`` asks again and again.
+
+Ids of events grow in the order of the commits. So a reader that asks after the last id that it has seen gets every
+event once, whatever became of the messages on the bus.
+
+Text, as in all modules beside it. Each database has its own way to fix the order of a join: ``CROSS JOIN`` does it in
+SQLite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look.job_filter import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rankd.wire.message import EventsRequest
+
+MOST_LOOKED_AT = 100_000
+"""Ids that one request looks through. Events of other users cost time too."""
+DISORDER_S = 60.0
+"""How much earlier than the events before it an event may be. Requests that came together are committed later, and the
+clocks of two services differ."""
+
+_ENDS = """
+SELECT (SELECT max(id) FROM job_events) AS newest,
+    (SELECT id FROM job_events WHERE id > ? ORDER BY id LIMIT 1) AS next"""
+_AT = "SELECT id, at FROM job_events WHERE id >= ? ORDER BY id LIMIT 1"
+_EVENTS = """
+SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, j."user"
+FROM job_events e CROSS JOIN jobs j ON j.id = e.job_id
+WHERE e.id >= ? AND e.id <= ?{terms} ORDER BY e.id LIMIT ?"""
+_SINCE = " AND e.at >= ?"
+_JOBS = " AND +e.job_id IN (SELECT value FROM json_each(?))"
+_USERS = ' AND +j."user" IN (SELECT value FROM json_each(?))'
+"""With the sign, SQLite reads the events in the order of their ids, and looks up the job of each."""
+
+
+class Found(NamedTuple):
+    """Rows of events, oldest first; the id up to which was looked; and whether there are events behind it."""
+
+    rows: list[Row]
+    last: int
+    more: bool
+
+
+def events_behind(connection: Reader, wanted: EventsRequest) -> Found:
+    """At most ``limit`` events behind the id ``after`` and not before ``since``; without both, no events.
+
+    ``last`` is never above the newest event's id. If it is below ``after``, the records are older than what the asker
+    saw before.
+
+    Takes 0.01 ms if there is no new event, 3 ms for 1,000 events, and 44 ms to pass 100,000 events of other users.
+    """
+    after = wanted.after or 0
+    if wanted.since is not None:
+        after = max(after, _last_before(connection, wanted.since - DISORDER_S))
+    [ends] = fetch(connection, _ENDS, [after])
+    newest = ends["newest"] or 0
+    if ends["next"] is None or (wanted.after is None and wanted.since is None):
+        return Found([], newest, more=False)
+    last = min(ends["next"] + MOST_LOOKED_AT - 1, newest)
+    terms, values = _terms(wanted)
+    rows = fetch(connection, _EVENTS.format(terms=terms), [ends["next"], last, *values, wanted.limit + 1])
+    if len(rows) > wanted.limit:
+        rows = rows[: wanted.limit]
+        return Found(rows, rows[-1]["id"], more=True)
+    return Found(rows, last, more=last < newest)
+
+
+def _terms(wanted: EventsRequest) -> tuple[str, Sequence[object]]:
+    """Further conditions, and the values of their parameters."""
+    terms, values = "", list[object]()
+    if wanted.since is not None:
+        terms, values = terms + _SINCE, [*values, wanted.since]
+    if wanted.jobs is not None:
+        terms, values = terms + _JOBS, [*values, as_json(wanted.jobs)]
+    if wanted.users is not None:
+        terms, values = terms + _USERS, [*values, as_json(wanted.users)]
+    return terms, values
+
+
+def _last_before(connection: Reader, at: float) -> int:
+    """An id behind which the events of this time begin; found by halves, as events are stored in order of time.
+
+    No index has the times: one would cost every event a write.
+    """
+    [ends] = fetch(connection, _ENDS, [0])
+    if ends["next"] is None:
+        return 0
+    first, end = ends["next"], ends["newest"] + 1
+    while first < end:
+        middle = (first + end) // 2
+        [event] = fetch(connection, _AT, [middle])
+        if event["at"] >= at:
+            end = middle
+        else:
+            first = event["id"] + 1
+    return int(first) - 1
