@@ -14,7 +14,19 @@ import rankd
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(rankd.__file__).parent
-ROOMS = ("core", "wire", "config", "plugin", "bus", "mirror", "services/agent", "services/keeper", "store")
+ROOMS = (
+    "core",
+    "wire",
+    "config",
+    "plugin",
+    "bus",
+    "mirror",
+    "services/agent",
+    "services/keeper",
+    "store",
+    "cli/common",
+    "cli/jobs",
+)
 RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, _ in completeness.verbs()}
 
 DECLARES = {
@@ -59,6 +71,9 @@ DECLARES = {
 """Modules without a rule that a test could state."""
 
 WAITS = {
+    "cli/common/bus_source.py": "asks over a connection",
+    "cli/common/session.py": "a connection",
+    "cli/jobs/deadletter.py": "asks over a connection",
     "bus/client.py": "nats-py's client",
     "bus/connection.py": "a connection",
     "bus/consumer.py": "a broker's consumers",
@@ -84,6 +99,12 @@ WAITS = {
 """Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
 
 ELSEWHERE = {
+    "cli/common/counterpart.py": "tests/unit/cli/test_main.py",
+    "cli/common/database_source.py": "tests/unit/cli/look/test_look.py",
+    "cli/common/record_source.py": "tests/unit/cli/look/test_look.py",
+    "cli/common/screen.py": "tests/unit/core/test_printable.py",
+    "cli/jobs/cancel_hold_release.py": "tests/unit/cli/jobs/test_delivery.py",
+    "cli/jobs/submit.py": "tests/unit/cli/jobs/test_request.py",
     "core/admission/admission_cache.py": "tests/properties/test_admission.py",
     "config/adapter.py": "tests/integration/test_adapter_process.py",
     "config/checked.py": "tests/integration/test_reload.py",

@@ -1,11 +1,10 @@
+"""Columns of looking commands: ``-o`` formats and ``-S`` sorting."""
+
 import pytest
 
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
-from rankd.cli.common.table import Column, lines
+from rankd.cli.common.table import Column
 from rankd.core.errors import Refused
-
-COLUMNS = [Column("ID", numeric=True), Column("NAME"), Column("NOTE")]
-ROWS = [["7", "short", "x"], ["1234", "a much longer name", "another long text"]]
 
 FIELDS = {
     "i": column_of("id", "JOBID", numeric=True),
@@ -18,40 +17,6 @@ JOBS = [
     {"id": 10, "user": "bob", "rank": None, "state": "running"},
     {"id": 9, "user": "alice", "rank": 1, "state": "pending"},
 ]
-
-
-def test_numbers_stand_to_the_right_and_nothing_is_cut_in_a_pipe():
-    assert lines(COLUMNS, ROWS) == [
-        "  ID NAME               NOTE",
-        "   7 short              x",
-        "1234 a much longer name another long text",
-    ]
-
-
-def test_without_a_header_columns_are_as_wide_as_their_rows():
-    assert lines(COLUMNS, [["7", "a", "b"]], header=False) == ["7 a b"]
-
-
-def test_no_rows_leave_the_header_alone():
-    assert lines(COLUMNS, []) == ["ID NAME NOTE"]
-    assert lines(COLUMNS, [], header=False) == []
-
-
-@pytest.mark.parametrize("width", [40, 30, 24])
-def test_on_a_terminal_texts_are_cut_to_its_width_and_numbers_are_not(width):
-    written = lines(COLUMNS, ROWS, terminal_width=width)
-    assert max(map(len, written)) <= width
-    assert written[2].startswith("1234 ")
-    assert "…" in written[2]
-
-
-def test_columns_stay_readable_on_the_narrowest_terminal():
-    assert lines(COLUMNS, ROWS, terminal_width=3)[2] == "1234 a much … another…"
-
-
-def test_a_header_is_bold_where_colour_is_wanted():
-    assert lines(COLUMNS, ROWS, colour=True)[0].startswith("\x1b[1m")
-    assert lines(COLUMNS, ROWS, colour=True, header=False)[0] == "   7 short              x"
 
 
 def test_fields_show_what_is_missing_as_they_say():
@@ -95,3 +60,10 @@ def test_sorting_is_by_value_with_missing_ones_last(keys, expected):
 def test_sorting_by_an_unknown_letter_is_refused():
     with pytest.raises(Refused, match="unknown field '%z'"):
         ordered("z", FIELDS, JOBS)
+
+
+def test_a_value_that_is_no_text_stays_on_one_line():
+    field = Field("NAME", lambda row: row["name"])
+    assert field.shown({"name": "two\nlines"}) == "two\\nlines"
+    assert field.shown({"name": None}) == ""
+    assert field.column() == Column("NAME", numeric=False)

@@ -1,0 +1,54 @@
+"""Values of options that commands share."""
+
+import argparse
+
+import pytest
+
+from rankd.cli.common.option import LARGEST_LIMIT, MOST_IDS, job_ids, key_value, limit, names, refuse_empty
+from rankd.core.errors import Refused
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"), [("17", [17]), ("17, 19", [17, 19]), ("3-5,9", [3, 4, 5, 9]), ("5-5", [5]), ("5-3", [])]
+)
+def test_ids_are_numbers_and_ranges(text, ids):
+    assert job_ids(text) == ids
+
+
+@pytest.mark.parametrize("text", ["x", "-3", "3-", "1-x", f"0-{MOST_IDS}"])
+def test_what_is_no_id_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a job id"):
+        job_ids(text)
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("20", 20), ("9" * 30, LARGEST_LIMIT)])
+def test_a_limit_is_a_whole_number(text, number):
+    assert limit(text) == number
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "many"])
+def test_what_is_no_limit_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a limit"):
+        limit(text)
+
+
+def test_names_are_parted_by_commas():
+    assert names("a, b,,c ") == ["a", "b", "c"]
+    assert names("") == []
+
+
+@pytest.mark.parametrize(("text", "pair"), [("A=1", ("A", "1")), ("A=", ("A", "")), ("A=b=c", ("A", "b=c"))])
+def test_a_pair_is_parted_at_the_first_sign(text, pair):
+    assert key_value(text) == pair
+
+
+@pytest.mark.parametrize("text", ["A", "=1", ""])
+def test_what_is_no_pair_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="NAME=VALUE"):
+        key_value(text)
+
+
+def test_an_empty_option_is_not_one_that_was_left_out():
+    refuse_empty(argparse.Namespace(db=None, nats="nats://x"), "db", "nats", "dir")
+    with pytest.raises(Refused, match="--nats is empty"):
+        refuse_empty(argparse.Namespace(db=None, nats=""), "db", "nats")

@@ -1,0 +1,40 @@
+import pytest
+
+from rankd.cli.common.table import Column, lines
+
+COLUMNS = [Column("ID", numeric=True), Column("NAME"), Column("NOTE")]
+ROWS = [["7", "short", "x"], ["1234", "a much longer name", "another long text"]]
+
+
+def test_numbers_stand_to_the_right_and_nothing_is_cut_in_a_pipe():
+    assert lines(COLUMNS, ROWS) == [
+        "  ID NAME               NOTE",
+        "   7 short              x",
+        "1234 a much longer name another long text",
+    ]
+
+
+def test_without_a_header_columns_are_as_wide_as_their_rows():
+    assert lines(COLUMNS, [["7", "a", "b"]], header=False) == ["7 a b"]
+
+
+def test_no_rows_leave_the_header_alone():
+    assert lines(COLUMNS, []) == ["ID NAME NOTE"]
+    assert lines(COLUMNS, [], header=False) == []
+
+
+@pytest.mark.parametrize("width", [40, 30, 24])
+def test_on_a_terminal_texts_are_cut_to_its_width_and_numbers_are_not(width):
+    written = lines(COLUMNS, ROWS, terminal_width=width)
+    assert max(map(len, written)) <= width
+    assert written[2].startswith("1234 ")
+    assert "…" in written[2]
+
+
+def test_columns_stay_readable_on_the_narrowest_terminal():
+    assert lines(COLUMNS, ROWS, terminal_width=3)[2] == "1234 a much … another…"
+
+
+def test_a_header_is_bold_where_colour_is_wanted():
+    assert lines(COLUMNS, ROWS, colour=True)[0].startswith("\x1b[1m")
+    assert lines(COLUMNS, ROWS, colour=True, header=False)[0] == "   7 short              x"
