@@ -6,11 +6,11 @@ import asyncio
 import json
 import sys
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import builder
 import pytest
-from integration.intake_stage import an_intake
+from integration.intake_stage import allocate, an_intake
 from integration.stage import connected, ready, rows, true_in_time
 from watch import PATIENCE_S
 
@@ -110,9 +110,10 @@ async def test_watch_prints_every_event_once_over_restarts_of_broker_and_intake(
                       " WHERE \"user\" = 'alice') ORDER BY id")  # fmt: skip
         return [event["id"] for event in watch.seen] == [number for (number,) in wanted]
 
-    async with watching(broker.url, "--since", "now-1hour") as watch:
+    async with AsyncExitStack() as stack:
         async with an_intake(broker, tmp_path) as stage:
             await stage.submit()
+            watch = await stack.enter_async_context(watching(broker.url, "--since", "now-1hour"))
             await true_in_time(told)
             for user in ("bob", "alice", "alice"):
                 await stage.submit(user)
@@ -124,9 +125,10 @@ async def test_watch_prints_every_event_once_over_restarts_of_broker_and_intake(
                 await user.submit()
             await true_in_time(told)
         broker.kill()
+        await allocate(tmp_path, 1, "n1")  # nobody is there to publish it
         broker.start()
         async with an_intake(broker, tmp_path) as stage:
-            await stage.do("job.cancel", {"ids": [1, 3]})
+            await stage.do("job.cancel", {"ids": [3]})
             await true_in_time(told)
             await stage.submit()
             await true_in_time(told)
@@ -203,6 +205,31 @@ async def test_an_event_whose_message_was_lost_is_asked_for(broker, monkeypatch)
             await true_in_time(lambda: heard == [4])
 
 
+async def test_a_request_whose_answer_was_lost_with_the_connection_is_repeated_at_once(broker, monkeypatch):
+    for name in ("ASK_EVERY_S", "ASK_TIMEOUT_S"):
+        monkeypatch.setattr(event_follower, name, 10 * PATIENCE_S)
+    records, asked = Records(), []
+
+    async def unanswered(message) -> None:
+        asked.append(message.data)
+
+    async with Bus(broker.url, "records") as there, Bus(broker.url, "follower") as bus:
+        answering = await there.client.subscribe(EVENTS, cb=records.answer)
+        await there.client.flush()
+        async with following(bus) as heard:
+            await true_in_time(lambda: records.asked)
+            await answering.unsubscribe()
+            silent = await there.client.subscribe(EVENTS, cb=unanswered)
+            await there.client.publish(ALICE, json.dumps({"events": [records.event(4)]}).encode())
+            await true_in_time(lambda: asked)
+            await silent.unsubscribe()
+            await there.client.subscribe(EVENTS, cb=records.answer)
+            records.ids.append(4)
+            broker.kill()
+            broker.start()
+            await true_in_time(lambda: heard == [4])
+
+
 async def test_a_message_with_known_or_unwanted_events_asks_for_nothing(broker, monkeypatch):
     monkeypatch.setattr(event_follower, "ASK_EVERY_S", PATIENCE_S)
     records = Records()
@@ -219,6 +246,19 @@ async def test_a_message_with_known_or_unwanted_events_asks_for_nothing(broker, 
             await true_in_time(lambda: heard == [17])
         assert [request.get("after") for request in records.asked] == [None, 4]
         assert [request["jobs"] for request in records.asked] == [[7], [7]]
+
+
+async def test_a_long_list_of_jobs_is_not_sent_with_each_request(broker):
+    records = Records()
+    async with Bus(broker.url, "records") as there, Bus(broker.url, "follower") as bus:
+        await there.listen(EVENTS, records.answer)
+        await there.client.flush()
+        async with following(bus, jobs=frozenset(range(5, 5_000))) as heard:
+            await true_in_time(lambda: records.asked)
+            records.ids += [4, 17]  # of the jobs 4 and 7
+            await there.client.publish(ALICE, json.dumps({"events": [records.event(17)]}).encode())
+            await true_in_time(lambda: heard == [17])
+        assert {request.get("jobs") for request in records.asked} == {None}
 
 
 async def test_older_records_are_followed_from_their_own_newest_event_on(broker, monkeypatch):

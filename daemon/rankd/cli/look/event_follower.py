@@ -59,6 +59,7 @@ class EventFollower:
         self._wanted = wanted
         self._skipped = skipped
         self._hint = asyncio.Event()
+        self._asking: asyncio.Timeout | None = None
         self._last = 0
         self._refused: list[DeadLetter] = []
         self._letters = deque[int](maxlen=LETTERS_KNOWN)
@@ -89,7 +90,10 @@ class EventFollower:
         await self._bus.client.flush()
 
     async def _on_reconnect(self) -> None:
+        """Ask, and do not wait for an answer that went to the connection before."""
         self._hint.set()
+        if self._asking is not None and not self._asking.expired():
+            self._asking.reschedule(asyncio.get_running_loop().time())
 
     async def _on_message(self, message: Msg) -> None:
         try:
@@ -115,9 +119,14 @@ class EventFollower:
     async def _ask_for_ever(self) -> JobEventList:
         while True:
             try:
-                return await self._ask(after=self._last)
+                async with asyncio.timeout(None) as self._asking:
+                    return await self._ask(after=self._last)
+            except TimeoutError:  # there is a new connection
+                continue
             except Unavailable:
                 await asyncio.sleep(RETRY_PAUSE_S)
+            finally:
+                self._asking = None
 
     async def _ask(self, after: int | None = None, since: float | None = None) -> JobEventList:
         few = 0 < len(self._wanted.jobs) <= MOST_JOBS_ASKED
