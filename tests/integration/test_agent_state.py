@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from integration.test_agent import NODE, an_agent, an_intake, directories, options_of, start_of
@@ -23,6 +25,8 @@ def sleeper():
     """A process that looks like a job of allocation 1 of the state directory STATE."""
     environment = {STATE_VARIABLE: STATE, "RANKD_ALLOCATION_ID": "1", "PATH": os.environ["PATH"]}
     process = subprocess.Popen(["sleep", "1000"], env=environment, start_new_session=True)
+    while not Path(f"/proc/{process.pid}/environ").read_bytes():
+        time.sleep(0.001)  # the kernel shows it a moment after the process has begun
     yield process
     process.kill()
     process.wait()

@@ -102,7 +102,6 @@ ELSEWHERE = {
     "cli/common/counterpart.py": "tests/unit/cli/test_main.py",
     "cli/common/database_source.py": "tests/unit/cli/look/test_look.py",
     "cli/common/record_source.py": "tests/unit/cli/look/test_look.py",
-    "cli/common/screen.py": "tests/unit/core/test_printable.py",
     "cli/jobs/cancel_hold_release.py": "tests/unit/cli/jobs/test_delivery.py",
     "cli/jobs/submit.py": "tests/unit/cli/jobs/test_request.py",
     "core/admission/admission_cache.py": "tests/properties/test_admission.py",
