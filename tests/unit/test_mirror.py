@@ -35,6 +35,7 @@ DECLARES = {
     "core/evaluate/result.py": "records of results",
     "core/fairshare/algorithm.py": "chooses one of two algorithms",
     "core/fairshare/result.py": "a record of arrays",
+    "core/model/access.py": "records of lists",
     "core/model/association.py": "a record",
     "core/model/int32.py": "two numbers",
     "core/model/node.py": "a record and its states",

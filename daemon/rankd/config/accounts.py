@@ -2,6 +2,7 @@
 
 accounts:
   - {name: physics, parent: root, shares: 3, users: [{name: alice, shares: 1, default: true}]}
+  - {name: optics, access: {groups: [staff]}}
 groups:
   - {name: staff, users: [alice]}
 """
@@ -19,6 +20,7 @@ from rankd.config.settings import convert
 from rankd.config.yaml_lines import Unreadable
 from rankd.config.yaml_value import load_yaml
 from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.model.access import AccessList
 from rankd.core.model.association import ROOT, Association
 
 FILE = "accounts.yaml"
@@ -37,6 +39,7 @@ class _User(_Entry, frozen=True, kw_only=True):
 class _Account(_Entry, frozen=True, kw_only=True):
     parent: str = ROOT
     users: list[_User] = []
+    access: AccessList | None = None
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,10 +54,15 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class AccountsRead(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the file; ``groups`` by user, sorted."""
+    """The content of the file; ``groups`` by user, sorted; ``access`` by account.
+
+    ``group_names``: all groups of the file, including those without users.
+    """
 
     associations: list[Association] = []
     groups: Mapping[str, tuple[str, ...]] = {}
+    group_names: frozenset[str] = frozenset()
+    access: Mapping[str, AccessList] = {}
 
 
 def read_accounts(text: str, file: str = FILE) -> AccountsRead:
@@ -78,7 +86,12 @@ def read_accounts(text: str, file: str = FILE) -> AccountsRead:
             Association(account=account.name, parent=account.parent, shares=account.shares, priority=account.priority)
         )
         associations += [_user(account.name, user) for user in account.users]
-    return AccountsRead(associations=associations, groups=_groups_of_users(document.groups, file))
+    return AccountsRead(
+        associations=associations,
+        groups=_groups_of_users(document.groups, file),
+        group_names=frozenset(group.name for group in document.groups),
+        access={account.name: account.access for account in document.accounts if account.access is not None},
+    )
 
 
 def _groups_of_users(groups: list[_Group], file: str) -> dict[str, tuple[str, ...]]:

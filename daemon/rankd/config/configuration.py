@@ -7,7 +7,7 @@ records of a configuration that came into force.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,12 +16,14 @@ import msgspec
 from rankd.config.accounts import read_accounts
 from rankd.config.change import FILES
 from rankd.config.plugin import factor_names, look_again
-from rankd.config.priority_classes import read_priority_classes
+from rankd.config.priority_classes import read_classes_and_access
 from rankd.config.queues import read_queues
 from rankd.config.settings import read_settings
 from rankd.core.admission.acl import EVERYONE, parse_acl
+from rankd.core.admission.rights import acl_of, acl_of_qos
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.fairshare.tree import AccountTree
+from rankd.core.model.access import AccessLists
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, walk_queues
@@ -47,6 +49,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[PriorityClass, ...]
     groups: Mapping[str, tuple[str, ...]] = {}
     """The groups of each user who is in at least one."""
+    access: AccessLists = AccessLists()
     warnings: tuple[Problem, ...] = ()
 
 
@@ -101,27 +104,34 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
     settings = part("rankd.toml", "", lambda text: read_settings(text, factor_names()))
     queues = part("queues.yaml", _DEFAULT_QUEUES, read_queues)
     accounts = part("accounts.yaml", "", read_accounts)
-    classes = part("priorityclasses.yaml", "", read_priority_classes)
+    classes = part("priorityclasses.yaml", "", read_classes_and_access)
     associations: list[Association] = []
     if accounts is not None:
         associations = _with_default_account(accounts.associations, settings) if settings else accounts.associations
         problems += _tree_problems(associations)
     if problems or settings is None or queues is None or accounts is None or classes is None:
         raise ConfigurationError(problems)
-    return Configuration(
+    found = Configuration(
         directory=directory,
         settings=settings,
         partitions=queues.partitions,
         associations=tuple(associations),
-        classes=tuple(classes),
+        classes=classes.classes,
         groups=accounts.groups,
-        warnings=(*queues.warnings, *_unknown_groups(queues.partitions, accounts.groups)),
+        access=AccessLists(classes=classes.access, accounts=accounts.access),
     )
+    known = {name for names in accounts.groups.values() for name in names}
+    warnings = (
+        *queues.warnings,
+        *_unknown_groups(queues.partitions, known),
+        *_unknown_in_lists(found, accounts.group_names),
+        *_closed_defaults(found),
+    )
+    return msgspec.structs.replace(found, warnings=warnings)
 
 
-def _unknown_groups(partitions: tuple[Partition, ...], groups: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
-    """Warnings about groups in access lists and limits that have no members."""
-    known = {name for names in groups.values() for name in names}
+def _unknown_groups(partitions: tuple[Partition, ...], known: Collection[str]) -> Iterator[Problem]:
+    """Warnings about groups in queues' access lists and limits that have no members."""
     for partition in partitions:
         for queue in walk_queues(partition.root):
             named = [name for text in (queue.submitacl, queue.adminacl) for name in sorted(parse_acl(text).groups)]
@@ -130,6 +140,36 @@ def _unknown_groups(partitions: tuple[Partition, ...], groups: Mapping[str, tupl
                 if name not in known:
                     message = f"{queue.path} names the group '{name}', which has no users in accounts.yaml"
                     yield Problem(file="queues.yaml", path=queue.path, message=message)
+
+
+def _unknown_in_lists(configuration: Configuration, known: Collection[str]) -> Iterator[Problem]:
+    """Warnings about groups in the access lists of QoS, classes and accounts that accounts.yaml does not have."""
+    lists = configuration.access
+    named = [
+        *(("rankd.toml", f"qos '{one.name}'", one.groups or []) for one in configuration.settings.qos),
+        *(("priorityclasses.yaml", f"class '{name}'", listed.groups) for name, listed in lists.classes.items()),
+        *(("accounts.yaml", f"account '{name}'", listed.groups) for name, listed in lists.accounts.items()),
+    ]
+    for file, what, groups in named:
+        for group in dict.fromkeys(groups):
+            if group not in known:
+                message = f"{what} names the group '{group}', which is not in accounts.yaml"
+                yield Problem(file=file, path="groups", message=message)
+
+
+def _closed_defaults(configuration: Configuration) -> Iterator[Problem]:
+    """Warnings about a default QoS or class with an access list: other users' jobs that name none are refused."""
+    settings = configuration.settings
+    for qos in settings.qos:
+        acl = acl_of_qos(qos)
+        if qos.name == settings.default_qos and acl is not None and not acl.everyone:
+            message = f"'{qos.name}' has an access list: jobs of other users who name no QoS are refused"
+            yield Problem(file="rankd.toml", path="default_qos", message=message)
+    for given in configuration.classes:
+        listed = configuration.access.classes.get(given.name)
+        if given.global_default and listed is not None and not acl_of(listed).everyone:
+            message = f"'{given.name}' has an access list: jobs of other users who name no class are refused"
+            yield Problem(file="priorityclasses.yaml", path="globalDefault", message=message)
 
 
 def _part(text: str, read: Callable[[str], T], problems: list[Problem]) -> T | None:

@@ -61,7 +61,8 @@ def _manifests(documents: list[object]) -> Iterator[object]:
             yield from _manifests(document["items"])
         elif isinstance(document, dict) and isinstance(document.get("metadata"), dict):
             rest = {key: value for key, value in document.items() if key not in _SAME_IN_ALL}
-            yield {"name": document["metadata"].get("name"), **rest}
+            annotations = document["metadata"].get("annotations") or {}
+            yield {"name": document["metadata"].get("name"), **annotations, **rest}
 
 
 def _between(file: str, path: str, old: object, new: object) -> Iterator[Change]:

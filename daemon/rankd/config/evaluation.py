@@ -98,6 +98,7 @@ class Evaluator:
             scheduling=settings.scheduling if document.scheduling is None else document.scheduling,
             qos=settings.qos if document.qos is None else document.qos,
             associations=list(own.associations) if document.associations is None else document.associations,
+            access=own.access if document.access is None else document.access,
             jobs=[_with_groups(job, own.groups) for job in document.jobs] if own.groups else document.jobs,
         )
 

@@ -1,5 +1,8 @@
 """Reads ``config/priorityclasses.yaml``: Kubernetes' own PriorityClass manifests, unchanged.
 
+The annotations ``rankd/users`` and ``rankd/groups`` (names with commas) are the access list of a class. It is not part
+of the class itself, and is in force as long as the file has it.
+
 The file has several documents, or lists as ``kubectl get priorityclasses -o yaml`` prints them. The core has the rules
 about classes. They are applied here too, so that errors are reported before the file is used.
 ``ClassTable.reconcile`` decides what a file changes in a running system.
@@ -7,11 +10,12 @@ about classes. They are applied here too, so that errors are reported before the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.config.yaml_reader import FilePlace, Findings, parse_all
 from rankd.core.admission.priority_class import BUILT_IN, ClassTable, check_policy
 from rankd.core.errors import Refused
+from rankd.core.model.access import AccessList
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY, PriorityClass
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ KIND = "PriorityClass"
 _KEYS = ("apiVersion", "kind", "metadata", "value", "globalDefault", "description", "preemptionPolicy")
 _LIST_KEYS = ("apiVersion", "kind", "metadata", "items")
 _LISTS = {"PriorityClassList": API_VERSION, "List": "v1"}
+_ANNOTATIONS = "metadata.annotations"
+_PREFIX = "rankd/"
+_LIST_ANNOTATIONS = ("rankd/users", "rankd/groups")
 _KEY_OF_FIELD = {
     "name": "metadata.name",
     "global_default": "globalDefault",
@@ -31,8 +38,24 @@ _KEY_OF_FIELD = {
 _BUILT_IN_VALUES = {built_in.name: built_in.value for built_in in BUILT_IN}
 
 
+class ClassesRead(NamedTuple):
+    """The classes of a file, in its order, and the access lists by class."""
+
+    classes: tuple[PriorityClass, ...]
+    access: dict[str, AccessList]
+
+
 def read_priority_classes(text: str, file: str = "priorityclasses.yaml") -> tuple[PriorityClass, ...]:
-    """The classes of a file, in its order; an empty file has none.
+    """The classes of a file without their access lists, as :func:`read_classes_and_access`.
+
+    Raises:
+        ConfigurationError: as :func:`read_classes_and_access`.
+    """
+    return read_classes_and_access(text, file).classes
+
+
+def read_classes_and_access(text: str, file: str = "priorityclasses.yaml") -> ClassesRead:
+    """The classes of a file, in its order, and their access lists; an empty file has none.
 
     A built-in class, such as in a list from a Kubernetes cluster, is skipped, because it exists already.
 
@@ -41,10 +64,33 @@ def read_priority_classes(text: str, file: str = "priorityclasses.yaml") -> tupl
     """
     findings = Findings(file)
     table = ClassTable.of()
+    access: dict[str, AccessList] = {}
     for manifest in _manifests(parse_all(text, findings)):
         table = _with(table, manifest)
+        listed = _access(manifest)
+        if listed is not None:
+            access[manifest.entry("metadata").entry("name").text()] = listed
     findings.raise_errors()
-    return tuple(given for name, given in table.classes.items() if name not in _BUILT_IN_VALUES)
+    return ClassesRead(tuple(given for name, given in table.classes.items() if name not in _BUILT_IN_VALUES), access)
+
+
+def _access(manifest: FilePlace) -> AccessList | None:
+    """The list in a manifest's annotations; None if it has none. Annotations of others are not looked at."""
+    annotations = manifest.entry(_ANNOTATIONS)
+    if not annotations.given:
+        return None
+    found = {key: place for key, place in annotations.entries().items() if key.startswith(_PREFIX)}
+    for key, place in found.items():
+        if key not in _LIST_ANNOTATIONS:
+            place.error(f"unknown annotation '{key}'; known: {', '.join(_LIST_ANNOTATIONS)}")
+    if not found:
+        return None
+    users, groups = (_names(found[key]) if key in found else [] for key in _LIST_ANNOTATIONS)
+    return AccessList(users=users, groups=groups)
+
+
+def _names(place: FilePlace) -> list[str]:
+    return [name.strip() for name in place.text().split(",") if name.strip()]
 
 
 def _manifests(documents: list[FilePlace]) -> Iterator[FilePlace]:

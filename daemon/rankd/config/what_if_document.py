@@ -32,6 +32,7 @@ def with_configuration(document: Document, stated: Configuration, queues: object
         qos=_with_gone(stated.settings.qos, document.qos or ()),
         associations=stated_over(document.associations or (), stated.associations, drops_users=rule == "zero"),
         unknown_association=rule,
+        access=stated.access,
         priority_classes=_with_missing(document.priority_classes or [], stated.classes),
     )
 

@@ -8,6 +8,8 @@ import pytest
 
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
+from rankd.core.errors import ConfigurationError
+from rankd.core.model.access import AccessList
 
 QUEUES = """
 partitions:
@@ -69,3 +71,87 @@ def test_threads_may_be_the_first_to_load_one_together(directory):
     """In a process of its own: where two were the first to convert to a struct, the interpreter crashed."""
     child = subprocess.run([sys.executable, "-c", THREADS, directory], check=False, capture_output=True, text=True)
     assert (child.returncode, child.stdout) == (0, "all loaded\n"), child.stderr
+
+
+# --- access lists of QoS, classes and accounts -----------------------------------------------------------------------
+
+CLASSES = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata:
+  name: urgent
+  annotations: {rankd/users: "alice, bob", rankd/groups: "ops", example.org/other: x}
+value: 10
+"""
+
+
+@pytest.fixture
+def listed(tmp_path):
+    (tmp_path / "rankd.toml").write_text(
+        '[[qos]]\nname = "normal"\n[[qos]]\nname = "high"\ngroups = ["ops", "nobody"]\n'
+    )
+    (tmp_path / "priorityclasses.yaml").write_text(CLASSES)
+    (tmp_path / "accounts.yaml").write_text(
+        "accounts: [{name: physics, users: [{name: alice}], access: {groups: [ops]}}]\n"
+        "groups: [{name: ops, users: [olga]}]\n"
+    )
+    return tmp_path
+
+
+def test_access_lists_are_read_from_all_three_files(listed):
+    found = load_configuration(listed)
+    assert found.access.classes == {"urgent": AccessList(users=["alice", "bob"], groups=["ops"])}
+    assert found.access.accounts == {"physics": AccessList(groups=["ops"])}
+    assert [(qos.name, qos.users, qos.groups) for qos in found.settings.qos] == [
+        ("normal", None, None),
+        ("high", None, ["ops", "nobody"]),
+    ]
+    assert [str(warning) for warning in found.warnings] == [
+        "rankd.toml: groups: qos 'high' names the group 'nobody', which is not in accounts.yaml"
+    ]
+
+
+def test_a_group_without_users_is_known_to_lists(listed):
+    (listed / "accounts.yaml").write_text("groups: [{name: ops}, {name: nobody}]\n")
+    assert load_configuration(listed).warnings == ()
+
+
+def test_a_default_that_others_may_not_use_is_warned_about(listed):
+    (listed / "rankd.toml").write_text('[[qos]]\nname = "normal"\nusers = ["alice"]\n')
+    (listed / "priorityclasses.yaml").write_text(f"{CLASSES}globalDefault: true\n")
+    assert [str(warning) for warning in load_configuration(listed).warnings] == [
+        "rankd.toml: default_qos: 'normal' has an access list: jobs of other users who name no QoS are refused",
+        (
+            "priorityclasses.yaml: globalDefault: 'urgent' has an access list: "
+            "jobs of other users who name no class are refused"
+        ),
+    ]
+
+
+def test_what_is_not_a_list_is_an_error_with_its_place(listed):
+    (listed / "rankd.toml").write_text('[[qos]]\nname = "normal"\nusers = "alice"\n')
+    (listed / "priorityclasses.yaml").write_text(CLASSES.replace("rankd/users", "rankd/user"))
+    (listed / "accounts.yaml").write_text("accounts: [{name: physics, access: {user: [alice]}}]\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(listed)
+    assert [(problem.file, problem.path) for problem in caught.value.problems] == [
+        ("rankd.toml", "qos[0].users"),
+        ("accounts.yaml", "accounts[0].access.user"),
+        ("priorityclasses.yaml", "metadata.annotations.rankd/user"),
+    ]
+
+
+def test_a_documents_jobs_are_checked_against_the_configurations_lists(listed):
+    jobs = [
+        {"id": 1, "user": "olga", "qos": "high", "priority_class": "urgent", "account": "physics"},
+        {"id": 2, "user": "eve", "qos": "high"},
+        {"id": 3, "user": "eve", "priority_class": "urgent"},
+        {"id": 4, "user": "eve", "account": "physics"},
+    ]
+    document = {"now": 1.0, "jobs": jobs, "unknown_association": "zero"}
+    rejected = Evaluator(load_configuration(listed)).evaluate(json.dumps(document).encode()).rejected
+    assert [(found.job, found.code) for found in rejected] == [
+        (2, "qos_access"),
+        (3, "class_access"),
+        (4, "account_access"),
+    ]

@@ -92,3 +92,10 @@ def test_what_an_adapter_is_told_is_never_shown():
         assert "secret" not in found[0]
         assert "hidden one" not in found[0]
     assert said(text, text.replace("secret", "other")) == ["adapters.site.options (hidden) -> (hidden)"]
+
+
+def test_a_class_whose_access_list_changes_is_named():
+    manifest = "metadata: {name: urgent, annotations: {rankd/groups: ops}}\nvalue: 1\n"
+    assert said(manifest, manifest.replace("ops", "staff"), "priorityclasses.yaml") == [
+        "classes.urgent.rankd/groups ops -> staff"
+    ]

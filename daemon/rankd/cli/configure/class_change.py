@@ -89,17 +89,25 @@ def _read(file: str) -> list[Row]:
 
     Raises:
         ConfigurationError: the file has errors. It lists all of them.
+        Refused: ``access_in_configuration``: a class has an access list, which only the configuration can hold.
     """
     import msgspec
 
     from rankd.cli.common.document import read_bytes
-    from rankd.config.priority_classes import read_priority_classes
+    from rankd.config.priority_classes import read_classes_and_access
 
     try:
         text = read_bytes(file).decode()
     except UnicodeDecodeError as error:
         raise Refused("usage", f"{file} is not UTF-8 text: {error}", "file") from None
-    return [msgspec.to_builtins(given) for given in read_priority_classes(text, file)]
+    classes, access = read_classes_and_access(text, file)
+    if access:
+        message = (
+            f"class '{next(iter(access))}' has an access list, which only the configuration can hold; "
+            "write it to priorityclasses.yaml, then ask for `rankd reload`"
+        )
+        raise Refused("access_in_configuration", message, "file")
+    return [msgspec.to_builtins(given) for given in classes]
 
 
 def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:

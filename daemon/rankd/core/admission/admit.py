@@ -33,7 +33,8 @@ from rankd.core.admission.limit import (
 )
 from rankd.core.admission.path_limit import MAX_PATH_DEPTH, check_paths
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
-from rankd.core.admission.queue_entry import QueueEntry, check_access, check_depth, find_queue, made_queue
+from rankd.core.admission.queue_entry import QueueEntry, check_depth, find_queue, made_queue
+from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.admission.user_limit import check_user_limits
 from rankd.core.errors import Refused
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
@@ -51,6 +52,7 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
 
     ``removed``: the keys of queues that were removed. ``groups``: the groups of each user. ``nodes``: the present nodes
     if ``admission.refuse_unfit`` is on, else None. ``resource_types``: the types that jobs may ask for; None means any.
+    ``rights``: the access lists of QoS, classes and accounts.
     """
 
     settings: Settings
@@ -64,6 +66,7 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
     groups: Mapping[str, tuple[str, ...]] = {}
     nodes: tuple[Node, ...] | None = None
     resource_types: frozenset[str] | None = None
+    rights: Rights = Rights()
 
 
 class Submitter(NamedTuple):
@@ -84,7 +87,7 @@ def admit(
     """The job with everything resolved.
 
     ``resolved``: the class of a job that is admitted again, which stays the same; None for a new job. If it is given,
-    access to the queue, the fit on nodes and the limits of the job's own texts are not checked again.
+    access lists, the fit on nodes and the limits of the job's own texts are not checked again.
     ``keeps_shape``: the job's amounts and nodes were admitted before, perhaps under other limits. They are not checked
     again either.
 
@@ -94,14 +97,14 @@ def admit(
     is_new = resolved is None
     _check_values(request, tables.settings, is_new=is_new)
     found = _look_up(request, submitter, tables, keeps_shape=keeps_shape)
+    named = (request.priority_class, request.priority, request.preemption_policy)
+    resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
     if is_new and not submitter.privileged:
-        check_access(found.queue, found.user, found.groups)
+        check_rights(_named(found, resolved), tables.rights)
     check_queue_maximum(request, found.resources, found.queue)
     if not keeps_shape:
         check_user_limits(request, found.resources, found.queue, found.user, found.groups)
         check_constraints(request.constraints)
-    named = (request.priority_class, request.priority, request.preemption_policy)
-    resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
     if tables.nodes is not None and is_new:
         check_fit(_shape(request, found), tables.nodes)
     return _accepted(request, found, resolved, submitter, tables.settings)
@@ -114,7 +117,12 @@ class _Found(NamedTuple):
     account: str
     groups: tuple[str, ...]
     queue: QueueEntry
+    qos: str
     resources: Resources
+
+
+def _named(found: _Found, resolved: Resolved) -> Named:
+    return Named(found.user, found.groups, found.queue, found.qos, resolved.name, found.account)
 
 
 def _check_values(request: JobRequest, settings: Settings, *, is_new: bool) -> None:
@@ -133,7 +141,8 @@ def _look_up(request: JobRequest, submitter: Submitter, tables: AdmissionTables,
     account = _account(request, user, tables)
     resources = parse_resources(request.resources) if keeps_shape else _amounts(request, tables)
     queue = resolve_queue(request, tables)
-    return _Found(user, account, tables.groups.get(user, ()), queue, resources)
+    qos = _qos(request, tables.settings)
+    return _Found(user, account, tables.groups.get(user, ()), queue, qos, resources)
 
 
 def _accepted(
@@ -143,7 +152,7 @@ def _accepted(
         user=found.user,
         account=found.account,
         queue=found.queue.path,
-        qos=_qos(request, settings),
+        qos=found.qos,
         partition=found.queue.partition,
         class_value=resolved.class_value,
         priority_class=resolved.name,
@@ -274,6 +283,8 @@ def _account(request: JobRequest, user: str, tables: AdmissionTables) -> str:
         account = rule.default_account
     if account not in tables.accounts:
         raise Refused("unknown_account", unknown("account", account, sorted(tables.accounts)), "account")
+    if account in tables.rights.accounts:  # its list decides, in check_rights
+        return account
     open_to_all = account == rule.default_account and rule.unknown_association != "refuse"
     if (account, user) not in tables.associations and not open_to_all:
         message = f"user '{user}' is not in account '{account}'; name one of your own, or leave it out"

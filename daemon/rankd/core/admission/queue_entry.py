@@ -161,14 +161,3 @@ def entries_with(made: Sequence[Queue], partition: str, entries: Mapping[Key, Qu
         )
         added[partition, queue.path.lower()] = above
     return ChainMap(added, *(entries.maps if isinstance(entries, ChainMap) else [dict(entries)]))
-
-
-def check_access(queue: QueueEntry, user: str, groups: Sequence[str]) -> None:
-    """Check that this user may submit to the queue.
-
-    Raises:
-        Refused: ``queue_access``.
-    """
-    if queue.access is not None and not queue.access.allows(user, groups):
-        message = f"user '{user}' may not submit to {queue.path}; name another queue, or ask an administrator"
-        raise Refused("queue_access", message, "queue", status=403)

@@ -14,7 +14,7 @@ from rankd.core.admission.admit import AdmissionTables, Submitter, admit, check_
 from rankd.core.admission.fit import check_fit, shape_of
 from rankd.core.admission.limit import OWN_TEXTS
 from rankd.core.admission.priority_class import Resolved, resolve
-from rankd.core.admission.queue_entry import check_access
+from rankd.core.admission.rights import FIELDS, Named, check_rights
 from rankd.core.model.job import AcceptedJob, JobRequest
 
 CLASS_FIELDS = frozenset({"priority_class", "priority", "preemption_policy"})
@@ -38,7 +38,7 @@ def readmit(
     """The job with the ``given`` fields of its request, and its class.
 
     A new class is resolved as in a submission by ``asker``. All other fields must be allowed for the job's user. But an
-    administrator may move a job into any queue, and set any urgency.
+    administrator may give a job any queue, QoS, class and account that has an access list, and any urgency.
 
     Raises:
         Refused: as :func:`rankd.core.admission.admit.admit`.
@@ -51,11 +51,22 @@ def readmit(
     _check_given(request, given, tables)
     submitter = Submitter(admitted.user, asker.privileged or "urgency" not in given)
     accepted = admit(request, submitter, tables, resolved, keeps_shape=SHAPE_FIELDS.isdisjoint(given))
-    if not asker.privileged and not _WHERE.isdisjoint(given):
-        check_access(resolve_queue(request, tables), admitted.user, accepted.groups)
+    if not asker.privileged:
+        _check_access(accepted, request, given, tables)
     if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):
         check_fit(shape_of(accepted), tables.nodes)
     return accepted, resolved
+
+
+def _check_access(
+    accepted: AcceptedJob, request: JobRequest, given: Mapping[str, object], tables: AdmissionTables
+) -> None:
+    """Check that the job's user may use what is given. What stays as it is may be closed to the user by now."""
+    fields = [field for field in FIELDS if field in given or (field == "queue" and not _WHERE.isdisjoint(given))]
+    if fields:
+        queue, groups = resolve_queue(request, tables), accepted.groups
+        named = Named(accepted.user, groups, queue, accepted.qos, accepted.priority_class, accepted.account)
+        check_rights(named, tables.rights, fields)
 
 
 def _check_given(request: JobRequest, given: Mapping[str, object], tables: AdmissionTables) -> None:

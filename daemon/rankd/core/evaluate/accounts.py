@@ -6,7 +6,7 @@ made here, unlike at a submission. The job has fair share 0, and the numbers of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -26,15 +26,18 @@ class Accounts(msgspec.Struct, frozen=True):
     listed: Sequence[Association]
     tree: AccountTree
     rule: UnknownAssociation
+    opened: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, listed: Sequence[Association], rule: UnknownAssociation) -> Accounts:
-        """The accounts of a document.
+    def of(
+        cls, listed: Sequence[Association], rule: UnknownAssociation, opened: Collection[str] = frozenset()
+    ) -> Accounts:
+        """The accounts of a document. ``opened``: those with an access list, which decides who may charge them.
 
         Raises:
             ConfigurationError: with every problem of the tree.
         """
-        return cls(listed, build_tree(listed), rule)
+        return cls(listed, build_tree(listed), rule, frozenset(opened))
 
     def resolve(self, account: str | None, user: str | None) -> Pair | None:
         """The association (account, user) of a job. None if it has none and the rule allows that.
@@ -54,6 +57,8 @@ class Accounts(msgspec.Struct, frozen=True):
             raise Refused("unknown_account", f"unknown account '{wanted}'; known: {known}", "account")
         if self.rule == "zero" or not user:
             return None
+        if wanted in self.opened:
+            return wanted, user
         message = f"user '{user}' is not in account '{wanted}'; give one of the user's own accounts, or leave it out"
         raise Refused("unknown_association", message, "account")
 
@@ -64,15 +69,16 @@ class Accounts(msgspec.Struct, frozen=True):
         return (DEFAULT_ACCOUNT, user) if self.rule == "default" and user else None
 
     def with_newcomers(self, pairs: Iterable[Pair]) -> Accounts:
-        """The accounts, with one share in the default account for each of these users who is not listed."""
+        """The accounts, with one share for each of these users who is not listed."""
         known: Mapping[Pair, int] = self.tree.user_indices
         new = [pair for pair in dict.fromkeys(pairs) if pair not in known]
         if not new:
             return self
-        account = [] if DEFAULT_ACCOUNT in self.tree.account_nodes else [Association(account=DEFAULT_ACCOUNT)]
+        missing = {account for account, _ in new} - self.tree.account_nodes.keys()
+        account = [Association(account=name) for name in sorted(missing)]
         users = [Association(account=account, user=user) for account, user in new]
         listed = [*self.listed, *account, *users]
-        return Accounts(listed, build_tree(listed), self.rule)
+        return Accounts(listed, build_tree(listed), self.rule, self.opened)
 
 
 def build_tree(listed: Sequence[Association]) -> AccountTree:

@@ -19,11 +19,13 @@ from rankd.core.admission.admit import (
     resolve_queue,
 )
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
-from rankd.core.admission.queue_entry import QueueEntry, check_access
+from rankd.core.admission.queue_entry import QueueEntry
+from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.errors import Refused
-from rankd.core.evaluate.accounts import Accounts, Pair
+from rankd.core.evaluate.accounts import DEFAULT_ACCOUNT, Accounts, Pair
 from rankd.core.evaluate.document import Id, JobEntry
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
+from rankd.core.model.access import AccessLists
 from rankd.core.model.job import ACTIVE_STATES, State
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY
 from rankd.core.model.quantity import Resources, parse_resources
@@ -52,6 +54,7 @@ class Rules(msgspec.Struct, frozen=True):
         accounts: Accounts,
         qos: Sequence[Qos],
         default_qos: str | None,
+        lists: AccessLists,
     ) -> Rules:
         """The rules, with the tables that a submission uses."""
         tables = AdmissionTables(
@@ -62,6 +65,7 @@ class Rules(msgspec.Struct, frozen=True):
             associations=frozenset(),
             accounts=frozenset(),
             default_accounts={},
+            rights=Rights.of(qos, lists, accounts.tree.user_indices),
         )
         places = {row.name: place for place, row in enumerate(qos)}
         return cls(catalogue, classes, accounts, places, default_qos if default_qos in places else None, tables)
@@ -136,20 +140,22 @@ def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
     pair = rules.accounts.resolve(entry.account, entry.user)
     resources = parse_resources(entry.resources)
     queue = resolve_queue(entry, rules.tables)
-    if _asks(entry):
-        check_access(queue, entry.user or "", entry.groups)
     check_queue_maximum(entry, resources, queue)
     parse_constraints(entry.constraints)
     resolved = _resolved(entry, rules)
     qos = _qos(entry, rules)
+    if _asks(entry):
+        account = pair[0] if pair else entry.account or DEFAULT_ACCOUNT
+        named = Named(entry.user or "", entry.groups, queue, entry.qos or rules.default_qos, resolved.name, account)
+        check_rights(named, rules.tables.rights)
     check_urgency(entry.urgency, Submitter(entry.user or "", entry.privileged))
     return _job(entry, number, rules, queue, pair, qos, resolved, resources)
 
 
 def _asks(entry: JobEntry) -> bool:
-    """Whether the queue's access list applies to the job.
+    """Whether access lists apply to the job.
 
-    It does not apply if the job is privileged, was accepted before (its class is resolved), or names no user.
+    They do not apply if the job is privileged, was accepted before (its class is resolved), or names no user.
     """
     return entry.user is not None and entry.class_value is None and not entry.privileged
 

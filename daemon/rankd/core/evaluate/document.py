@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.mismatch import mismatches, not_finite, sole, takes_null
+from rankd.core.model.access import AccessLists
 from rankd.core.model.association import Association
 from rankd.core.model.job import JobRequest, State
 from rankd.core.model.node import NodeState
@@ -109,6 +110,7 @@ class Document(_Section, frozen=True, kw_only=True):
     qos: list[Qos] | None = None
     associations: list[Association] | None = None
     unknown_association: UnknownAssociation = "zero"
+    access: AccessLists | None = None
     nodes: list[NodeEntry] = []
     applications: list[ApplicationEntry] = []
     jobs: list[JobEntry] = []

@@ -25,6 +25,7 @@ from rankd.core.evaluate.placing import NodeSorts, place
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.evaluate.result import Result, Warned
 from rankd.core.evaluate.state import ApplicationSorts, build
+from rankd.core.model.access import AccessLists
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.columns import FloatArray
@@ -61,9 +62,10 @@ def evaluate(document: Document, surroundings: Surroundings) -> Result:
     if problems:
         raise ConfigurationError(problems)
     settings, qos = document.priority or PrioritySettings(), document.qos or []
-    accounts = Accounts.of(document.associations or [], document.unknown_association)
+    lists = document.access or AccessLists()
+    accounts = Accounts.of(document.associations or [], document.unknown_association, lists.accounts.keys())
     catalogue, admitted = admit_making_queues(
-        document, surroundings.catalogue, lambda f: Rules.of(f, classes, accounts, qos, surroundings.default_qos)
+        document, surroundings.catalogue, lambda f: Rules.of(f, classes, accounts, qos, surroundings.default_qos, lists)
     )
     situation = build(document, catalogue, accounts, admitted, qos, surroundings.application_sorts)
     factors = [surroundings.factors.get(name) or Given(name) for name in settings.weights]

@@ -158,6 +158,11 @@ class Qos(_Setting, frozen=True, kw_only=True):
     """The factor itself, in place of `priority`."""
     usage_factor: Annotated[float, Meta(ge=0)] = 1.0
     """Usage under this QoS is multiplied by this."""
+    users: list[str] | None = None
+    """A list of the users who may use it, with those in `groups`. Other users are refused with `qos_access`. `[]`:
+    administrators only. Without both lists: everyone."""
+    groups: list[str] | None = None
+    """A list of the groups whose users may use it."""
 
 
 OptionValue = str | int | float | bool | list[str] | dict[str, str]

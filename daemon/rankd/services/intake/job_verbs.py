@@ -205,7 +205,17 @@ _STATUS = {
     "unknown_dependency": 404,
     "too_large": 413,
     **dict.fromkeys(
-        ("not_owner", "urgency_not_allowed", "unknown_association", "queue_access", "system_priority_class"), 403
+        (
+            "not_owner",
+            "urgency_not_allowed",
+            "unknown_association",
+            "queue_access",
+            "qos_access",
+            "class_access",
+            "account_access",
+            "system_priority_class",
+        ),
+        403,
     ),
     **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
 }

@@ -138,6 +138,7 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
         "qos": _qos(connection, configuration),
         "associations": _associations(connection, generation, configuration),
         "unknown_association": configuration.settings.admission.unknown_association,
+        "access": configuration.access,
         "nodes": _nodes(connection),
         "applications": _applications(connection, jobs),
         "jobs": sorted(shown, key=lambda job: int(job["id"])),

@@ -17,6 +17,7 @@ from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.amount import allowed_types
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.queue_entry import queue_entries
+from rankd.core.admission.rights import Rights
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, Queue, walk_queues, with_made
@@ -113,7 +114,14 @@ def admission_tables(
         accounts=catalog.accounts,
         default_accounts=catalog.default_accounts,
         resource_types=allowed_types(configuration.settings, configuration.partitions, node_types),
+        rights=rights_of(configuration),
     )
+
+
+def rights_of(configuration: Configuration) -> Rights:
+    """The rights that access lists give. Users who joined an account with their first job have none from that."""
+    pairs = [(entry.account, entry.user) for entry in configuration.associations if entry.user is not None]
+    return Rights.of(configuration.settings.qos, configuration.access, pairs)
 
 
 def live_partitions(configuration: Configuration, made: Sequence[tuple[str, str]]) -> list[Partition]:

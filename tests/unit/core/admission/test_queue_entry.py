@@ -4,7 +4,8 @@ import pytest
 
 from rankd.config.queues import read_queues
 from rankd.core.admission.acl import Acl, parse_acl
-from rankd.core.admission.queue_entry import check_access, entries_with, find_queue, made_queue, queue_entries
+from rankd.core.admission.queue_entry import entries_with, find_queue, made_queue, queue_entries
+from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.errors import Refused
 
 
@@ -64,7 +65,7 @@ def test_access_adds_up_down_the_path(path, allowed):
     assert let_in == allowed
     for user in {"alice", "bob", "eve"} - allowed:
         with pytest.raises(Refused) as caught:
-            check_access(queue, user, [])
+            check_rights(Named(user, [], queue, None, None, None), Rights())
         assert (caught.value.code, caught.value.field, caught.value.status) == ("queue_access", "queue", 403)
         assert user in caught.value.message
         assert path in caught.value.message
@@ -73,7 +74,7 @@ def test_access_adds_up_down_the_path(path, allowed):
 def test_a_partition_without_any_list_is_open_to_all():
     queue = of_root("{name: a}")["default", "root.a"]
     assert queue.access is None
-    check_access(queue, "anybody", [])
+    check_rights(Named("anybody", [], queue, None, None, None), Rights())
 
 
 def test_a_list_that_is_one_blank_closes_the_partition():

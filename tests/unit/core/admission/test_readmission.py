@@ -7,10 +7,13 @@ from rankd.core.admission.acl import parse_acl
 from rankd.core.admission.admit import QueueEntry, Submitter
 from rankd.core.admission.priority_class import ClassTable, Resolved
 from rankd.core.admission.readmission import AdmittedJob, readmit
+from rankd.core.admission.rights import Rights
 from rankd.core.errors import Refused
+from rankd.core.model.access import AccessList, AccessLists
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.priority_class import NEVER, PREEMPT_LOWER_PRIORITY, PriorityClass
+from rankd.core.model.setting import Qos, Settings
 
 ALICE = Submitter("alice", privileged=False)
 ROOT = Submitter("root", privileged=True)
@@ -183,3 +186,21 @@ def test_what_is_given_is_held_against_the_limits_of_a_submission(given, expecte
 def test_taking_the_cores_off_gives_one():
     accepted, _ = again(before={"resources": {"vcore": 4, "memory": 1}}, resources={"vcore": None})
     assert accepted.resources == {"vcore": 1000, "memory": 1}
+
+
+def test_a_closed_qos_class_and_account_are_kept_but_not_entered():
+    qos = [Qos(name="normal"), Qos(name="high", users=[])]
+    lists = AccessLists(classes={"urgent": AccessList()}, accounts={"closed": AccessList()})
+    tables = admission_tables(
+        settings=Settings(qos=qos),
+        classes=CLASSES,
+        accounts=frozenset({"root", "physics", "closed"}),
+        rights=Rights.of(qos, lists),
+    )
+    urgent = Resolved(class_value=4000, name="urgent", preemption_policy=NEVER)
+    before = {"qos": "high", "account": "closed", "priority_class": "urgent"}
+    kept, _ = again(tables=tables, resolved=urgent, before=before, comment="mine")
+    assert (kept.qos, kept.account, kept.priority_class) == ("high", "closed", "urgent")
+    for field, code_ in (("qos", "qos_access"), ("account", "account_access"), ("priority_class", "class_access")):
+        assert code(tables=tables, resolved=urgent, before=before, **{field: before[field]}) == code_
+        assert again(ROOT, tables=tables, resolved=urgent, before=before, **{field: before[field]})

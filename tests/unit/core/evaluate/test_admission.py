@@ -130,3 +130,46 @@ def test_ids_may_be_numbers_and_texts(decide):
     decision = decide(jobs=[{"id": 1}, {"id": "1"}, {"id": 0, "depends_on": [{"type": "after", "job": "1"}]}])
     assert decision["ranking"] == [1, "1"]
     assert decision.reason(0) == "dependency"
+
+
+LISTED = {
+    **SECTIONS,
+    "qos": [{"name": "high", "priority": 100, "users": ["alice"], "groups": ["staff"]}, {"name": "free"}],
+    "access": {"classes": {"tier1": {"groups": ["staff"]}}, "accounts": {"optics": {"groups": ["staff"]}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [
+        ({"user": "alice", "qos": "high"}, None),
+        ({"user": "bob", "qos": "high"}, "qos_access"),
+        ({"user": "bob", "groups": ["staff"], "qos": "high"}, None),
+        ({"user": "bob", "qos": "free"}, None),
+        ({"user": "bob", "qos": "high", "privileged": True}, None),
+        ({"user": "bob", "qos": "high", "class_value": 0}, None),  # accepted long ago
+        ({"user": "bob", "qos": "high", "state": "running"}, None),
+        ({"qos": "high"}, None),  # nobody is named
+        ({"user": "alice", "priority_class": "tier1"}, "class_access"),
+        ({"user": "alice", "groups": ["staff"], "priority_class": "tier1"}, None),
+        ({"user": "alice", "account": "optics"}, "account_access"),
+        ({"user": "alice", "groups": ["staff"], "account": "optics"}, None),
+    ],
+)
+@pytest.mark.parametrize("rule", ["zero", "refuse", "default"])
+def test_access_lists_of_qos_classes_and_accounts_hold_where_the_document_names_a_user(decide, job, code, rule):
+    sections = {**LISTED, "unknown_association": rule}
+    entry = {"id": 1, "queue": "root.A", **({"account": "physics"} if job.get("user") == "alice" else {}), **job}
+    codes = decide(jobs=[entry], **sections).codes
+    if rule == "refuse" and job.get("user") != "alice":
+        code = "unknown_association"  # bob is in no account
+    if job.get("state") == "running" and rule != "refuse":
+        code = None
+    assert codes == ({} if code is None else {1: code})
+
+
+def test_a_job_in_an_account_that_its_group_may_charge_joins_it(decide):
+    job = {"id": 1, "queue": "root.A", "user": "bob", "account": "optics", "groups": ["staff"]}
+    decision = decide(jobs=[job], **{**LISTED, "unknown_association": "refuse"})
+    assert (decision.codes, ("optics", "bob") in decision.shares) == ({}, True)
+    assert ("default", None) not in decision.shares
