@@ -21,7 +21,7 @@ PATIENCE_S = 600
 MINE = {"filter": {"users": ["mine"], "limit": JOBS}}
 REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("urgency", "job.update", {"urgency": 10}),
-    ("queue and QoS", "job.update", {"queue": "root.batch", "qos": "high"}),
+    ("queue and QoS", "job.update", {"queue": "root.batch", "qos": "low"}),
     ("dry run", "job.update", {"urgency": 3, "dry_run": True}),
     ("hold", "job.hold", {}),
     ("cancel", "job.cancel", {}),

@@ -48,7 +48,7 @@ async def test_a_reload_a_refused_one_and_one_by_a_signal(machine, config):
     async with connected(machine.up["nats"]) as client:
         ranking = await client.connection.subscribe("rankd.v1.event.ranking")
         for user in ("alice", "bob"):
-            await client.submit(user, {"command": ["true"]}, {"command": ["true"], "qos": "high"})
+            await client.submit(user, {"command": ["true"]}, {"command": ["true"], "qos": "low"})
         while json.loads((await ranking.next_msg(timeout=PATIENCE_S)).data)["jobs"] < 4:
             pass
         events = await client.connection.subscribe("rankd.v1.event.configuration")

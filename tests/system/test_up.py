@@ -111,9 +111,11 @@ async def test_a_reply_to_a_subject_that_is_no_inbox_is_never_sent(machine):
 async def test_breakdowns_add_up_and_held_jobs_have_no_rank(machine):
     machine.start("--no-local-agent")
     async with connected(machine.up["nats"]) as client:
-        jobs = [{"command": ["true"], "qos": qos, "urgency": urgency} for qos in ("low", "high") for urgency in (0, 16)]
+        jobs = [
+            {"command": ["true"], "qos": qos, "urgency": urgency} for qos in ("low", "normal") for urgency in (0, 16)
+        ]
         for user in ("alice", "bob"):
-            await client.submit(user, *jobs, {"command": ["true"], "priority_class": "high", "queue": "urgent"})
+            await client.submit(user, *jobs, {"command": ["true"], "priority_class": "low", "queue": "batch"})
         ranking = await client.connection.subscribe("rankd.v1.event.ranking")
         while (json.loads((await ranking.next_msg(timeout=PATIENCE_S)).data))["jobs"] < 6:
             pass

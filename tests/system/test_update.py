@@ -30,12 +30,12 @@ def test_jobs_are_changed_by_number_and_by_filter_and_what_fails_is_named(machin
     said = machine.rankd_fails("update", *ALICE, f"{first}-{theirs}", "--urgency", "3")
     assert said == f"rankd: job {theirs} belongs to 'bob'\n"
     assert [record(machine, job)["urgency"] for job in (first, second, theirs)] == [3, 3, 16]
-    chosen = ("update", *ALICE, "--me", "-w", "queue=root.default", "--qos", "high")
+    chosen = ("update", *ALICE, "--me", "-w", "queue=root.default", "--qos", "low")
     assert machine.rankd(*chosen, "--dry-run") == "1 jobs would be changed\n"
     assert record(machine, second)["qos"] == "normal"
     assert machine.rankd(*chosen, "-v") == f"{second}\n"
-    assert [record(machine, job)["qos"] for job in (first, second, theirs)] == ["normal", "high", "normal"]
-    assert machine.rankd("cancel", "--admin", "--qos", "high", "--dry-run", "-v") == f"{second}\n"
+    assert [record(machine, job)["qos"] for job in (first, second, theirs)] == ["normal", "low", "normal"]
+    assert machine.rankd("cancel", "--admin", "--qos", "low", "--dry-run", "-v") == f"{second}\n"
     said = machine.rankd_fails("update", *ALICE, "--me", "-q", "nowhere")
     assert [line.split(": ")[1] for line in said.splitlines()] == [f"job {first}", f"job {second}"]
     for words in (["update"], ["update", str(first)], ["update", "-q", "batch"]):
@@ -46,7 +46,7 @@ def test_a_change_is_on_record_and_outlives_the_death_of_every_service(machine):
     machine.start("--no-local-agent")
     machine.rankd("class", "create", "--admin", "deadline", "--value", "5000")
     first, job = submit(machine, ALICE), submit(machine, ALICE)
-    machine.rankd("update", *ALICE, str(job), "--class", "deadline", "-q", "urgent", "--urgency", "10")
+    machine.rankd("update", *ALICE, str(job), "--class", "deadline", "-q", "batch", "--urgency", "10")
     machine.rankd("update", *ALICE, str(job), "-d", f"afterany:{first}", "-N", "2")
     machine.rankd("update", "--admin", "--as", "root", str(first), "--fix-priority", "77")
     before = machine.rankd("history", str(job)), json.loads(machine.rankd("history", str(job), "--json"))
@@ -57,7 +57,7 @@ def test_a_change_is_on_record_and_outlives_the_death_of_every_service(machine):
     assert (machine.rankd("history", str(job)), json.loads(machine.rankd("history", str(job), "--json"))) == before
     shown, events = before
     assert "class_value 0 -> 5000" in shown
-    assert "queue root.default -> root.urgent" in shown
+    assert "queue root.default -> root.batch" in shown
     assert f"nodes 1 -> 2, depends_on - -> afterany:{first}" in shown
     assert [event["actor"] for event in events] == ["alice"] * 3
     machine.rankd("cancel", *ALICE, str(first))
@@ -65,6 +65,6 @@ def test_a_change_is_on_record_and_outlives_the_death_of_every_service(machine):
     deadline = time.monotonic() + PATIENCE_S
     while not machine.rows(query) and time.monotonic() < deadline:
         machine.rankd("db", "sql", "SELECT 1")  # takes its time, as a look does
-    assert machine.rows(query) == [{"class_value": 5000, "queue": "root.urgent", "override_by": None}]
+    assert machine.rows(query) == [{"class_value": 5000, "queue": "root.batch", "override_by": None}]
     [event] = machine.rows("SELECT actor, detail FROM job_event WHERE job_id = ? AND event = 'update'", first)
     assert (event["actor"], json.loads(event["detail"])) == ("root", {"fixed_priority": {"before": None, "after": 77}})

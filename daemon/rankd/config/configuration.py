@@ -120,10 +120,9 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
         groups=accounts.groups,
         access=AccessLists(classes=classes.access, accounts=accounts.access),
     )
-    known = {name for names in accounts.groups.values() for name in names}
     warnings = (
         *queues.warnings,
-        *_unknown_groups(queues.partitions, known),
+        *_unknown_groups(queues.partitions, accounts.group_names),
         *_unknown_in_lists(found, accounts.group_names),
         *_closed_defaults(found),
     )
@@ -131,14 +130,14 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
 
 
 def _unknown_groups(partitions: tuple[Partition, ...], known: Collection[str]) -> Iterator[Problem]:
-    """Warnings about groups in queues' access lists and limits that have no members."""
+    """Warnings about groups in queues' access lists and limits that accounts.yaml does not have."""
     for partition in partitions:
         for queue in walk_queues(partition.root):
             named = [name for text in (queue.submitacl, queue.adminacl) for name in sorted(parse_acl(text).groups)]
             named += [name for limit in queue.limits for name in limit.groups if name != EVERYONE]
             for name in dict.fromkeys(named):
                 if name not in known:
-                    message = f"{queue.path} names the group '{name}', which has no users in accounts.yaml"
+                    message = f"{queue.path} names the group '{name}', which is not in accounts.yaml"
                     yield Problem(file="queues.yaml", path=queue.path, message=message)
 
 

@@ -26,11 +26,11 @@ partitions:
 @pytest.fixture
 def directory(tmp_path):
     (tmp_path / "queues.yaml").write_text(QUEUES)
-    (tmp_path / "accounts.yaml").write_text("groups: [{name: dev, users: [dora]}, {name: ops}]")
+    (tmp_path / "accounts.yaml").write_text("groups: [{name: dev, users: [dora]}]")
     return tmp_path
 
 
-def test_groups_that_nobody_is_in_are_warned_about(directory):
+def test_groups_that_are_not_listed_are_warned_about(directory):
     warnings = load_configuration(directory).warnings
     assert [(found.file, found.path, found.message.split("'")[1]) for found in warnings] == [
         ("queues.yaml", "root", "ghosts"),

@@ -48,11 +48,11 @@ STORY = [
         "carol (biology, a quarter of the shares) comes; she has used nothing yet",
         _sleeps("align", 24, 2, 5),
     ),
-    Wave(10, "dave", "dave (biology) asks for the QoS high", _sleeps("assemble", 10, 4, 5, qos="high")),
+    Wave(10, "dave", "dave (biology) is an operator and uses the QoS high", _sleeps("assemble", 10, 4, 5, qos="high")),
     Wave(
         14,
         "bob",
-        "bob names the priority class 'high': +1000 points",
+        "bob, an operator too, uses the priority class high: +1000",
         _sleeps("deadline", 4, 4, 4, priority_class="high"),
     ),
     Wave(
