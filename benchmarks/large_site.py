@@ -35,6 +35,8 @@ default_qos = "normal"
 period_s = {period_s}
 [admission]
 unknown_association = "default"
+max_pending_per_user = 100_000_000
+max_pending = 100_000_000
 [[qos]]
 name = "normal"
 priority = 10

@@ -27,7 +27,15 @@ from rankd.store.record.dependency import (
     still_blocked,
     waited_for,
 )
-from rankd.store.record.job import NewJob, apply_changes, association_of, insert_jobs, read_states
+from rankd.store.record.job import (
+    NewJob,
+    apply_changes,
+    association_of,
+    count_pending,
+    insert_jobs,
+    known_keys,
+    read_states,
+)
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_story import past_events, tells_story
 from rankd.store.record.job_update import judge, judge_again, write_update
@@ -43,6 +51,17 @@ async def test_ids_ascend_and_a_known_key_gives_the_same_job(store):
     assert await store.submit("bob", request={"key": "k"}) == [5], "another user's key"
     assert await store.read(last_id, "jobs") == 5
     assert len(await store.rows("job_event", event="submit")) == 5
+
+
+async def test_pending_jobs_and_known_keys_are_found_by_user(store):
+    first, *_ = await store.submit("alice", "alice", "bob")
+    [keyed] = await store.submit("alice", request={"key": "k"})
+    await store.write(act, [first], ROOT, NOW, cancel)
+    assert await store.read(count_pending) == 3
+    assert [await store.read(count_pending, user) for user in ("alice", "bob", "eve")] == [2, 1, 0]
+    wanted = [("alice", "k"), ("bob", "k"), ("alice", "other")]
+    assert await store.read(known_keys, wanted) == {("alice", "k"): keyed}
+    assert await store.read(known_keys, []) == {}
 
 
 async def test_many_jobs_keep_their_order(store):

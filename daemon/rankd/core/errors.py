@@ -4,6 +4,7 @@
 
     RankdError                     code, message, field, status, retryable
     ├── Refused                    a request can't be accepted as it is (status 4xx)
+    │   └── AboveLimit             it can't be accepted now: the asker is at a limit (429, retryable)
     ├── Unavailable                not ready, or a needed part does not answer (503, retryable)
     ├── ConfigurationError         a configuration that can't be used, with all its problems
     ├── InvalidTransition          a job's state does not allow this event: a bug, or a stale report
@@ -86,6 +87,15 @@ class Refused(RankdError):
     """The request can't be accepted as it is. If it is sent again unchanged, it gets the same answer."""
 
     def __init__(self, code: str, message: str, field: str | None = None, status: int = 400) -> None:
+        super().__init__(code, message, field, status)
+
+
+class AboveLimit(Refused):
+    """The asker is at a limit. The same request may succeed later; what is enqueued becomes a dead letter at once."""
+
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, code: str, message: str, field: str | None = None, status: int = 429) -> None:
         super().__init__(code, message, field, status)
 
 

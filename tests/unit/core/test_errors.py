@@ -5,13 +5,22 @@ import errno
 import pytest
 
 from rankd.core import errors
-from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused, Unavailable, admins_only, usable
+from rankd.core.errors import (
+    AboveLimit,
+    ConfigurationError,
+    Problem,
+    RankdError,
+    Refused,
+    Unavailable,
+    admins_only,
+    usable,
+)
 
 
-def test_only_what_is_unavailable_may_be_tried_again():
+def test_only_what_is_unavailable_or_above_a_limit_may_be_tried_again():
     kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RankdError)}
-    assert {kind for kind in kinds if kind.retryable} == {Unavailable}
-    assert (Refused("c", "m").status, Unavailable("c", "m").status) == (400, 503)
+    assert {kind for kind in kinds if kind.retryable} == {Unavailable, AboveLimit}
+    assert [kind("c", "m").status for kind in (Refused, AboveLimit, Unavailable)] == [400, 429, 503]
 
 
 def test_a_problem_is_printed_as_compilers_print_places():

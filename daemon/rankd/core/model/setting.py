@@ -105,6 +105,11 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     allow_zero_cores: bool = False
     """Jobs may ask for 0 cores. Such a job gets 0.1 core, is limited to it and charged for it. Otherwise it is
     refused with `zero_cores`."""
+    max_pending_per_user: AtLeastOne = 100_000
+    """Pending jobs that a user may have at once, including held ones. More are refused with `too_many_pending`. Jobs
+    that are queued again after a lost node are not refused."""
+    max_pending: AtLeastOne = 5_000_000
+    """Pending jobs of all users together. More are refused with `too_many_pending`."""
     max_env_bytes: Annotated[int, Meta(ge=0, le=192 * 2**10)] = 128 * 2**10
     """Bytes that a job's environment may have. A larger one is refused with `too_long`."""
     resource_types: list[str] | None = None

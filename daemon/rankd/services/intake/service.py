@@ -39,11 +39,19 @@ from rankd.services.intake.job_verbs import JobVerbs
 from rankd.services.intake.look_verbs import LookVerbs
 from rankd.services.intake.node_verbs import node_verbs
 from rankd.services.intake.node_watch import NodeWatch
+from rankd.services.intake.pending_limit import PendingLimits
 from rankd.services.intake.relay import Relay
 from rankd.services.intake.reports import Reports
 from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.retired_stream import take_over
-from rankd.services.intake.submission import Submission, dependencies_of, read_beside_others, reply_of, without_unknown
+from rankd.services.intake.submission import (
+    Submission,
+    dependencies_of,
+    read_beside_others,
+    reply_of,
+    without_refused,
+    without_unknown,
+)
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
@@ -55,7 +63,7 @@ from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.dependency import known_jobs
-from rankd.store.record.job import NewJob, insert_jobs
+from rankd.store.record.job import NewJob, count_pending, insert_jobs, known_keys
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
 from rankd.wire.message import Health
@@ -107,6 +115,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     if found.refused is not None:
         intake.keeper.note(found.refused)
     await intake.inputs.run_once()
+    await intake.pending.start()
     intake.learn_types(await database.read(resource_types))
     return intake
 
@@ -142,6 +151,11 @@ class Intake:
         self.relay = Relay(database, bus, ROLE, clock)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
+        self.pending = PendingLimits(
+            lambda: self.configuration.settings.admission,
+            lambda user: database.read_in_thread(lambda c: count_pending(c, user)),
+            lambda keys: database.read(lambda c: known_keys(c, keys)),
+        )
         self.jobs = JobVerbs(database, self.group, self, clock)
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
@@ -287,13 +301,28 @@ class Intake:
         if wanted := dependencies_of(submission):
             known = await self.database.read(lambda c: known_jobs(c, wanted))
             submission = without_unknown(submission, known)
+        refused = await self.pending.reserve(submission.accepted, atomic=submission.atomic)
+        submission = without_refused(submission, refused)
         if not submission.accepted:
             return submission, [], None
-        now = self._clock()
-        new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in submission.accepted]
-        ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
+        return submission, *await self._store(submission, submitter)
+
+    async def _store(self, submission: Submission, submitter: Submitter) -> tuple[list[int], RankdError | None]:
+        """Store the jobs; returns the ids, and the error if some are missing."""
+        now, jobs = self._clock(), submission.accepted
+        new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in jobs]
+        try:
+            ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
+        except RankdError:
+            self.pending.lost(jobs)
+            raise
+        except BaseException:  # it may still be stored
+            self.pending.stored(jobs)
+            raise
+        self.pending.stored(jobs[: len(ids)])
+        self.pending.lost(jobs[len(ids) :])
         self.learn()
-        return submission, ids, error
+        return ids, error
 
     async def _insert(self, new: Sequence[NewJob], at_once: int) -> tuple[list[int], RankdError | None]:
         """Store jobs part by part, so that others can write in between; returns the ids, and any error."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from typing import cast
 
 import msgspec
@@ -103,6 +103,27 @@ def read_in_parts(
     if message.atomic and submission.rejected:
         return msgspec.structs.replace(submission, accepted=[], places=[])
     return submission
+
+
+def without_refused(submission: Submission, refused: Mapping[int, Refused]) -> Submission:
+    """The submission without some accepted jobs. ``refused``: why, by the index among the accepted jobs.
+
+    Raises:
+        Refused: the single job of the message is refused.
+    """
+    if not refused:
+        return submission
+    if not submission.is_batch:
+        raise refused[0]
+    rejected = [*submission.rejected, *(_rejected(submission.places[at], error) for at, error in refused.items())]
+    rejected.sort(key=lambda one: one.index)
+    kept = [] if submission.atomic else [at for at in range(len(submission.accepted)) if at not in refused]
+    return msgspec.structs.replace(
+        submission,
+        accepted=[submission.accepted[at] for at in kept],
+        places=[submission.places[at] for at in kept],
+        rejected=rejected,
+    )
 
 
 def dependencies_of(submission: Submission) -> set[int]:

@@ -29,6 +29,10 @@ from rankd.store.record.made_queue import queue_of
 _encode = msgspec.json.Encoder().encode
 
 
+Key = tuple[str, str | None]
+"""A user, and the key of one of the user's jobs."""
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to insert: who sent it, and when."""
 
@@ -89,7 +93,10 @@ class _Seen(NamedTuple):
 
 def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog) -> list[int]:
     """Insert jobs in this order and return their ids. A known key of the user returns the id of that key's job."""
-    known = _known_keys(connection, new)
+    known = known_keys(
+        connection,
+        [(one.accepted.user, one.accepted.request.key) for one in new if one.accepted.request.key is not None],
+    )
     ids: list[int] = []
     rows: list[tuple[Value, ...]] = []
     events = []
@@ -117,10 +124,16 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     return ids
 
 
-def _known_keys(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[str, str | None], int]:
-    wanted = [
-        [entry.accepted.user, entry.accepted.request.key] for entry in new if entry.accepted.request.key is not None
-    ]
+def count_pending(connection: Connection, user: str | None = None) -> int:
+    """The number of pending jobs of a user, or of all users."""
+    if user is None:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM jobs WHERE state = 'pending'").scalar_one())
+    of_user = "SELECT count(*) FROM jobs WHERE \"user\" = ? AND state = 'pending'"
+    return int(connection.exec_driver_sql(of_user, (user,)).scalar_one())
+
+
+def known_keys(connection: Connection, wanted: Sequence[Key]) -> dict[Key, int]:
+    """The jobs of those (user, key) that belong to one, also to a deleted one."""
     if not wanted:
         return {}
     rows = connection.exec_driver_sql(

@@ -1,0 +1,151 @@
+"""The limits of pending jobs: ``admission.max_pending_per_user``, and ``admission.max_pending`` of all users together.
+
+The intake is the only service that adds jobs, so it keeps the numbers itself: each is at least the true one. A
+submission adds to them before it is stored, without waiting for anything, so that submissions at the same time can't
+pass a limit together. Jobs that start or end are not subtracted. Instead, the pending jobs are counted when a number
+reaches its limit, but not more often than every :data:`AGAIN_S`: a user at the limit costs one count per second.
+
+Jobs that are queued again after a lost node are not refused; they count from the next count on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from rankd.core.errors import AboveLimit
+from rankd.core.model.job import AcceptedJob
+from rankd.core.model.setting import AdmissionSettings
+
+AGAIN_S = 1.0
+"""Seconds between two counts of the same jobs. A count that takes long is repeated later: see :data:`SHARE`."""
+SHARE = 20
+"""Counts take at most one part in this many of the time."""
+
+ALL = None
+"""Stands for the jobs of all users where a user's name could stand."""
+
+Key = tuple[str, str | None]
+"""A user, and the key of one of the user's jobs."""
+
+
+class PendingLimits:
+    """The numbers of pending jobs.
+
+    ``count`` counts the pending jobs of a user, or of :data:`ALL`. ``known`` returns those keys that belong to jobs.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], AdmissionSettings],
+        count: Callable[[str | None], Awaitable[int]],
+        known: Callable[[Sequence[Key]], Awaitable[Collection[Key]]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._count = count
+        self._known_keys = known
+        self._clock = clock
+        self._most: dict[str | None, int] = {}
+        self._unstored: Counter[str | None] = Counter()
+        self._again_at: dict[str | None, float] = {}
+        self._one_by_one = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Count the pending jobs of all users. Afterwards, only a user's first submission waits for a count."""
+        await self._recount(ALL)
+
+    async def reserve(self, jobs: Sequence[AcceptedJob], *, atomic: bool) -> Mapping[int, AboveLimit]:
+        """Add the jobs to the numbers; returns the refusals by index. If ``atomic``, nothing is added beside a refusal.
+
+        The jobs that were added must be given to :meth:`stored` afterwards, or to :meth:`lost`.
+        """
+        wanted = _numbers(jobs)
+        full = [name for name, number in wanted.items() if not self._fits(name, number)]
+        if not full:
+            self._add(wanted)
+            return {}
+        for name in full:
+            await self._recount(name)
+        keys = [(job.user, job.request.key) for job in jobs if job.request.key is not None]
+        over = any(not self._fits(name, number) for name, number in wanted.items())
+        stored = await self._known_keys(keys) if keys and over else ()
+        return self._one_after_the_other(jobs, frozenset(stored), atomic=atomic)
+
+    def stored(self, jobs: Sequence[AcceptedJob]) -> None:
+        """These jobs of :meth:`reserve` are durable."""
+        self._unstored.subtract(_numbers(jobs))
+
+    def lost(self, jobs: Sequence[AcceptedJob]) -> None:
+        """These jobs of :meth:`reserve` could not be stored."""
+        taken = _numbers(jobs)
+        self._unstored.subtract(taken)
+        for name, number in taken.items():
+            self._most[name] -= number
+
+    def _one_after_the_other(
+        self, jobs: Sequence[AcceptedJob], stored: Collection[Key], *, atomic: bool
+    ) -> Mapping[int, AboveLimit]:
+        """Add the jobs that fit, in their order. Does not wait, so that nothing else is added meanwhile."""
+        refused: dict[int, AboveLimit] = {}
+        added: list[AcceptedJob] = []
+        for place, job in enumerate(jobs):
+            is_new = (job.user, job.request.key) not in stored  # otherwise its key gives the present job again
+            full = [name for name in (job.user, ALL) if is_new and not self._fits(name, 1)]
+            if full:
+                refused[place] = self._refusal(full[0])
+            else:
+                added.append(job)
+                self._add({job.user: 1, ALL: 1})
+        if atomic and refused:
+            self.lost(added)
+        return refused
+
+    def _limit(self, name: str | None) -> int:
+        settings = self._settings()
+        return settings.max_pending if name is ALL else settings.max_pending_per_user
+
+    def _fits(self, name: str | None, number: int) -> bool:
+        most = self._most.get(name)
+        return most is not None and most + number <= self._limit(name)
+
+    def _add(self, wanted: Mapping[str | None, int]) -> None:
+        for name, number in wanted.items():
+            self._most[name] += number
+            self._unstored[name] += number
+
+    async def _recount(self, name: str | None) -> None:
+        """Count again, unless that was done a moment ago. What is being stored meanwhile is added in any case."""
+        async with self._one_by_one:
+            begun = self._clock()
+            if name in self._most and begun < self._again_at[name]:
+                return
+            unstored, before = self._unstored[name], self._most.get(name, 0)
+            counted = await self._count(name)
+            added = max(0, self._most.get(name, 0) - before)
+            self._most[name] = counted + unstored + added
+            ended = self._clock()
+            self._again_at[name] = ended + max(AGAIN_S, SHARE * (ended - begun))
+
+    def _refusal(self, name: str | None) -> AboveLimit:
+        limit = self._limit(name)
+        if name is ALL:
+            message = (
+                f"{limit} jobs of all users are pending, as many as admission.max_pending allows; "
+                "submit again when some have started"
+            )
+        else:
+            message = (
+                f"user '{name}' has {limit} pending jobs, as many as admission.max_pending_per_user allows; "
+                "submit again when some have started, cancel some, or ask an administrator"
+            )
+        return AboveLimit("too_many_pending", message)
+
+
+def _numbers(jobs: Sequence[AcceptedJob]) -> Counter[str | None]:
+    """The number of jobs of each user, and of all."""
+    numbers: Counter[str | None] = Counter(job.user for job in jobs)
+    numbers[ALL] = len(jobs)
+    return numbers

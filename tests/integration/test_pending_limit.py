@@ -1,0 +1,85 @@
+"""The limits of pending jobs on a running intake: each way in, many at once, after a restart, and when room is free."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import builder
+import pytest
+from integration.intake_stage import allocate, an_intake
+
+JOB = {"command": ["true"]}
+
+
+@pytest.fixture(autouse=True)
+def new_database(tmp_path):
+    return builder.new_database(tmp_path)
+
+
+@pytest.fixture
+def limited(broker, tmp_path):
+    """Starts an intake with 10 pending jobs per user, and 25 in all."""
+    rule = '"default"\nmax_pending_per_user = 10\nmax_pending = 25'
+    return lambda: an_intake(broker, tmp_path, unknown_association=rule)
+
+
+def pending(stage) -> dict[str, int]:
+    return dict(stage.rows("SELECT \"user\", count(*) FROM jobs WHERE state = 'pending' GROUP BY 1"))
+
+
+async def test_the_limit_holds_for_each_way_in_and_after_a_restart(limited):
+    async with limited() as stage:
+        for _ in range(8):
+            await stage.submit("alice")
+        batch = await stage.do("job.submit", {"jobs": [JOB] * 5})
+        assert [entry["index"] for entry in batch.body["accepted"]] == [0, 1]
+        assert {(entry["index"], entry["code"]) for entry in batch.body["rejected"]} == {
+            (place, "too_many_pending") for place in (2, 3, 4)
+        }
+        refused = await stage.do("job.submit", JOB)
+        assert (refused.status, refused.body["code"]) == (429, "too_many_pending")
+        assert "admission.max_pending_per_user" in refused.body["message"]
+    async with limited() as stage:
+        assert (await stage.do("job.submit", JOB)).status == 429
+        assert (await stage.ask("rankd.v1.admin.root.job.submit", {**JOB, "user": "alice"})).status == 429
+        whole = await stage.do("job.submit", {"jobs": [JOB] * 11, "atomic": True}, "bob")
+        assert (whole.body["accepted"], pending(stage).get("bob")) == ([], None)
+        await stage.connection.jetstream().publish("rankd.v1.enqueue.alice", json.dumps(JOB).encode())
+        await stage.until(lambda: stage.rows("SELECT code FROM dead_letters") == [("too_many_pending",)])
+        assert pending(stage) == {"alice": 10}
+
+
+async def test_submissions_at_the_same_time_pass_no_limit_together(limited):
+    async with limited() as stage:
+        users = ["alice", "bob", "carol"] * 30
+        replies = await asyncio.gather(*(stage.do("job.submit", JOB, user) for user in users))
+        assert sum(reply.status is None for reply in replies) == sum(pending(stage).values()) == 25
+        assert {reply.status for reply in replies} == {None, 429}
+        assert max(pending(stage).values()) <= 10
+
+
+async def test_jobs_that_start_or_end_make_room(limited, tmp_path):
+    async with limited() as stage:
+        ids = [await stage.submit("alice") for _ in range(10)]
+        assert (await stage.do("job.submit", JOB)).status == 429
+        await stage.do("job.cancel", {"id": ids[0]})
+        await allocate(tmp_path, ids[1], "n1")
+
+        async def found() -> bool:
+            return (await stage.do("job.submit", JOB)).status is None
+
+        for _ in range(2):
+            while not await found():
+                await asyncio.sleep(0.1)
+        assert (await stage.do("job.submit", JOB)).status == 429
+        assert pending(stage) == {"alice": 10}
+
+
+async def test_a_repeated_submission_is_answered_also_at_the_limit(limited):
+    async with limited() as stage:
+        first = await stage.do("job.submit", {**JOB, "key": "k"})
+        for _ in range(9):
+            await stage.submit("alice")
+        assert (await stage.do("job.submit", {**JOB, "key": "k"})).body == first.body
+        assert (await stage.do("job.submit", {**JOB, "key": "new"})).status == 429

@@ -1,0 +1,142 @@
+"""The limits of pending jobs: they hold whoever submits at the same time, and a flood costs few counts."""
+
+import asyncio
+
+import pytest
+from builder import accepted
+
+from rankd.core.model.setting import AdmissionSettings
+from rankd.services.intake.pending_limit import AGAIN_S, ALL, PendingLimits
+
+
+class Records:
+    """Pending jobs by user, as the database has them. A count takes a moment, in which others may submit."""
+
+    def __init__(self, per_user=10, in_all=100, took_s=0.0, **pending):
+        self.settings = AdmissionSettings(max_pending_per_user=per_user, max_pending=in_all)
+        self.pending = pending
+        self.keys = set()
+        self.counts = []
+        self.now, self.took_s = 0.0, took_s
+        self.limits = PendingLimits(lambda: self.settings, self.count, self.known, lambda: self.now)
+
+    async def count(self, user):
+        self.counts.append(user)
+        found = sum(self.pending.values()) if user is ALL else self.pending.get(user, 0)
+        await asyncio.sleep(0)
+        self.now += self.took_s
+        return found
+
+    async def known(self, keys):
+        await asyncio.sleep(0)
+        return self.keys.intersection(keys)
+
+    async def submit(self, user, number=1, *, atomic=False, stores=True, key=None):
+        """The number of jobs that were added."""
+        jobs = [accepted(user=user, request={"key": key}) for _ in range(number)]
+        refused = await self.limits.reserve(jobs, atomic=atomic)
+        added = [] if atomic and refused else [job for at, job in enumerate(jobs) if at not in refused]
+        await asyncio.sleep(0)
+        if not stores:
+            self.limits.lost(added)
+            return 0
+        if (user, key) not in self.keys:
+            self.pending[user] = self.pending.get(user, 0) + len(added)
+        await asyncio.sleep(0)
+        self.limits.stored(added)
+        return len(added)
+
+
+async def test_a_user_may_have_as_many_pending_jobs_as_the_limit_says():
+    records = Records(alice=7)
+    assert await records.submit("alice", 5) == 3
+    assert await records.submit("alice") == 0
+    assert await records.submit("bob", 10) == 10
+    assert records.pending == {"alice": 10, "bob": 10}
+
+
+async def test_an_atomic_message_is_refused_as_a_whole_and_takes_no_room():
+    records = Records(alice=7)
+    assert await records.submit("alice", 5, atomic=True) == 0
+    assert await records.submit("alice", 3, atomic=True) == 3
+
+
+async def test_all_users_share_a_limit():
+    records = Records(in_all=12, alice=7)
+    assert await records.submit("bob", 6) == 5
+    assert await records.submit("carol") == 0
+
+
+@pytest.mark.parametrize("number", [1, 3])
+async def test_submissions_at_the_same_time_pass_no_limit_together(number):
+    records = Records(in_all=25)
+    users = ["alice", "bob", "carol"]
+    added = await asyncio.gather(*(records.submit(user, number) for _ in range(20) for user in users))
+    assert sum(added) == sum(records.pending.values()) <= 25
+    assert max(records.pending.values()) <= 10
+    assert sum(added) >= 25 - number  # and what is there can be used
+
+
+async def test_room_is_seen_again_after_a_moment_and_a_flood_costs_no_more_counts():
+    records = Records(alice=10)
+    assert await records.submit("alice") == 0
+    counted = len(records.counts)
+    for _ in range(1000):
+        assert await records.submit("alice") == 0
+    assert len(records.counts) == counted
+    records.pending["alice"] = 4
+    assert await records.submit("alice") == 0
+    records.now += AGAIN_S
+    assert await records.submit("alice", 10) == 6
+
+
+async def test_a_count_that_takes_long_is_repeated_later():
+    records = Records(took_s=2.0, alice=10)
+    await records.submit("alice")
+    counted = len(records.counts)
+    records.now += 30.0
+    await records.submit("alice")
+    assert len(records.counts) == counted
+    records.now += 30.0
+    await records.submit("alice")
+    assert len(records.counts) > counted
+
+
+async def test_what_could_not_be_stored_takes_no_room():
+    records = Records()
+    assert await records.submit("alice", 10, stores=False) == 0
+    assert await records.submit("alice", 10) == 10
+
+
+async def test_a_key_that_is_known_is_answered_also_at_the_limit():
+    records = Records(alice=10)
+    records.keys.add(("alice", "k"))
+    assert await records.submit("alice", key="k") == 1
+    assert await records.submit("alice", key="new") == 0
+
+
+async def test_below_the_limits_a_user_is_counted_once():
+    records = Records(per_user=10_000, in_all=10_000)
+    await records.limits.start()
+    for _ in range(100):
+        await records.submit("alice", 10)
+    assert records.counts == [ALL, "alice"]
+
+
+async def test_another_limit_counts_from_the_next_submission():
+    records = Records(alice=10)
+    assert await records.submit("alice") == 0
+    records.settings = AdmissionSettings(max_pending_per_user=12, max_pending=100)
+    assert await records.submit("alice", 5) == 2
+
+
+@pytest.mark.parametrize(
+    ("in_all", "setting"), [(100, "admission.max_pending_per_user"), (10, "admission.max_pending")]
+)
+async def test_a_refusal_names_the_limit_and_what_to_do(in_all, setting):
+    records = Records(in_all=in_all, alice=10)
+    user = "alice" if in_all == 100 else "bob"
+    refusal = (await records.limits.reserve([accepted(user=user)], atomic=True))[0]
+    assert (refusal.code, refusal.status, refusal.retryable) == ("too_many_pending", 429, True)
+    assert f" {setting} allows; submit again when some have started" in refusal.message
+    assert "10 " in refusal.message
