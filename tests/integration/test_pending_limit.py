@@ -44,7 +44,8 @@ async def test_the_limit_holds_for_each_way_in_and_after_a_restart(limited):
         assert (await stage.do("job.submit", JOB)).status == 429
         assert (await stage.ask("rankd.v1.admin.root.job.submit", {**JOB, "user": "alice"})).status == 429
         whole = await stage.do("job.submit", {"jobs": [JOB] * 11, "atomic": True}, "bob")
-        assert (whole.body["accepted"], pending(stage).get("bob")) == ([], None)
+        assert (whole.status, pending(stage).get("bob")) == (429, None)
+        assert (await stage.do("job.submit", {"jobs": [JOB] * 3})).status == 429
         await stage.connection.jetstream().publish("rankd.v1.enqueue.alice", json.dumps(JOB).encode())
         await stage.until(lambda: stage.rows("SELECT code FROM dead_letters") == [("too_many_pending",)])
         assert pending(stage) == {"alice": 10}
@@ -57,6 +58,16 @@ async def test_submissions_at_the_same_time_pass_no_limit_together(limited):
         assert sum(reply.status is None for reply in replies) == sum(pending(stage).values()) == 25
         assert {reply.status for reply in replies} == {None, 429}
         assert max(pending(stage).values()) <= 10
+
+
+async def test_the_answer_to_the_largest_list_fits_into_a_message(limited):
+    """With the 1 MB that a nats-server allows by default."""
+    async with limited() as stage:
+        assert stage.connection.max_payload == 2**20
+        reply = await stage.do("job.submit", {"jobs": [JOB] * 10_000})
+        assert [len(reply.body[name]) for name in ("accepted", "rejected")] == [10, 9990]
+        assert "admission.max_pending_per_user" in reply.body["rejected"][0]["message"]
+        assert reply.body["rejected"][-1]["message"] == "as for the job with index 10"
 
 
 async def test_jobs_that_start_or_end_make_room(limited, tmp_path):

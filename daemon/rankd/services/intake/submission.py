@@ -19,6 +19,8 @@ from rankd.core.model.secret import is_secret, without_secrets
 from rankd.wire.codec import decode_job, decode_submission
 from rankd.wire.message import Accepted, BatchReply, Rejected
 
+MOST_MESSAGES = 256 * 2**10
+"""Characters of the messages of a batch's rejections. The answer then fits into 1 MB, also with 10,000 jobs."""
 AT_ONCE = 500
 """Jobs of a batch that are read at once. With the largest environments that takes some tens of milliseconds."""
 
@@ -109,12 +111,12 @@ def without_refused(submission: Submission, refused: Mapping[int, Refused]) -> S
     """The submission without some accepted jobs. ``refused``: why, by the index among the accepted jobs.
 
     Raises:
-        Refused: the single job of the message is refused.
+        Refused: no job of the message is left, and none was rejected before.
     """
     if not refused:
         return submission
-    if not submission.is_batch:
-        raise refused[0]
+    if not submission.rejected and (submission.atomic or len(refused) == len(submission.accepted)):
+        raise next(iter(refused.values()))
     rejected = [*submission.rejected, *(_rejected(submission.places[at], error) for at, error in refused.items())]
     rejected.sort(key=lambda one: one.index)
     kept = [] if submission.atomic else [at for at in range(len(submission.accepted)) if at not in refused]
@@ -181,7 +183,20 @@ def reply_of(
     if not submission.is_batch:
         return {"id": ids[0]}
     accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=False)]
-    return BatchReply(accepted=accepted, rejected=rejected_of(submission, ids, error))
+    return BatchReply(accepted=accepted, rejected=_shortened(rejected_of(submission, ids, error)))
+
+
+def _shortened(rejected: list[Rejected]) -> list[Rejected]:
+    """The rejections; if they are long, a message that was given before only names the job that has it."""
+    if sum(len(one.message) for one in rejected) <= MOST_MESSAGES:
+        return rejected
+    first: dict[str, int] = {}
+    return [
+        one
+        if first.setdefault(one.message, one.index) == one.index
+        else msgspec.structs.replace(one, message=f"as for the job with index {first[one.message]}")
+        for one in rejected
+    ]
 
 
 def rejected_of(submission: Submission, ids: list[int], error: RankdError | None) -> list[Rejected]:
