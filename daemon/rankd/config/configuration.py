@@ -26,7 +26,7 @@ from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.access import AccessLists
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
-from rankd.core.model.queue import Partition, walk_queues
+from rankd.core.model.queue import Partition, Queue, walk_queues
 from rankd.core.model.setting import Settings
 
 T = TypeVar("T")
@@ -123,6 +123,7 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
     warnings = (
         *queues.warnings,
         *_unknown_groups(queues.partitions, accounts.group_names),
+        *_unopened_queues(queues.partitions),
         *_unknown_in_lists(found, accounts.group_names),
         *_closed_defaults(found),
     )
@@ -139,6 +140,27 @@ def _unknown_groups(partitions: tuple[Partition, ...], known: Collection[str]) -
                 if name not in known:
                     message = f"{queue.path} names the group '{name}', which is not in accounts.yaml"
                     yield Problem(file="queues.yaml", path=queue.path, message=message)
+
+
+def _unopened_queues(partitions: tuple[Partition, ...]) -> Iterator[Problem]:
+    """Warnings about queues without any list, their own or one above, in partitions where other queues have one."""
+    for partition in partitions:
+        restricted = any(queue.submitacl or queue.adminacl for queue in walk_queues(partition.root))
+        for path in _unopened(partition.root) if restricted else ():
+            message = (
+                "neither this queue nor one above it has a submitacl, but other queues have, so only administrators "
+                "may submit here; add one ('*' is everyone), or ' ' if that is meant"
+            )
+            yield Problem(file="queues.yaml", path=path, message=message)
+
+
+def _unopened(queue: Queue) -> Iterator[str]:
+    if queue.submitacl or queue.adminacl:
+        return
+    if not queue.queues:
+        yield queue.path
+    for child in queue.queues:
+        yield from _unopened(child)
 
 
 def _unknown_in_lists(configuration: Configuration, known: Collection[str]) -> Iterator[Problem]:

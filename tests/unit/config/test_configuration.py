@@ -73,6 +73,18 @@ def test_threads_may_be_the_first_to_load_one_together(directory):
     assert (child.returncode, child.stdout) == (0, "all loaded\n"), child.stderr
 
 
+def test_queues_that_no_list_opens_are_warned_about(tmp_path):
+    shown = "partitions: [{name: default, queues: [{name: root, queues: [%s]}]}]"
+    queues = (
+        "{name: a, submitacl: '*'}, {name: b}, {name: c, submitacl: ' '}, {name: d, adminacl: ' ', queues: [{name: e}]}"
+    )
+    (tmp_path / "queues.yaml").write_text(shown % queues)
+    [warning] = load_configuration(tmp_path).warnings
+    assert (warning.path, "so only administrators may submit here" in warning.message) == ("root.b", True)
+    (tmp_path / "queues.yaml").write_text(shown % "{name: a}, {name: b}")
+    assert load_configuration(tmp_path).warnings == ()
+
+
 # --- access lists of QoS, classes and accounts -----------------------------------------------------------------------
 
 CLASSES = """
