@@ -9,6 +9,8 @@ import builder
 import pytest
 from integration.intake_stage import allocate, an_intake
 
+from rankd.store.record.job import COUNT_PENDING, COUNT_PENDING_OF_USER
+
 JOB = {"command": ["true"]}
 
 
@@ -49,6 +51,13 @@ async def test_the_limit_holds_for_each_way_in_and_after_a_restart(limited):
         await stage.connection.jetstream().publish("rankd.v1.enqueue.alice", json.dumps(JOB).encode())
         await stage.until(lambda: stage.rows("SELECT code FROM dead_letters") == [("too_many_pending",)])
         assert pending(stage) == {"alice": 10}
+
+
+async def test_counting_reads_no_other_jobs(limited):
+    async with limited() as stage:
+        for query, values in ((COUNT_PENDING, ()), (COUNT_PENDING_OF_USER, ("alice",))):
+            [(*_, plan)] = stage.rows(f"EXPLAIN QUERY PLAN {query}", *values)
+            assert plan.startswith("SEARCH jobs USING COVERING INDEX")
 
 
 async def test_submissions_at_the_same_time_pass_no_limit_together(limited):

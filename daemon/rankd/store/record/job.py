@@ -33,6 +33,11 @@ Key = tuple[str, str | None]
 """A user, and the key of one of the user's jobs."""
 
 
+COUNT_PENDING = "SELECT count(*) FROM jobs WHERE state IN ('pending', 'allocated', 'running') AND state = 'pending'"
+"""With the text of the partial index on active jobs; otherwise SQLite reads all jobs that ever were."""
+COUNT_PENDING_OF_USER = "SELECT count(*) FROM jobs WHERE \"user\" = ? AND state = 'pending'"
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to insert: who sent it, and when."""
 
@@ -127,9 +132,8 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
 def count_pending(connection: Connection, user: str | None = None) -> int:
     """The number of pending jobs of a user, or of all users."""
     if user is None:
-        return int(connection.exec_driver_sql("SELECT count(*) FROM jobs WHERE state = 'pending'").scalar_one())
-    of_user = "SELECT count(*) FROM jobs WHERE \"user\" = ? AND state = 'pending'"
-    return int(connection.exec_driver_sql(of_user, (user,)).scalar_one())
+        return int(connection.exec_driver_sql(COUNT_PENDING).scalar_one())
+    return int(connection.exec_driver_sql(COUNT_PENDING_OF_USER, (user,)).scalar_one())
 
 
 def known_keys(connection: Connection, wanted: Sequence[Key]) -> dict[Key, int]:
