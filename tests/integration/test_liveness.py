@@ -21,6 +21,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health, ask_health
 from rankd.bus.liveness import HUNG, LEAST_END_S, Loops, LoopWatch
 from rankd.core.errors import Unavailable
+from rankd.identity.credentials import source_of
 from rankd.services.agent import service as agent
 from rankd.services.intake import service as intake
 from rankd.services.prioritizer import service as prioritizer
@@ -359,7 +360,9 @@ async def test_up_replaces_a_service_that_does_not_answer_any_more(tmp_path, mon
         stated = await started
         pid = stated.pids["scheduler"]
         os.kill(pid, signal.SIGSTOP)
-        async with Bus(stated.nats, "test") as bus:
+        async with Bus(
+            stated.nats, "test", credentials=source_of(Path(stated.creds).with_name("services.creds"))
+        ) as bus:
             await until(bus, "scheduler", lambda health: health.ready and health.pid != pid)
         told.stop.set()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import nats.errors
@@ -59,9 +60,15 @@ async def _quiet(_error: Exception) -> None:
 
 
 @asynccontextmanager
-async def connected(url: str):
+async def connected(url: str, credentials: Path | None = None):
     connection = PatientClient()
-    await connection.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1, error_cb=_quiet)
+    await connection.connect(
+        url,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=0.1,
+        error_cb=_quiet,
+        user_credentials=None if credentials is None else str(credentials),
+    )
     try:
         yield Client(connection)
     finally:

@@ -43,6 +43,17 @@ class Machine:
     def up(self) -> dict[str, Any]:
         return json.loads((self.directory / "up.json").read_text())
 
+    @property
+    def services(self) -> Path | None:
+        """The services' credentials, which reach every subject; None where the broker wants none."""
+        return None if self.up["creds"] is None else self.directory / "auth" / "services.creds"
+
+    def credentials(self, role: str, name: str) -> Path:
+        """Credentials of a user or node, as its administrator writes them."""
+        file = self.directory.parent / f"{role}-{name}.creds"
+        self.rankd("auth", "creds", f"--{role}", name, "--out", str(file))
+        return file
+
     def kill(self, service: str) -> None:
         """As a crash: SIGKILL."""
         os.kill(self.up["pids"][service], signal.SIGKILL)
@@ -79,6 +90,8 @@ class Machine:
 
     def _run(self, *words: str, status: int) -> subprocess.CompletedProcess[str]:
         place = {"RANKD_DIR": str(self.directory)}
+        if (credentials := self.directory / "auth" / "admin.creds").exists():
+            place["RANKD_CREDS"] = str(credentials)  # for commands that name the broker
         done = subprocess.run(
             [*RANKD, *words],
             capture_output=True,

@@ -38,7 +38,7 @@ async def test_classes_are_created_shown_updated_and_deleted_on_the_command_line
     assert json.loads(rankd("class", "show", "batch", "--json")) == expected
     assert json.loads(rankd("class", "show", "batch", "--json", *by_bus)) == expected
     _refused(machine, "can't become 3", "update", "batch", "--value", "3", "--description", "new")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [job] = await client.submit("alice", {"command": ["true"], "held": True})
     rankd("class", "delete", "--admin", "batch")
     assert machine.rows("SELECT class_value, priority_class FROM job WHERE id = ?", job) == [

@@ -80,7 +80,7 @@ def config(tmp_path_factory) -> Path:
 @pytest.mark.usefixtures("operators_own")
 async def test_nothing_is_imported_from_the_current_directory(machine, caught, config):
     machine.start("--name", "here", "--config", str(config))
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [job] = await client.submit("alice", {"command": ["true"]})
         assert await client.until_ended(1) == {job: "completed"}
         [waits] = await client.submit("alice", {"command": ["true"], "resources": {"vcore": 1000}})

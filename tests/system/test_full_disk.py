@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from system.client import connected
 from system.conftest import Machine
 from watch import PATIENCE_S
-
-from rankd.bus.client import PatientClient
 
 MIB = 2**20
 JOBS = len(os.sched_getaffinity(0))
@@ -141,10 +140,8 @@ async def test_streams_take_a_part_of_what_is_free(tmp_path):
         machine = Machine(disk / "state")
         try:
             machine.start("--no-local-agent")
-            connection = PatientClient()
-            await connection.connect(machine.up["nats"])
-            streams = await connection.jetstream().streams_info()
-            await connection.close()
+            async with connected(machine.up["nats"], machine.services) as client:
+                streams = await client.connection.jetstream().streams_info()
             sizes = [stream.config.max_bytes for stream in streams if stream.config.max_bytes > 0]
             assert len(sizes) >= 3
             assert sum(sizes) <= 24 * MIB

@@ -71,7 +71,7 @@ def assert_harmless(text):
 
 async def fill(machine):
     """A hostile user's jobs, one for each way to be named, and a dead letter."""
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         runs = {"command": ["sleep", "600"], "name": NAME, "comment": NAME, "resources": {"vcore": 8}}
         waits = runs | {"command": ["sleep", "600", NAME]}
         reply = await client.ask("rankd.v1.user.mallory.job.submit", {"jobs": [runs, waits, waits]})
@@ -81,7 +81,7 @@ async def fill(machine):
 
 async def refused_later(machine):
     """An enqueued submission that becomes a dead letter."""
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         stream = client.connection.jetstream()
         await stream.publish("rankd.v1.enqueue.mallory", json.dumps({"command": [NAME], "queue": NAME}).encode())
 

@@ -36,7 +36,7 @@ async def until(subscription, event: str) -> dict:
 
 async def test_a_silent_nodes_job_is_requeued_and_runs_once_more_when_the_node_is_back(machine, hasty):
     machine.start("--no-local-agent", "--simulate", "1", "--config", str(hasty))
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sleep", "3"]})
         await until(events, "start")
@@ -53,7 +53,7 @@ async def test_a_silent_nodes_job_is_requeued_and_runs_once_more_when_the_node_i
 
 async def test_a_job_that_may_not_be_requeued_is_lost_with_its_node(machine, hasty):
     machine.start("--no-local-agent", "--simulate", "1", "--config", str(hasty))
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sleep", "60"], "requeue": False})
         await until(events, "start")
@@ -65,7 +65,7 @@ async def test_a_job_that_may_not_be_requeued_is_lost_with_its_node(machine, has
 
 async def test_a_drained_node_finishes_what_it_has_and_takes_nothing_over_a_restart_until_it_is_resumed(machine):
     machine.start("--no-local-agent", "--simulate", "1")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [first] = await client.submit("alice", {"command": ["sleep", "1"]})
         await until(events, "start")
@@ -79,7 +79,7 @@ async def test_a_drained_node_finishes_what_it_has_and_takes_nothing_over_a_rest
     machine.start("--no-local-agent", "--simulate", "1")
     assert machine.rows("SELECT state FROM node") == [{"state": "draining"}]
     assert machine.rows("SELECT state FROM job WHERE id = ?", second) == [{"state": "pending"}]
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         machine.rankd("node", "resume", "--admin", "sim-1")
         assert (await client.until_ended(1))[second] == "completed"
     assert "is not draining" in machine.rankd_fails("node", "undrain", "--admin", "sim-1")
@@ -89,7 +89,7 @@ async def test_a_killed_agents_job_runs_on_and_is_not_started_again(machine):
     machine.start("--name", "here")
     starts, go = machine.directory.parent / "starts", machine.directory.parent / "go"
     script = f"echo $RANKD_ALLOCATION_ID >> {starts}; while ! [ -e {go} ]; do sleep 0.05; done; exit 7"
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sh", "-c", script]})
         await until(events, "start")
@@ -102,7 +102,7 @@ async def test_a_killed_agents_job_runs_on_and_is_not_started_again(machine):
 
 async def test_what_ran_on_a_killed_agents_simulated_nodes_is_requeued(machine):
     machine.start("--no-local-agent", "--simulate", "2")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sleep", "3"]})
         await until(events, "start")
@@ -117,7 +117,7 @@ async def test_nodes_of_a_stopped_agent_get_no_jobs(machine):
     assert machine.stop() == 0
     assert machine.rows("SELECT DISTINCT state FROM node") == [{"state": "down"}]
     machine.start("--name", "here")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [job] = await client.submit("alice", {"command": ["true"]})
         await client.until_ended(1)
     assert machine.rows("SELECT nodelist FROM job WHERE id = ?", job) == [{"nodelist": "here"}]

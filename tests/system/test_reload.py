@@ -45,7 +45,7 @@ def until_all_go_by(machine, number):
 
 async def test_a_reload_a_refused_one_and_one_by_a_signal(machine, config):
     machine.start("--no-local-agent", "--config", str(config))
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         ranking = await client.connection.subscribe("rankd.v1.event.ranking")
         for user in ("alice", "bob"):
             await client.submit(user, {"command": ["true"]}, {"command": ["true"], "qos": "low"})
@@ -92,7 +92,7 @@ async def test_a_reload_a_refused_one_and_one_by_a_signal(machine, config):
 
 async def test_whoever_is_killed_goes_by_what_was_recorded_last(machine, config):
     machine.start("--no-local-agent", "--config", str(config))
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         for number, killed in enumerate(SERVICES, start=2):
             edit(config, f"age = {number - 1}000", f"age = {number}000")
             assert (await client.ask("rankd.v1.admin.root.config.reload", {}))["number"] == number

@@ -87,7 +87,7 @@ async def test_it_is_used_followed_and_survived(machine, environment, config):
         query = 'SELECT site_csv, site_csv_points FROM job_priority WHERE "user" = ? AND rank IS NOT NULL'
         return [(row["site_csv"], row["site_csv_points"]) for row in machine.rows(query, user)]
 
-    async with connected(machine.up["nats"]) as client, rankings(client) as until:
+    async with connected(machine.up["nats"], machine.services) as client, rankings(client) as until:
         [alices] = await client.submit("alice", held)
         await client.submit("bob", held)
         await until(lambda: value("alice") == [(0.5, 1000.0)] and value("bob") == [(0.0, 0.0)])
@@ -132,7 +132,7 @@ async def test_a_package_that_is_installed_while_everything_runs_is_found_by_a_r
     pids = machine.up["pids"]
     shutil.copytree(site, late, dirs_exist_ok=True)
     machine.rankd("reload", "--admin")
-    async with connected(machine.up["nats"]) as client, rankings(client) as until:
+    async with connected(machine.up["nats"], machine.services) as client, rankings(client) as until:
         await client.submit("alice", {"command": ["true"], "resources": {"vcore": 8}, "urgency": 0})
         await client.submit("alice", {"command": ["sleep", "600"], "resources": {"vcore": 8}, "nodes": 1})
         [last] = await client.submit("alice", {"command": ["sleep", "600"], "resources": {"vcore": 8}})

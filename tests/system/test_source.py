@@ -36,7 +36,7 @@ LOOKING = {
 ONLY_OVER_THE_BUS = {"deadletter", "diag", "health", "watch"}
 """They show what services, the intake and streams have; there is nothing of it in the file to compare with."""
 ACTING = {"submit", "cancel", "hold", "release", "update", "node"}
-NEITHER = {"up", "demo", "evaluate", "import", "intake", "prioritizer", "scheduler", "agent", "db"}
+NEITHER = {"up", "demo", "evaluate", "import", "intake", "prioritizer", "scheduler", "agent", "gateway", "auth", "db"}
 
 
 def test_every_command_is_one_of_these():
@@ -98,6 +98,7 @@ def compared(machine, directory):
     """The commands that print one thing on the file and another over the bus, with both."""
     commands = [[command, *variant] for command, variants in LOOKING.items() for variant in variants]
     places = [{"RANKD_DIR": str(machine.directory)}, {"RANKD_NATS": machine.up["nats"]}]
+    places[1]["RANKD_CREDS"] = str(machine.directory / "auth" / "admin.creds")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RANKD_")}
     done = subprocess.run(
         [sys.executable, "-c", COMPARING], input=json.dumps([*places, commands]), capture_output=True, text=True,

@@ -46,7 +46,7 @@ def check_never_over_allocated(machine) -> None:
 
 async def test_a_thousand_jobs_run_once_each_in_the_order_of_the_generations(machine):
     machine.start(*NODES)
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         await submit_all(client)
         await client.until_ended(ALL)
     check_each_ran_once(machine)
@@ -56,7 +56,7 @@ async def test_a_thousand_jobs_run_once_each_in_the_order_of_the_generations(mac
 
 async def test_a_thousand_jobs_survive_kill_9_of_every_service_and_the_broker(machine):
     machine.start(*NODES)
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         await submit_all(client)
         for done, service in ((50, "prioritizer"), (200, "scheduler"), (350, "intake"), (500, "nats")):
             await client.until_ended(done)

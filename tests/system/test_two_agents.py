@@ -21,7 +21,8 @@ async def another_agent(machine, client, name: str):
     """In use by the time the block begins."""
     joined = await client.connection.subscribe(f"rankd.v1.event.node.{name}")
     state = machine.directory.parent / name
-    command = ["agent", "--nats", machine.up["nats"], "--name", name, "--state", str(state), "--run-as", "agent"]
+    place = ["--nats", machine.up["nats"], "--creds", str(machine.credentials("node", name))]
+    command = ["agent", *place, "--name", name, "--state", str(state), "--run-as", "agent"]
     process = subprocess.Popen([*RANKD, *command], stderr=subprocess.DEVNULL)
     try:
         await joined.next_msg(timeout=PATIENCE_S)
@@ -40,7 +41,7 @@ async def test_a_gang_starts_on_all_its_nodes_and_fails_together(machine):
         echo "$RANKD_JOB_ID $RANKD_ALLOCATION_ID $RANKD_NNODES $RANKD_NODELIST $$" > {there}/$RANKD_NODE_RANK
         if [ $RANKD_NODE_RANK = 0 ]; then while ! [ -s {there}/1 ]; do sleep 0.05; done; exit 3; fi
         exec sleep 1000"""
-    async with connected(machine.up["nats"]) as client, another_agent(machine, client, "there"):
+    async with connected(machine.up["nats"], machine.services) as client, another_agent(machine, client, "there"):
         [job] = await client.submit("alice", {"command": ["sh", "-c", script], "nodes": 2})
         assert (await client.until_ended(1))[job] == "failed"
     assert machine.rows("SELECT exit_status, nodelist FROM job") == [{"exit_status": 3, "nodelist": "here,there"}]
@@ -54,7 +55,7 @@ async def test_a_run_that_was_given_up_is_ended_when_its_node_is_back(machine, h
     """The agent is silent, its job runs on; by the time that it is back the job has run elsewhere."""
     machine.start("--no-local-agent", "--simulate", "1", "--config", str(hasty))
     pids = machine.directory.parent / "pids"
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         machine.rankd("node", "drain", "--admin", "sim-1")
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         async with another_agent(machine, client, "there") as agent:
@@ -79,7 +80,7 @@ async def test_the_memory_that_a_job_asked_for_is_all_that_it_gets(machine):
     log = (machine.directory / "log/agent.log").read_text()
     limited = "memory of jobs limited" in log or "memory (cgroup" in log
     eater = ["python3", "-c", "data = bytearray(300 * 2**20)"]
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [job] = await client.submit("alice", {"command": eater, "resources": {"vcore": 1, "memory": "64Mi"}})
         ended = (await client.until_ended(1))[job]
     assert ended == ("failed" if limited else "completed")

@@ -38,7 +38,7 @@ def write(machine: Machine, *statements: str) -> None:
 
 async def running_job(machine: Machine) -> None:
     machine.start("--no-local-agent", "--simulate", "1")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         await client.submit("alice", {"command": ["sleep", "600"]})
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         while machine.rows("SELECT state FROM job") != [{"state": "running"}]:
@@ -84,7 +84,7 @@ async def test_a_node_and_a_service_that_are_silent_are_named_over_the_bus_too(m
             "UPDATE jobs SET started_at = (SELECT heartbeat_at - 40 FROM nodes)",
             "UPDATE roles SET alive_at = alive_at - 50 WHERE name = 'scheduler'",
         )
-        for place in ({"RANKD_DIR": str(machine.directory)}, {"RANKD_NATS": up["nats"]}):
+        for place in ({"RANKD_DIR": str(machine.directory)}, {"RANKD_NATS": up["nats"], "RANKD_CREDS": up["creds"]}):
             printed, said = look(machine, "queue", **place)
             assert "the scheduler has not been heard of since" in said
             assert "node sim-1 has not been heard of since" in said

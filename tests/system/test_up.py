@@ -32,7 +32,7 @@ def factors_of(machine) -> list[dict]:
 
 async def test_jobs_submitted_over_raw_nats_run_and_leave_their_output(machine):
     machine.start("--name", "here")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         reply = await client.ask(
             "rankd.v1.user.alice.job.submit", {"command": ["sh", "-c", "echo out $RANKD_JOB_ID; echo err >&2; exit 3"]}
         )
@@ -51,7 +51,7 @@ async def test_jobs_submitted_over_raw_nats_run_and_leave_their_output(machine):
 
 async def test_a_time_limit_ends_a_job_and_a_signal_is_recorded(machine):
     machine.start()
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [slow] = await client.submit("alice", {"command": ["sleep", "60"], "time_limit_s": 0.5})
         [killed] = await client.submit("alice", {"command": ["sh", "-c", "kill -9 $$"]})
         ended = await client.until_ended(2)
@@ -62,7 +62,7 @@ async def test_a_time_limit_ends_a_job_and_a_signal_is_recorded(machine):
 
 async def test_bad_input_gets_code_message_and_field(machine):
     machine.start("--no-local-agent")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         subject = "rankd.v1.user.alice.job.submit"
         unknown = await client.ask(subject, {"command": ["true"], "qeue": "root.default"})
         assert (unknown["code"], unknown["field"]) == ("unknown_field", "qeue")
@@ -87,7 +87,7 @@ async def test_bad_input_gets_code_message_and_field(machine):
 
 async def test_the_same_key_is_the_same_job(machine):
     machine.start("--no-local-agent")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         subject = "rankd.v1.user.alice.job.submit"
         first = await client.ask(subject, {"command": ["true"], "key": "k"})
         assert await client.ask(subject, {"command": ["true"], "key": "k"}) == first
@@ -98,7 +98,7 @@ async def test_the_same_key_is_the_same_job(machine):
 async def test_a_reply_to_a_subject_that_is_no_inbox_is_never_sent(machine):
     """The confused deputy: the daemon must not speak where the asker may not."""
     machine.start("--no-local-agent")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         trap = await client.connection.subscribe("rankd.v1.node.victim.>")
         await client.connection.publish(
             "rankd.v1.user.mallory.job.submit", b'{"command": ["true"]}', reply="rankd.v1.node.victim.allocation"
@@ -110,7 +110,7 @@ async def test_a_reply_to_a_subject_that_is_no_inbox_is_never_sent(machine):
 
 async def test_breakdowns_add_up_and_held_jobs_have_no_rank(machine):
     machine.start("--no-local-agent")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         jobs = [
             {"command": ["true"], "qos": qos, "urgency": urgency} for qos in ("low", "normal") for urgency in (0, 16)
         ]
@@ -133,7 +133,7 @@ async def test_breakdowns_add_up_and_held_jobs_have_no_rank(machine):
 
 async def test_everything_stops_cleanly_and_state_survives_a_restart(machine):
     machine.start("--no-local-agent", "--simulate", "1")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [waiting] = await client.submit("alice", {"command": ["sleep", "1"], "resources": {"vcore": 64}})
     up = machine.up
     assert up["ready"] is True
@@ -149,14 +149,14 @@ async def test_a_job_that_runs_when_everything_stops_runs_again_after_the_next_s
     machine.start("--name", "here")
     flag = machine.directory.parent / "second"
     script = f"test -e {flag} && exit 0; touch {flag}; exec sleep 600"
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sh", "-c", script]})
         while json.loads((await events.next_msg(timeout=PATIENCE_S)).data)["events"][-1]["event"] != "start":
             pass
     assert machine.stop() == 0
     machine.start("--name", "here")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         assert (await client.until_ended(1))[job] == "completed"
     [row] = machine.rows("SELECT requeues FROM job WHERE id = ?", job)
     assert row == {"requeues": 1}
@@ -180,7 +180,7 @@ def test_a_bad_configuration_is_refused_with_every_problem(machine, tmp_path):
 
 async def test_cancel_hold_and_release_by_their_owner_only(machine):
     machine.start("--name", "here")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [held] = await client.submit("alice", {"command": ["true"], "held": True})
         [endless] = await client.submit("alice", {"command": ["sleep", "600"]})
         refused = await client.ask("rankd.v1.user.bob.job.cancel", {"id": endless})

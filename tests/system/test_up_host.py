@@ -21,9 +21,10 @@ async def test_a_second_agent_joins_over_the_address_that_it_listens_on(machine)
     machine.start("--name", "first", "--listen", SECOND, "--labels", "site=north", "--resources", "vcore=3,memory=64Mi")
     url = machine.up["nats"]
     assert url.startswith(f"nats://{SECOND}:")
-    async with connected(url) as client:
+    async with connected(url, machine.services) as client:
         joined = await client.connection.subscribe("rankd.v1.event.node.second")
-        command = ["agent", "--nats", url, "--name", "second", "--state", str(machine.directory.parent / "second")]
+        place = ["--nats", url, "--creds", str(machine.credentials("node", "second"))]
+        command = ["agent", *place, "--name", "second", "--state", str(machine.directory.parent / "second")]
         agent = subprocess.Popen([*RANKD, *command, "--run-as", "agent", "--drain-on-stop"], stderr=subprocess.DEVNULL)
         try:
             await joined.next_msg(timeout=PATIENCE_S)
@@ -46,12 +47,13 @@ def test_what_listening_means_is_said(machine):
         said = []
         for line in process.stdout:
             said.append(line)
-            if "knows its users" in line:
+            if "not encrypted" in line:
                 break
         process.terminate()
     text = "".join(said)
+    assert "rankd auth creds --node NODE --out NODE.creds" in text
     assert "rankd agent --nats nats://THIS-HOST:" in text
-    assert "WARNING: the broker has no authentication" in text
+    assert "anyone between the machines can read it" in text
 
 
 def test_an_address_that_is_not_of_this_machine_is_refused_at_once(machine):
@@ -66,7 +68,7 @@ def test_an_address_that_is_not_of_this_machine_is_refused_at_once(machine):
 async def test_everything_that_it_makes_is_for_its_owner_only(machine):
     os.umask(0o022)
     machine.start("--name", "here", "--simulate", "1")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         [job] = await client.submit("alice", {"command": ["sh", "-c", "umask"], "resources": {"vcore": 1}})
         await client.until_ended(1)
     [row] = machine.rows("SELECT stdout FROM job WHERE id = ?", job)
@@ -120,7 +122,7 @@ async def test_a_directory_may_have_any_name(tmp_path):
     machine = Machine(tmp_path / 'it\'s "a" $dir #1 {x}\\ \n 100%j')
     try:
         machine.start("--name", "a.b *")
-        async with connected(machine.up["nats"]) as client:
+        async with connected(machine.up["nats"], machine.services) as client:
             [job] = await client.submit("alice", {"command": ["echo", "hello"], "resources": {"vcore": 1}})
             assert await client.until_ended(1) == {job: "completed"}
         [row] = machine.rows("SELECT stdout, nodelist FROM job")

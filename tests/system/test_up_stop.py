@@ -25,7 +25,7 @@ MARK = "RANKD_TEST_MARK"
 async def a_running_job(machine, script: str) -> tuple[int, int]:
     """The job's number, and its process."""
     place = machine.directory.parent
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         events = await client.connection.subscribe("rankd.v1.event.job.alice")
         [job] = await client.submit("alice", {"command": ["sh", "-c", script.format(place)]})
         while b'"start"' not in (await events.next_msg(timeout=PATIENCE_S)).data:
@@ -51,7 +51,7 @@ async def test_kept_jobs_run_on_and_the_next_up_reports_their_ends(machine):
     assert "1 job is running; they go on without rankd" in said
     assert alive(pid)
     machine.start("--name", "here")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         (place / "fifo").write_text("told\n")
         assert await client.until_ended(1) == {job: "completed"}
     assert machine.rows("SELECT requeues FROM job") == [{"requeues": 0}]
@@ -99,7 +99,7 @@ async def test_jobs_outlive_an_up_that_is_killed(machine):
         await gone(service)
     assert alive(pid)
     machine.start("--name", "here")
-    async with connected(machine.up["nats"]) as client:
+    async with connected(machine.up["nats"], machine.services) as client:
         (place / "fifo").write_text("told\n")
         assert await client.until_ended(1) == {job: "completed"}
 

@@ -17,11 +17,13 @@ SOURCE = Path(rankd.__file__).parent
 ROOMS = (
     "core",
     "wire",
+    "identity",
     "config",
     "plugin",
     "bus",
     "mirror",
     "services/agent",
+    "services/gateway",
     "services/keeper",
     "store",
     "cli/common",
@@ -30,6 +32,7 @@ ROOMS = (
 RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, _ in completeness.verbs()}
 
 DECLARES = {
+    "wire/login.py": "records",
     "core/adapter/source.py": "a protocol and what it is built with",
     "core/change/job_change.py": "records of decisions",
     "core/evaluate/result.py": "records of results",
@@ -86,6 +89,8 @@ WAITS = {
     "plugin/process.py": "a process",
     "plugin/worker.py": "a process",
     "plugin/worker_factor.py": "processes and threads",
+    "bus/account_update.py": "asks over a connection",
+    "services/gateway/service.py": "a socket and a broker",
     "services/agent/allocation_request.py": "asks over a connection",
     "services/agent/real_node.py": "a keeper",
     "services/agent/registration.py": "asks over a connection",
@@ -128,6 +133,7 @@ ELSEWHERE = {
     "core/ranking/queue_tally.py": "tests/properties/test_delta.py",
     "core/slurm/writing.py": "tests/properties/test_slurm.py",
     "mirror/live_order.py": "tests/properties/test_view.py",
+    "bus/login.py": "tests/system/test_gateway.py",
     "services/agent/identity.py": "tests/integration/test_agent_user.py",
     "services/agent/leftover.py": "tests/integration/test_agent_state.py",
     "services/keeper/cgroup.py": "tests/integration/test_agent_limit.py",

@@ -10,15 +10,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
-from nats.errors import ConnectionClosedError, FlushTimeoutError
+from nats.errors import ConnectionClosedError, Error, FlushTimeoutError
 
 log = logging.getLogger("rankd.bus")
 
+ENDS_CONNECTION = ("authentication expired", "authentication revoked", "maximum connections", "maximum account")
+"""Reasons for which the server ends a connection that may come again: with newer credentials, or when there is room."""
+
 
 class PatientClient(Client):
-    """A client whose pongs follow all earlier commands and are never cancelled, and that survives any headers."""
+    """A client whose pongs follow all earlier commands and are never cancelled, and that survives any headers.
+
+    ``signs``: it answers the server's challenge with ``signature_cb``, which nats-py does only if it knows of
+    credentials in a file.
+    """
+
+    def __init__(self, *, signs: bool = False) -> None:
+        super().__init__()
+        self._auth_configured = signs
+
+    async def _select_next_server(self) -> None:
+        """Connect to a server; the socket of a refused attempt is closed first, which nats-py leaves open."""
+        if self._transport is not None:
+            with suppress(OSError, RuntimeError):
+                self._transport.close()  # type: ignore[no-untyped-call]
+        await super()._select_next_server()
+
+    async def _process_err(self, err_msg: str) -> None:
+        """Reconnect after an error that ends this connection only; nats-py would close the client for good."""
+        if any(reason in err_msg.lower() for reason in ENDS_CONNECTION):
+            await self._process_op_err(Error(f"nats: {err_msg}"))
+            return
+        await super()._process_err(err_msg)
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         """The parsed headers; None if they can't be parsed.

@@ -30,7 +30,8 @@ from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
 from rankd.bus.outage import Outage
 from rankd.bus.refusal import not_permitted, raise_if_refused
-from rankd.core.errors import Refused, Unavailable
+from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.identity.credentials import Credentials, Source
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.subject import inbox_prefix
 
@@ -74,16 +75,21 @@ class Bus(AbstractAsyncContextManager["Bus"]):
     """``async with Bus(url, name) as bus``. Reconnects without end once it was connected.
 
     ``connect_timeout_s``: how long to wait for the first connection; None means without limit.
+    ``credentials`` is called at every connection; None without credentials.
     """
 
-    def __init__(self, url: str, name: str, *, connect_timeout_s: float | None = 30.0) -> None:
+    def __init__(
+        self, url: str, name: str, *, connect_timeout_s: float | None = 30.0, credentials: Source | None = None
+    ) -> None:
         self.url = without_secret(url)
         self.name = name
         self._address = url
+        self._credentials = credentials
+        self._presented: Credentials | None = None
         self._not_authorized = False
         self._connecting = asyncio.timeout(None)
         self._forbidden: dict[str, set[asyncio.Timeout]] = {}
-        self.client = PatientClient()
+        self.client = PatientClient(signs=credentials is not None)
         self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
         self.unreadable = Counter[str]()
         """The number of messages that could not be decoded, by stream or kind; ``rankd diag`` shows it."""
@@ -126,9 +132,19 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         return self
 
     def _unauthorized(self) -> Refused:
+        if self._presented is not None:
+            name = self._presented.claims().name
+            message = (
+                f"the NATS server at {self.url} does not accept the credentials of '{name}': it belongs to another"
+            )
+            message += " site, or they have expired or were revoked; get new ones"
+            return Refused("not_authorized", message, "creds", status=401)
         who = user_in(self._address)
-        wrong = f"does not accept '{who}' with this password" if who else "wants a user and a password"
+        wrong = f"does not accept '{who}' with this password"
         message = f"the NATS server at {self.url} {wrong}: give nats://USER:PASSWORD@HOST:PORT, best in $RANKD_NATS"
+        if who is None:
+            message = f"the NATS server at {self.url} wants to know who connects: give --creds FILE"
+            message += " (`rankd auth creds` writes it), or nats://USER:PASSWORD@HOST:PORT in $RANKD_NATS"
         return Refused("not_authorized", message, status=401)
 
     @property
@@ -136,8 +152,38 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """Whether the broker authenticates users. Then the answers to a user go to his own inboxes."""
         return bool(self.client._server_info.get("auth_required"))  # noqa: SLF001 - there is no public way
 
+    @property
+    def has_account(self) -> bool:
+        """Whether this connection has credentials, so that users and nodes are in other accounts than services."""
+        return self._credentials is not None
+
+    @property
+    def user(self) -> str | None:
+        """Who connects, as far as the connection says so."""
+        return user_in(self._address) if self._presented is None else self._presented.claims().name
+
+    def _signature(self, nonce: str) -> bytes:
+        """The answer to the broker's challenge, with the credentials of this moment."""
+        assert self._credentials is not None  # noqa: S101 - only then is this called
+        assert self._presented is not None  # noqa: S101 - read before the first connection
+        try:
+            self._presented = self._credentials()
+        except RankdError as error:  # an exception here would end nats-py's reconnecting for good
+            log.warning("bus: connecting with the credentials of before: %s", error.message)
+        from rankd.identity.key import answer  # noqa: PLC0415 - cryptography, which most connections do not need
+
+        return answer(self._presented.seed, nonce)
+
+    def _token(self) -> bytearray:
+        """The token behind the last signature."""
+        return bytearray(b"" if self._presented is None else self._presented.token.encode())
+
     async def _connect(self) -> None:
         user = user_in(self._address)
+        signing: dict[str, Any] = {}
+        if self._credentials is not None:
+            self._presented = self._credentials()  # what can't be read is an error now, not at some reconnect
+            signing = {"signature_cb": self._signature, "user_jwt_cb": self._token}
         while True:
             try:
                 await self.client.connect(
@@ -152,10 +198,13 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                     reconnected_cb=self._on_reconnect,
                     disconnected_cb=self._on_disconnect,
                     pending_size=64 * 2**20,
+                    **signing,
                 )
             except LOST:
                 _check_cancelled()
-                self.client = PatientClient()
+                with suppress(*LOST):
+                    await self.client.close()  # nats-py leaves the socket of a refused connection open
+                self.client = PatientClient(signs=self._credentials is not None)
                 await asyncio.sleep(RECONNECT_WAIT_S)
             else:
                 self.connected_at = time.monotonic()
@@ -296,6 +345,6 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         except TimeoutError:
             if not scope.expired():
                 raise
-            raise not_permitted(user_in(self._address) or "you", subject) from None
+            raise not_permitted(self.user or "you", subject) from None
         finally:
             scopes.discard(scope)

@@ -37,6 +37,8 @@ _UNKNOWN_OUTCOME = (
     "the service stopped before it knew whether this took place; ask again, a submission with the same Nats-Msg-Id"
 )
 
+ACCOUNT_REPLIES = "_R_"
+"""What the broker puts in the place of a reply subject where a request crosses from one account into another."""
 RETRY_AFTER = {"Retry-After": "1"}
 DRAIN_S = 2.0
 """The longest time for which a broker that is away delays a stop."""
@@ -189,6 +191,8 @@ class Endpoints:
 
     def _may_answer(self, request: Request) -> bool:
         reply = request._msg.reply  # noqa: SLF001 - nats-py has no public way to the reply subject
+        if self._bus.has_account:  # the broker has replaced the reply subject of every request from another account
+            return inbox_allowed(reply, ACCOUNT_REPLIES) or inbox_allowed(reply)
         if self._bus.knows_users and not request.subject.startswith(f"{PREFIX}.node."):
             try:
                 return inbox_allowed(reply, inbox_prefix(asker_of(request.subject).user))

@@ -78,11 +78,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "node": Command("Administer", "administer.node_command", "drain nodes, and let them accept jobs again"),
     "reload": Command("Administer", "administer.reload", "read the configuration's files again, without a restart"),
+    "auth": Command("Administer", "administer.auth_command", "credentials for users and nodes"),
     "diag": Command("Administer", "administer.diag", "statistics of the services: cycles, passes, durations (sdiag)"),
     "intake": Command("Services", "services.service_command", "accepts requests and records jobs"),
     "prioritizer": Command("Services", "services.service_command", "ranks the pending jobs"),
     "scheduler": Command("Services", "services.service_command", "starts jobs in the order of the ranking"),
     "agent": Command("Services", "services.service_command", "runs jobs on a node"),
+    "gateway": Command("Services", "services.service_command", "gives users of this machine credentials"),
     "health": Command("Services", "services.health", "whether a service is ready"),
     "db": Command("Services", "services.db", "upgrade, check or query the database"),
 }

@@ -42,6 +42,11 @@ def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
     group.add_argument(
         "--nats", metavar="URL", help="URL of the broker (default: $RANKD_NATS, then ~/.config/rankd/client.toml)"
     )
+    group.add_argument(
+        "--creds",
+        metavar="FILE",
+        help="credentials for the broker (default: $RANKD_CREDS, then those of `rankd up` in the directory)",
+    )
     group.add_argument("--db", metavar="FILE", help="the database file (default: $RANKD_DB)")
     group.add_argument("-v", "--verbose", action="store_true", help="print which rankd was chosen, and why")
     parser.set_defaults(looks=looks)

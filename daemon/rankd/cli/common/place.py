@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DIRECTORY = ".rankd"
 UP_FILE = "up.json"
+LOGIN_SOCKET = "login.sock"
 DATABASE_FILE = "rankd.db"
 USER_FILE = "rankd/client.toml"
 MOST_BYTES = 64 * 2**10
@@ -39,6 +40,8 @@ class Place(NamedTuple):
 
     ``directory`` is that of ``rankd up``, or None if no directory was named or found. ``is_both``: broker and database
     were named together, and must belong to the same site. ``reason`` and ``passed_over`` are for the user.
+    ``creds``: the file of credentials for the broker. ``login``: the socket that gives credentials, of a ``rankd up``
+    of another user. ``acts_as`` is the user who was named; ``is_admin``: with an administrator's rights.
     """
 
     directory: Path | None
@@ -48,6 +51,10 @@ class Place(NamedTuple):
     is_both: bool = False
     reason: str = ""
     passed_over: tuple[PassedOver, ...] = ()
+    creds: Path | None = None
+    login: Path | None = None
+    acts_as: str | None = None
+    is_admin: bool = False
 
     @property
     def uses_bus(self) -> bool:
@@ -111,11 +118,15 @@ def find(arguments: argparse.Namespace) -> Place:
     Raises:
         Refused: ``usage``, ``bad_request``: the named broker, directory or database can't be used.
     """
-    refuse_empty(arguments, *Named._fields)
+    refuse_empty(arguments, *Named._fields, "creds")
     options = Named(*(getattr(arguments, name, None) or None for name in Named._fields))
     environment = Named(*(os.environ.get(f"RANKD_{name.upper()}") or None for name in Named._fields))
     chosen = choose(options, environment, _directories(), _user_file, os.geteuid())
     place = _place_of(chosen)
+    if creds := getattr(arguments, "creds", None) or os.environ.get("RANKD_CREDS") or chosen.creds:
+        place = place._replace(creds=Path(creds).expanduser())
+    acts_as = getattr(arguments, "asker", None) or os.environ.get("RANKD_USER")
+    place = place._replace(acts_as=acts_as, is_admin=getattr(arguments, "admin", False))
     if not getattr(arguments, "has_told", False):
         arguments.has_told = True
         _tell(place, is_verbose=getattr(arguments, "verbose", False), acts=not getattr(arguments, "looks", False))
@@ -159,6 +170,8 @@ def _place_of(chosen: Chosen) -> Place:
         is_both=named.nats is not None and database is not None and up.get("nats") != named.nats,
         reason=chosen.reason,
         passed_over=chosen.passed_over,
+        login=Path(up["login"]) if "login" in up and "creds" not in up else None,
+        creds=Path(up["creds"]) if up.get("creds") and up.get("nats") == (named.nats or up["nats"]) else None,
     )
 
 
@@ -168,7 +181,7 @@ def _database_of(directory: Path | None, up: dict[str, str]) -> Path | None:
     if directory is None:
         return None
     path = directory / DATABASE_FILE
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None  # noqa: PTH113 - Path's own raises where a directory is closed
 
 
 def _is_same_file(one: str | None, other: Path) -> bool:
@@ -207,8 +220,8 @@ def _directories() -> Iterator[Found]:
             yield Found(str(path), status.st_uid, status.st_mode, S_ISLNK(status.st_mode))
 
 
-def _user_file() -> tuple[Found, str] | None:
-    """The user's own file, and the broker that it names.
+def _user_file() -> tuple[Found, str, str | None] | None:
+    """The user's own file, the broker that it names, and the file of credentials if it names one.
 
     Raises:
         Refused: ``usage``: it can't be read, or names no broker.
@@ -225,9 +238,11 @@ def _user_file() -> tuple[Found, str] | None:
         given = tomllib.loads(_read(path).decode())
     except (OSError, ValueError) as error:
         raise Refused("usage", f"{path} can't be read: {error}", "nats") from None
-    if set(given) != {"nats"} or not isinstance(given["nats"], str) or not given["nats"]:
-        raise Refused("usage", f'{path}: write one line, nats = "nats://HOST:4222"', "nats")
-    return Found(str(path), status.st_uid, status.st_mode), given["nats"]
+    nats, creds = given.pop("nats", None), given.pop("creds", None)
+    if given or not (isinstance(nats, str) and nats) or not (creds is None or (isinstance(creds, str) and creds)):
+        message = f'{path}: write nats = "nats://HOST:4222", and creds = "FILE" if the broker wants credentials'
+        raise Refused("usage", message, "nats")
+    return Found(str(path), status.st_uid, status.st_mode), nats, creds
 
 
 def _read(path: Path, within: int | None = None) -> bytes:
@@ -246,8 +261,22 @@ def _read(path: Path, within: int | None = None) -> bytes:
         return opened.read(MOST_BYTES)
 
 
+def _is_socket(path: Path) -> bool:
+    try:
+        return path.is_socket()
+    except OSError:  # the directory is closed to us
+        return False
+
+
+def _logged_in(path: Path) -> dict[str, str]:
+    """The broker of a ``rankd up`` that is shared with us."""
+    from rankd.bus.login import log_in
+
+    return {"nats": log_in(path).nats, "login": str(path)}
+
+
 def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
-    """``nats`` and ``db`` of the ``rankd up`` in this directory; empty if none runs.
+    """``nats``, ``creds`` and ``db`` of the ``rankd up`` in this directory; empty if none runs.
 
     A directory that was not named is checked and read through the same handle, so that it can't be replaced in
     between.
@@ -268,6 +297,8 @@ def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
             return {}
         text = _read(directory / UP_FILE, None if is_named else handle)
     except PermissionError:
+        if _is_socket(directory / LOGIN_SOCKET):
+            return _logged_in(directory / LOGIN_SOCKET)
         message = f"{directory} is closed to you; ask its administrator which broker to use, and give --nats URL"
         raise Unavailable("no_access", message) from None
     except OSError:
@@ -276,6 +307,7 @@ def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
         os.close(handle)
     try:
         up = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        return {name: msgspec.json.decode(up[name], type=str) for name in ("nats", "db") if name in up}
+        read = {name: msgspec.json.decode(up[name], type=str | None) for name in ("nats", "creds", "db") if name in up}
+        return {name: value for name, value in read.items() if value is not None}
     except msgspec.MsgspecError as error:
         raise Refused("bad_request", f"{directory / UP_FILE}: {error}") from None

@@ -6,6 +6,7 @@ It imports asyncio, nats and uvloop only when a request is sent.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rankd.cli.common.place import Place, find
@@ -13,12 +14,12 @@ from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable, Coroutine
 
     import msgspec
 
     from rankd.bus.connection import Bus
+    from rankd.identity.credentials import Credentials, Source
 
 T = TypeVar("T")
 
@@ -28,6 +29,10 @@ LARGEST_PAGE = 1_000
 """Rows of a page. This is the service's limit."""
 LONGEST_USER = 256
 """The longest name of a user who asks, in characters. The name is part of the request's subject."""
+AGENT_CREDENTIALS_S = 60.0
+"""How long credentials last with which a command asks an agent for its health."""
+RENEW_BEFORE_S = 60.0
+"""How long before their end credentials of the gateway are replaced."""
 UVLOOP_CLOSED = "the handler is closed"
 """How uvloop says that the other side has closed the connection on which nats-py writes."""
 
@@ -55,7 +60,7 @@ def asker(arguments: argparse.Namespace) -> Asker:
         Refused: ``usage``, ``bad_user``: the name is not a valid name of a user.
     """
     named = getattr(arguments, "asker", None)
-    user = _named(named) or os.environ.get("RANKD_USER") or _connecting_with(find(arguments).nats) or login_name()
+    user = _named(named) or os.environ.get("RANKD_USER") or _connecting(find(arguments)) or login_name()
     if len(user) > LONGEST_USER or not user.isprintable():
         raise Refused("bad_user", f"the user who asks has to have 1 to {LONGEST_USER} printable characters", "user")
     return Asker(user, getattr(arguments, "admin", False))
@@ -67,12 +72,21 @@ def _named(option: str | None) -> str | None:
     return option
 
 
-def _connecting_with(url: str | None) -> str | None:
-    if not url or "@" not in url:
+def _connecting(place: Place) -> str | None:
+    """Who the credentials or the broker's URL say connects."""
+    if place.creds is not None:
+        from rankd.identity.credentials import read_credentials
+
+        return read_credentials(place.creds).claims().name
+    if place.login is not None:
+        from rankd.bus.login import log_in
+
+        return log_in(place.login).user
+    if not place.nats or "@" not in place.nats:
         return None
     from rankd.bus.address import user_in
 
-    return user_in(url)
+    return user_in(place.nats)
 
 
 def login_name() -> str:
@@ -87,30 +101,71 @@ def login_name() -> str:
         return str(os.getuid())
 
 
-def with_bus(place: Place, action: Callable[[Bus], Awaitable[T]], *, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> T:
+def with_bus(
+    place: Place,
+    action: Callable[[Bus], Awaitable[T]],
+    *,
+    connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    credentials: Source | None = None,
+) -> T:
     """Run ``action`` with a connection, in an event loop of its own.
+
+    ``credentials`` None means those of the place.
 
     Raises:
         Unavailable: no broker is known, it does not answer, or the connection was lost.
         Refused: ``usage``: broker and database were named, and are of different sites.
     """
     url = place.need_nats()
+
+    async def run() -> T:
+        from rankd.bus.connection import Bus
+
+        source = credentials or credentials_for(place)
+        async with Bus(url, "command", connect_timeout_s=connect_timeout_s, credentials=source) as bus:
+            if place.is_both and place.database is not None:
+                await _check_site(bus, place.database, bus.user or login_name())
+            return await action(bus)
+
+    return run_quietly(url, run)
+
+
+def credentials_for_agent(place: Place, agent: str) -> Source | None:
+    """Credentials that reach an agent, which answers in its node's account only; None without the site's secret.
+
+    The agent of simulated nodes has the services' account.
+    """
+    import time
+
+    from rankd.identity.site import Role, read_site
+    from rankd.services.up.command import SIMULATED
+
+    if place.creds is None:
+        return None
+    try:
+        site = read_site(place.creds.parent)
+    except OSError:
+        return None
+    role, name = (Role.SERVICES, "") if agent == SIMULATED else (Role.NODE, agent)
+    credentials = site.credentials(role, name, time.time(), AGENT_CREDENTIALS_S)
+    return lambda: credentials
+
+
+def run_quietly(url: str, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run what asks the broker at ``url`` in an event loop of its own; errors only, no log.
+
+    Raises:
+        Unavailable: the broker went away meanwhile.
+    """
     import logging
 
     import uvloop
 
-    from rankd.bus.connection import LOST, Bus
+    from rankd.bus.connection import LOST
 
     for noisy in ("rankd", "nats", "asyncio"):  # the command prints its own message, once
         logging.getLogger(noisy).addHandler(logging.NullHandler())
         logging.getLogger(noisy).propagate = False
-
-    async def run() -> T:
-        async with Bus(url, "command", connect_timeout_s=connect_timeout_s) as bus:
-            if place.is_both and place.database is not None:
-                await _check_site(bus, place.database, _connecting_with(url) or login_name())
-            return await action(bus)
-
     try:
         return uvloop.run(run())
     except BrokenPipeError:  # the reader of our output has gone
@@ -128,6 +183,68 @@ def _lost(url: str, error: Exception) -> Unavailable:
 
     message = f"the broker {without_secret(url)} went away ({type(error).__name__}); try again"
     return Unavailable("bus_unavailable", message)
+
+
+def credentials_for(place: Place) -> Source | None:
+    """The credentials that a command connects with; None where none were named or found.
+
+    Whoever can read the services' credentials beside them may act as any user.
+
+    Raises:
+        Refused: ``not_permitted``: they are another user's; ``admins_only``: they are not an administrator's.
+        Unavailable: they can't be read.
+    """
+    if place.creds is None:
+        return None if place.login is None else _from_gateway(place.login, place)
+    from rankd.identity.credentials import read_credentials, source_of
+
+    own = read_credentials(place.creds).claims()
+    if place.acts_as in (None, own.name):
+        if place.is_admin and own.role == "user":
+            message = (
+                f"'{own.name}' is not an administrator here: the credentials in {place.creds} are an ordinary user's"
+            )
+            raise Refused("admins_only", message, "admin", status=403)
+        return source_of(place.creds)
+    return _stand_in(place.creds, str(place.acts_as), own.name)
+
+
+def _from_gateway(path: Path, place: Place) -> Source:
+    """Credentials of the user who runs this, asked for again when they are about to end."""
+    import time
+
+    from rankd.bus.login import log_in, log_in_again
+    from rankd.identity.credentials import parse_credentials
+
+    login = log_in(path)
+    if place.acts_as not in (None, login.user):
+        raise Refused("not_permitted", f"you are '{login.user}' here, not '{place.acts_as}'", "user", status=403)
+    if place.is_admin and parse_credentials(login.creds).claims().role == "user":
+        raise Refused("admins_only", f"'{login.user}' is not an administrator here; leave out --admin", "admin", 403)
+
+    def credentials() -> Credentials:
+        nonlocal login
+        if time.time() > login.expires_at - RENEW_BEFORE_S:
+            login = log_in_again(path)
+        return parse_credentials(login.creds)
+
+    return credentials
+
+
+def _stand_in(creds: Path, user: str, own: str) -> Source:
+    """Credentials that reach every user's subjects: those of the services, which the owner of the site has, too.
+
+    Raises:
+        Refused: ``not_permitted``: they are not beside the own ones, so this user does not own the site.
+    """
+    from rankd.identity.credentials import read_credentials
+    from rankd.services.up.command import SERVICES_CREDENTIALS
+
+    path = creds.with_name(SERVICES_CREDENTIALS)
+    if not os.access(path, os.R_OK):
+        message = f"the credentials in {creds} are those of '{own}'; give those of '{user}' with --creds"
+        raise Refused("not_permitted", message, "creds", status=403)
+    return lambda: read_credentials(path)
 
 
 async def _check_site(bus: Bus, database: Path, user: str) -> None:

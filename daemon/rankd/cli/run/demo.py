@@ -20,6 +20,7 @@ from rankd.cli.run.demo_screen import Screen, explain
 from rankd.cli.run.demo_story import STORY, Wave
 from rankd.core.errors import Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
+from rankd.services.up.command import SERVICES_CREDENTIALS
 from rankd.store.engine.reading import Reader, open_for_reading
 from rankd.store.look.demo_state import generation_count, have_all_ended, see_newest, starts_of_jobs, waits_by_user
 from rankd.store.look.priority_list import priorities
@@ -69,7 +70,7 @@ def _play(directory: Path) -> int:
             f"up: broker {up['nats']}\n    database {up['db']}\n    processes {', '.join(sorted(up['pids']))}",
             flush=True,
         )
-        problems = uvloop.run(_story(up["nats"], Path(up["db"])))
+        problems = uvloop.run(_story(up["nats"], Path(up["db"]), Path(up["creds"]).with_name(SERVICES_CREDENTIALS)))
     finally:
         process.send_signal(signal.SIGINT)
         status = process.wait()
@@ -110,13 +111,14 @@ def _wait_until_up(directory: Path, process: subprocess.Popen[bytes]) -> dict[st
     raise Unavailable("not_running", f"rankd up did not start:\n{(directory / 'up.log').read_text()}")
 
 
-async def _story(nats: str, database: Path) -> list[str]:
+async def _story(nats: str, database: Path, credentials: Path) -> list[str]:
     """Submit wave by wave, draw the queue, wait for the end, and print a summary. Returns the problems."""
     from rankd.bus.connection import Bus
+    from rankd.identity.credentials import source_of
 
     expected: list[int] = []
     connection = open_for_reading(database)
-    async with Bus(nats, "demo") as bus:
+    async with Bus(nats, "demo", credentials=source_of(credentials)) as bus:
         with Screen() as screen:
             explained = await _follow(bus, connection, screen, expected)
     print("\n" + "\n".join(_summary(connection)))

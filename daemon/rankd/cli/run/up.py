@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rankd.bus.address import user_in, without_secret
 from rankd.cli.common.option import add_command, refuse_empty
 from rankd.cli.common.output import OutputError
+from rankd.cli.common.session import login_name
 from rankd.cli.services.service_command import pairs
 from rankd.core.errors import Refused
 from rankd.core.printable import printable
@@ -39,6 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--no-local-agent", action="store_true", help="don't run jobs on this machine")
     _add_broker(parser)
     _add_node(parser)
+    _add_rights(parser)
     parser.add_argument(
         "--keep-jobs", action="store_true", help="leave jobs running on Ctrl-C; the next `rankd up` continues with them"
     )
@@ -57,9 +59,45 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
         "--listen",
         metavar="ADDRESS",
         help="address on which the embedded broker listens (default: 127.0.0.1); agents on other machines need one."
-        " It has no authentication: anyone who can connect can act as any user and run commands here",
+        " They need credentials: `rankd auth creds --node NODE`",
+    )
+    parser.add_argument(
+        "--share",
+        action="store_true",
+        help="let other users of this machine submit, each as the user that the kernel says it is",
+    )
+    parser.add_argument(
+        "--no-auth",
+        action="store_true",
+        help="let everybody who can connect act as any user; for trials, on loopback only",
     )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded broker (default: 0, any free port)")
+
+
+def _add_rights(parser: argparse.ArgumentParser) -> None:
+    """Whose rights jobs have."""
+    parser.add_argument(
+        "--run-as",
+        choices=["submitter", "agent"],
+        help="run jobs as the users who submitted them (needs root; default with --share as root), or as whoever"
+        " starts this (default otherwise)",
+    )
+
+
+def _run_as(arguments: argparse.Namespace) -> str:
+    """Whose rights jobs have.
+
+    Raises:
+        Refused: ``usage``: the jobs of other users would have the rights of who started this, and nobody said so.
+    """
+    if arguments.run_as:
+        return str(arguments.run_as)
+    if not arguments.share:
+        return "agent"
+    if os.geteuid() != 0 and not arguments.no_local_agent:
+        message = "with --share, other users' jobs would run as you: say so with --run-as agent, or start this as root"
+        raise Refused("usage", message, "run_as")
+    return "submitter"
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
@@ -93,9 +131,16 @@ def _check_addresses(arguments: argparse.Namespace) -> None:
     Raises:
         Refused: ``usage``.
     """
+    from rankd.services.up.broker import is_loopback
+
     refuse_empty(arguments, "dir", "nats", "listen")
     if arguments.nats and arguments.listen:
         raise Refused("usage", "--listen is for the embedded broker; leave it out with --nats", "listen")
+    if arguments.no_auth and arguments.listen and not is_loopback(arguments.listen):
+        message = f"--no-auth is for trials on loopback: at {arguments.listen}, everybody could run commands here"
+        raise Refused("usage", message, "no_auth")
+    if arguments.share and (arguments.no_auth or arguments.nats):
+        raise Refused("usage", "--share needs the embedded broker with authentication on", "share")
     if arguments.nats:
         without_secret(arguments.nats)
 
@@ -125,6 +170,10 @@ def run(arguments: argparse.Namespace) -> int:
         nats=arguments.nats,
         listen=arguments.listen or "127.0.0.1",
         port=arguments.port,
+        admin=login_name(),
+        is_shared=arguments.share,
+        run_as=_run_as(arguments),
+        has_authentication=not arguments.no_auth,
         keep_jobs=arguments.keep_jobs,
     )
     where = printable(f"{arguments.dir.absolute()}, configuration {options.config}")
@@ -189,7 +238,9 @@ def _announce(arguments: argparse.Namespace, state: Up) -> None:
     nodes = [arguments.name] * (not arguments.no_local_agent)
     if arguments.simulate:
         nodes.append(f"sim-1..sim-{arguments.simulate} (simulated: jobs only take their time)")
-    believed = "no authentication: anyone who can connect can act as any user"
+    believed = "only with credentials of this site"
+    if state.creds is None:
+        believed = "no authentication: anyone who can connect can act as any user"
     if arguments.nats and user_in(arguments.nats):
         believed = "it asks who connects; others connect with a user and a password of their own: $RANKD_NATS"
     flag = "" if str(arguments.dir) == ".rankd" else f" --dir {_word(arguments.dir)}"
@@ -200,7 +251,7 @@ rankd is up
   database   {printable(state.db)}
   processes  {processes}
   nodes      {", ".join(nodes) or "none"}
-  jobs run as '{_login()}', who started this; logs are in {printable(str(arguments.dir))}/log
+  jobs run as {_rights(arguments)}; logs are in {printable(str(arguments.dir))}/log
 
 Try, in another terminal:
   rankd submit{flag} -- sh -c 'echo hello; sleep 5'
@@ -209,8 +260,17 @@ Try, in another terminal:
 
 Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""
     )
+    if arguments.share:
+        _say(f"\nOther users of this machine: rankd submit --dir {_word(arguments.dir.absolute())} -- COMMAND")
     if arguments.listen:
-        _say("\n".join(_joining(arguments.listen, state.nats)))
+        _say("\n".join(_joining(state.nats)))
+
+
+def _rights(arguments: argparse.Namespace) -> str:
+    """Whose rights jobs have."""
+    if _run_as(arguments) == "submitter":
+        return "the users who submit them"
+    return f"'{_login()}', who started this"
 
 
 def _word(path: Path | str) -> str:
@@ -218,20 +278,20 @@ def _word(path: Path | str) -> str:
     return printable(shlex.quote(str(path)))
 
 
-def _joining(listen: str, url: str) -> list[str]:
-    """Lines that say how another machine joins, with a warning if the port is open to others."""
-    from rankd.services.up.broker import is_loopback, url_of
+def _joining(url: str) -> list[str]:
+    """Lines that say how another machine joins."""
+    from rankd.services.up.broker import url_of
 
     port = int(url.rpartition(":")[2])
     joined = url if url != url_of("0.0.0.0", port) else f"nats://THIS-HOST:{port}"  # noqa: S104 - nothing is bound here
-    lines = ["", "Another machine joins with:", f"  rankd agent --nats {joined} --name NODE --state DIR"]
-    if not is_loopback(listen):
-        lines += [
-            f"WARNING: the broker has no authentication. Anyone who can reach {listen} port {port} can act as any",
-            f"user or administrator, and run commands as '{_login()}' on this machine.",
-            "Let only machines that you trust reach this port (a firewall), or use a broker that knows its users.",
-        ]
-    return lines
+    return [
+        "",
+        "Another machine joins with credentials of its own. Here:",
+        "  rankd auth creds --node NODE --out NODE.creds      (copy the file to that machine, and remove it here)",
+        "There:",
+        f"  rankd agent --nats {joined} --creds NODE.creds --name NODE --state DIR",
+        "The connection is not encrypted: anyone between the machines can read it.",
+    ]
 
 
 def _login() -> str:

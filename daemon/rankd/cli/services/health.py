@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rankd.wire.message import Health
 
 
+AGENT = "agent-"
 SERVICES = ("intake", "prioritizer", "scheduler")
 
 
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(services: Sequence[str], timeout_s: float, place: Place) -> list[Health | Unavailable]:
     """The answer of each service, or the reason why there is none."""
     from rankd.bus.health import ask_health
-    from rankd.cli.common.session import with_bus
+    from rankd.cli.common.session import credentials_for_agent, with_bus
 
     async def ask(bus: Bus, service: str) -> Health | Unavailable:
         try:
@@ -76,7 +77,9 @@ def _ask(services: Sequence[str], timeout_s: float, place: Place) -> list[Health
 
         return list(await asyncio.gather(*(ask(bus, service) for service in services)))
 
-    return with_bus(place, action, connect_timeout_s=timeout_s)
+    agent = services[0].removeprefix(AGENT) if services[0].startswith(AGENT) else None
+    credentials = None if agent is None else credentials_for_agent(place, agent)
+    return with_bus(place, action, connect_timeout_s=timeout_s, credentials=credentials)
 
 
 def _told(service: str, answer: Health | Unavailable) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``: runs one service, for supervisors such as systemd."""
+"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``, ``gateway``: one service each, for supervisors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the four."""
+    """Add them all."""
     intake = _service(subparsers, "intake", run_intake, "Accept requests of users and nodes, record them, and answer.")
     _add_store(intake)
     prioritizer = _service(
@@ -39,6 +39,13 @@ def add_parser(subparsers: Subparsers) -> None:
     scheduler = _service(subparsers, "scheduler", run_scheduler, "Start jobs in the order of the ranking.")
     _add_store(scheduler)
     _add_agent(subparsers)
+    gateway = _service(subparsers, "gateway", run_gateway, "Give users of this machine credentials for the broker.")
+    gateway.add_argument(
+        "--site", metavar="DIR", type=Path, required=True, help="directory of the site's secret (auth/ of `rankd up`)"
+    )
+    gateway.add_argument("--socket", metavar="FILE", type=Path, required=True, help="the Unix socket to listen on")
+    gateway.add_argument("--owner", metavar="USER", required=True, help="the administrator's name: of who runs this")
+    gateway.add_argument("--share", action="store_true", help="let other users of this machine in, as themselves")
 
 
 def _service(
@@ -47,6 +54,10 @@ def _service(
     parser = add_command(subparsers, name, run, text)
     parser.add_argument(
         "--nats", metavar="URL", default=os.environ.get("RANKD_NATS"), help="URL of the broker (default: $RANKD_NATS)"
+    )
+    creds = os.environ.get("RANKD_CREDS")
+    parser.add_argument(
+        "--creds", metavar="FILE", type=Path, default=creds, help="credentials for the broker (default: $RANKD_CREDS)"
     )
     parser.add_argument(
         "--parent-pid",
@@ -202,7 +213,11 @@ def run_intake(arguments: argparse.Namespace) -> int:
     from rankd.services.intake.service import IntakeOptions, run
 
     options = IntakeOptions(
-        nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
+        nats=arguments.nats,
+        creds=arguments.creds,
+        db=arguments.db,
+        config=_config(arguments),
+        stream_bytes=arguments.stream_bytes,
     )
     hangup = asyncio.Event()
     return _serve(arguments, "intake", lambda stop: run(options, stop, hangup), hangup)
@@ -215,6 +230,7 @@ def run_prioritizer(arguments: argparse.Namespace) -> int:
 
     options = PrioritizerOptions(
         nats=arguments.nats,
+        creds=arguments.creds,
         db=arguments.db,
         config=_config(arguments),
         weights=dict(arguments.weight),
@@ -229,7 +245,11 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
     from rankd.services.scheduler.service import SchedulerOptions, run
 
     options = SchedulerOptions(
-        nats=arguments.nats, db=arguments.db, config=_config(arguments), stream_bytes=arguments.stream_bytes
+        nats=arguments.nats,
+        creds=arguments.creds,
+        db=arguments.db,
+        config=_config(arguments),
+        stream_bytes=arguments.stream_bytes,
     )
     return _serve(arguments, "scheduler", lambda stop: run(options, stop))
 
@@ -244,6 +264,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
 
     options = AgentOptions(
         nats=arguments.nats,
+        creds=arguments.creds,
         state_dir=arguments.state,
         output_dir=arguments.output,
         name=os.uname().nodename if arguments.name is None else arguments.name,
@@ -263,6 +284,22 @@ def run_agent(arguments: argparse.Namespace) -> int:
         log_level=arguments.log_level,
         again=hurry,
     )
+
+
+def run_gateway(arguments: argparse.Namespace) -> int:
+    """Let users in until stopped."""
+    _need(arguments, "nats", "creds")
+    from rankd.services.gateway.service import GatewayOptions, run
+
+    options = GatewayOptions(
+        nats=arguments.nats,
+        creds=arguments.creds,
+        site=arguments.site,
+        socket=arguments.socket,
+        owner_name=arguments.owner,
+        is_shared=arguments.share,
+    )
+    return _serve(arguments, "gateway", lambda stop: run(options, stop))
 
 
 def _serve(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:

@@ -25,6 +25,7 @@ from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Unavailable
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.quantity import Amount
+from rankd.identity.credentials import source_of
 from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
 from rankd.services.agent.allocation_request import AllocationRequests
 from rankd.services.agent.identity import RunAs
@@ -60,6 +61,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     nats: str
+    creds: Path | None = None
     state_dir: Path
     name: str = msgspec.field(default_factory=platform.node)
     output_dir: Path | None = None
@@ -94,7 +96,8 @@ async def run(
     for node in options.nodes:
         check_node_name(node)
     async with AsyncExitStack() as stack:
-        bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None)
+        credentials = source_of(options.creds)
+        bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None, credentials=credentials)
         if await unless(stop, stack.enter_async_context(bus)) is None:
             return
         reporter = Reporter(bus)

@@ -29,6 +29,7 @@ from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.report import Report
+from rankd.identity.credentials import source_of
 from rankd.services.intake.class_verbs import class_verbs
 from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, start_with
 from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
@@ -66,7 +67,6 @@ from rankd.store.record.dependency import known_jobs
 from rankd.store.record.job import NewJob, count_pending, insert_jobs, known_keys
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
-from rankd.wire.message import Health
 
 log = logging.getLogger("rankd.intake")
 
@@ -84,6 +84,7 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the broker, the database and the configuration are."""
 
     nats: str
+    creds: Path | None = None
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
@@ -102,7 +103,9 @@ async def run(
 async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) -> Intake:
     database = await stack.enter_async_context(open_database(options.db, clock=clock))
     found = await find(database, options.config)
-    bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus = await stack.enter_async_context(
+        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds))
+    )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, clock())
@@ -223,12 +226,6 @@ class Intake:
             *letters,
             *node_verbs(self.group, self._clock),
         ]
-
-    def _diag_verb(self, looks: LookVerbs) -> Verb:
-        async def health() -> Health:
-            return await own_health(self.bus, ROLE, self._probe)
-
-        return diag_verb(looks.single, self.bus, health, self.keeper.diag, self._clock)
 
     async def _after_commit(self) -> None:
         self.relay.wake.set()

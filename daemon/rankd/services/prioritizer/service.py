@@ -28,6 +28,7 @@ from rankd.config.plugin import load_application_sorts, load_factors
 from rankd.core.errors import Unavailable
 from rankd.core.ranking.factor import Factor
 from rankd.core.ranking.ranking import Ranking
+from rankd.identity.credentials import source_of
 from rankd.services.prioritizer.adapter_reader import AdapterReader
 from rankd.services.prioritizer.delta_pass import DeltaPasses
 from rankd.services.prioritizer.eligibility import Eligibility
@@ -68,6 +69,7 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses and paths. ``weights`` replace those of the configuration."""
 
     nats: str
+    creds: Path | None = None
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
@@ -89,7 +91,9 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack, clock: Cloc
     database = await stack.enter_async_context(open_database(options.db, durable=False, clock=clock))
     stated = await starting_configuration(database, options.config)
     with_weights(stated.configuration, options.weights)
-    bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus = await stack.enter_async_context(
+        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds))
+    )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, clock())

@@ -21,6 +21,7 @@ from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.diag_request import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
+from rankd.identity.credentials import source_of
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
 from rankd.services.runtime.service_configuration import starting_configuration, with_catalog
@@ -37,6 +38,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the broker, the database and the configuration are."""
 
     nats: str
+    creds: Path | None = None
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
@@ -63,7 +65,9 @@ async def run(options: SchedulerOptions, stop: asyncio.Event, clock: Clock = tim
 async def _start(options: SchedulerOptions, stack: AsyncExitStack, clock: Clock) -> tuple[Scheduler, Bus]:
     database = await stack.enter_async_context(open_database(options.db, clock=clock))
     stated = await starting_configuration(database, options.config)
-    bus = await stack.enter_async_context(Bus(options.nats, ROLE, connect_timeout_s=None))
+    bus = await stack.enter_async_context(
+        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds))
+    )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)
     await database.take_role(ROLE, clock())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import shutil
 import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from rankd.core.errors import Refused, Unavailable
+from rankd.identity.site import Account
 
 MAX_PAYLOAD = "8MB"
 
@@ -26,6 +29,35 @@ jetstream {{
   max_file_store: 64GB    # the streams have limits of their own, by the space on the disk
 }}
 """
+_AUTHENTICATION = """\
+operator: {operator}
+system_account: {system}
+resolver {{
+  type: full              # it keeps the accounts that it is given; nothing has to be restarted for a new user
+  dir: {accounts}
+  allow_delete: true
+  interval: "2m"
+}}
+resolver_preload {{
+{preloaded}
+}}
+"""
+
+
+WITHOUT_ACCOUNTS = "$G"
+"""The account of everybody where a server has no accounts."""
+_ACCOUNT = re.compile(r"\$G|A[A-Z2-7]{55}")
+
+
+class Trust(NamedTuple):
+    """Whom the broker believes: the operator's token, the system account, and the accounts that it starts with.
+
+    The first of ``accounts`` is that of the services.
+    """
+
+    operator: str
+    system: Account
+    accounts: tuple[Account, ...]
 
 
 def find_server() -> str:
@@ -108,13 +140,41 @@ def quoted(text: str) -> str:
     return '"' + "".join(plain) + '"'
 
 
-def write_configuration(directory: Path, host: str, port: int) -> Path:
-    """Write the server's configuration file, with its data below ``directory``; returns its path."""
+def write_configuration(directory: Path, host: str, port: int, trust: Trust | None = None) -> Path:
+    """Write the server's configuration file, with its data below ``directory``; returns its path.
+
+    Without ``trust``, the server lets everybody act as any user.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "server.conf"
     store = str(directory / "jetstream")
-    path.write_text(
-        _CONFIGURATION.format(host=quoted(host), port=port, max_payload=MAX_PAYLOAD, store=quoted(store)),
-        encoding="utf-8",
-    )
+    text = _CONFIGURATION.format(host=quoted(host), port=port, max_payload=MAX_PAYLOAD, store=quoted(store))
+    if trust is not None:
+        text += _authentication(trust, directory / "accounts")
+    path.write_text(text, encoding="utf-8")
     return path
+
+
+def keep_streams(directory: Path, account: str | None) -> None:
+    """Give the streams in ``directory`` to an account; None means a broker without authentication.
+
+    The server keeps each account's streams in a directory of that account's name. Without this, a site that switches
+    authentication on would lose the submissions that wait in a stream.
+    """
+    store = directory / "jetstream" / "jetstream"
+    wanted = store / (account or WITHOUT_ACCOUNTS)
+    if wanted.exists() or not store.is_dir():
+        return
+    others = [path for path in store.iterdir() if _ACCOUNT.fullmatch(path.name)]
+    if len(others) == 1:  # the services' account alone has streams
+        others[0].rename(wanted)
+
+
+def _authentication(trust: Trust, directory: Path) -> str:
+    preloaded = [f"  {account.public}: {account.token}" for account in (trust.system, *trust.accounts)]
+    return _AUTHENTICATION.format(
+        operator=trust.operator,
+        system=trust.system.public,
+        accounts=quoted(str(directory)),
+        preloaded="\n".join(preloaded),
+    )

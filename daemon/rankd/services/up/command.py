@@ -12,12 +12,26 @@ from rankd.plugin.interpreter import python_command
 
 SIMULATED = "sim"
 """The name of the agent that has the simulated nodes."""
+SERVICES_CREDENTIALS, NODE_CREDENTIALS, ADMIN_CREDENTIALS = "services.creds", "node.creds", "admin.creds"
+"""Files of the directory ``auth``. Simulated nodes run nothing of users': their agent is one of the services."""
+
+
+def login_socket(directory: Path) -> Path:
+    """Where users of this machine get credentials."""
+    return directory.absolute() / "login.sock"
+
+
+def auth_directory(directory: Path) -> Path:
+    """Where a ``rankd up`` keeps its site's secret and credentials."""
+    return directory.absolute() / "auth"
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to run. ``nats`` None means the embedded broker, on ``port`` (0: a free one) of ``listen``.
 
-    ``resources`` None means what this machine allows. ``keep_jobs``: running jobs outlive ``rankd up``.
+    ``resources`` None means what this machine allows. ``keep_jobs``: running jobs outlive ``rankd up``. ``admin`` is
+    the user who started it. ``has_authentication``: the embedded broker asks for credentials. ``is_shared``: other
+    users of this machine may submit, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
     """
 
     directory: Path
@@ -30,7 +44,16 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     nats: str | None = None
     listen: str = "127.0.0.1"
     port: int = 0
+    admin: str = "root"
+    has_authentication: bool = True
+    is_shared: bool = False
+    run_as: str = "agent"
     keep_jobs: bool = False
+
+    @property
+    def has_site(self) -> bool:
+        """Whether this ``rankd up`` gives out the credentials for its broker."""
+        return self.has_authentication and self.nats is None
 
     @property
     def agents(self) -> list[str]:
@@ -41,13 +64,21 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple[str, list[str]]]:
     """The names and commands of the services in starting order; agents are last."""
     rankd = python_command("rankd")
-    place = [*broker_flag(url), "--db", str(database), "--config", str(options.config.absolute())]
+    place = [
+        *_broker(options, url, SERVICES_CREDENTIALS),
+        "--db",
+        str(database),
+        "--config",
+        str(options.config.absolute()),
+    ]
     commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
+    if options.has_site:
+        commands.append(("gateway", [*rankd, *_gateway(options, url)]))
     if options.local_agent:
-        local = [*_agent(options, url, options.agent_name, "agent"), "--run-as", "agent"]
+        local = [*_agent(options, url, options.agent_name, "agent", NODE_CREDENTIALS), "--run-as", options.run_as]
         commands.append(("agent", [*rankd, *local, *_given("resources", options.resources), *_labels(options.labels)]))
     if options.simulate:
-        simulated = _agent(options, url, SIMULATED, "agent-sim")
+        simulated = _agent(options, url, SIMULATED, "agent-sim", SERVICES_CREDENTIALS)
         more = ["--simulate", str(options.simulate), *_labels({"simulated": "true"})]
         commands.append(("agent-sim", [*rankd, *simulated, *more]))
     return commands
@@ -58,10 +89,24 @@ def broker_flag(url: str) -> list[str]:
     return ["--nats", url] if user_in(url) is None else []
 
 
-def _agent(options: UpOptions, url: str, name: str, folder: str) -> list[str]:
+def _broker(options: UpOptions, url: str, credentials: str) -> list[str]:
+    """The broker and the credentials for it. The path of a file is no secret."""
+    creds = ["--creds", str(auth_directory(options.directory) / credentials)] if options.has_site else []
+    return [*broker_flag(url), *creds]
+
+
+def _agent(options: UpOptions, url: str, name: str, folder: str, credentials: str) -> list[str]:
     state = str(options.directory.absolute() / folder)
     drain = [] if options.keep_jobs else ["--drain-on-stop"]
-    return ["agent", *broker_flag(url), "--name", name, "--state", state, *drain]
+    if options.is_shared:  # where others may pass through to what is theirs
+        drain += ["--output", str(options.directory.absolute() / "output")]
+    return ["agent", *_broker(options, url, credentials), "--name", name, "--state", state, *drain]
+
+
+def _gateway(options: UpOptions, url: str) -> list[str]:
+    site = ["--site", str(auth_directory(options.directory)), "--socket", str(login_socket(options.directory))]
+    share = ["--share"] if options.is_shared else []
+    return ["gateway", *_broker(options, url, SERVICES_CREDENTIALS), *site, "--owner", options.admin, *share]
 
 
 def _labels(labels: Mapping[str, str]) -> list[str]:

@@ -8,16 +8,22 @@ from pathlib import Path
 
 OTHERS = 0o077
 DIRECTORY = 0o700
+PASSABLE = 0o011
 
 
-def make_private(directory: Path, *, without: Path) -> None:
+def make_private(directory: Path, *, without: Path, shared: bool = False) -> None:
     """Make the directory for its owner only, or restrict an existing one and everything in it.
 
     The contents of ``without`` belong to jobs and keep their modes. Other users cannot reach them either way.
+    ``shared``: others may pass through the directory, to what is made for them in it, and can't list it.
     """
     directory.mkdir(mode=DIRECTORY, parents=True, exist_ok=True)
-    if not directory.stat().st_mode & OTHERS:
-        return
+    if directory.stat().st_mode & OTHERS not in (0, PASSABLE):
+        _narrow_all(directory, without)
+    directory.chmod(DIRECTORY | PASSABLE if shared else DIRECTORY)
+
+
+def _narrow_all(directory: Path, without: Path) -> None:
     directory.chmod(DIRECTORY)  # first: from here on no other user can enter
     for folder, folders, files in os.walk(directory):
         if Path(folder) == without:

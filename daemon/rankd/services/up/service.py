@@ -13,7 +13,8 @@ import logging
 import os
 import signal
 import time
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Protocol
 
@@ -26,14 +27,24 @@ from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, Unavailable, usable
+from rankd.identity.credentials import source_of
 from rankd.services.keeper.orphan import end_kept
 from rankd.services.runtime.life import end_tasks
 from rankd.services.runtime.log_file import keep_small
-from rankd.services.up.broker import find_server, free_port, url_of, write_configuration
+from rankd.services.up.broker import find_server, free_port, keep_streams, url_of, write_configuration
 from rankd.services.up.child import STOP_PATIENCE_S, Child, Manner
-from rankd.services.up.command import UpOptions, service_commands
+from rankd.services.up.command import (
+    ADMIN_CREDENTIALS,
+    NODE_CREDENTIALS,
+    SERVICES_CREDENTIALS,
+    UpOptions,
+    auth_directory,
+    login_socket,
+    service_commands,
+)
 from rankd.services.up.private_directory import make_private
 from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
+from rankd.services.up.trust import establish
 from rankd.store.engine.lock import acquire_or_fail
 from rankd.store.engine.reading import ReadError, open_for_reading
 from rankd.store.engine.url import open_database
@@ -51,6 +62,8 @@ SAY_AFTER_S = 10.0
 """After this time ``up`` reports which service it waits for, and again every :data:`SAY_EVERY_S`."""
 SAY_EVERY_S = 60.0
 BROKER_PATIENCE_S = 60.0
+THREADS = 32
+"""Each process is waited for on a thread of its own, while it stops on two. asyncio's own pool has six on two cores."""
 LOOK_EVERY_S = 0.05
 WATCH_EVERY_S = 1.0
 STORES_NOTHING_S = 5.0
@@ -62,6 +75,8 @@ class Up(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``up.json``."""
 
     nats: str
+    creds: str | None
+    login: str | None
     db: str
     pids: dict[str, int]
     ready: bool
@@ -103,7 +118,7 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
         check_node_name(options.agent_name)
     umask = os.umask(PRIVATE)
     with usable(options.directory, "dir"):
-        make_private(options.directory, without=options.directory / "agent" / "output")
+        make_private(options.directory, without=options.directory / "agent" / "output", shared=options.is_shared)
         check_space(options.directory)
         lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:
@@ -143,6 +158,8 @@ class _Machine:
         if options.local_agent:
             (self._directory / "agent" / "output").mkdir(parents=True, exist_ok=True)
         self._broker: Child | None = None
+        self._node_bus: Bus | None = None
+        """The connection that reaches the local agent: with authentication on, only the node's own account does."""
         self._is_written = False
         self._unwritten = Spell(log)
         self._stores_nothing = False
@@ -162,7 +179,9 @@ class _Machine:
     def _embedded_broker(self) -> str:
         host = self._options.listen
         port = free_port(host, self._options.port, self._directory / "nats.port")
-        configuration = write_configuration(self._directory / "nats", host, port)
+        trust = establish(self._options, time.time()) if self._options.has_site else None
+        configuration = write_configuration(self._directory / "nats", host, port, trust)
+        keep_streams(self._directory / "nats", None if trust is None else trust.accounts[0].public)
         self._broker = self._child("nats", [find_server(), "--config", str(configuration)])
         return url_of(host, port)
 
@@ -184,6 +203,7 @@ class _Machine:
 
     async def run(self, told: Told) -> None:
         """Run until ``told.stop`` is set, or until a service fails too often."""
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, "up"))
         self._file.unlink(missing_ok=True)
         async with open_database(self._db) as database:
             await upgrade(database)
@@ -243,8 +263,9 @@ class _Machine:
         await self._stop_rest()
 
     async def _stop_rest(self) -> None:
-        for name in ("prioritizer", "intake"):
-            await self._services[name].stop()
+        for name in ("gateway", "prioritizer", "intake"):
+            if name in self._services:
+                await self._services[name].stop()
         if self._broker is not None:
             await self._broker.stop()
 
@@ -266,7 +287,11 @@ class _Machine:
 
     async def _watch(self) -> None:
         """Announce readiness, then note which services have ever been ready."""
-        async with Bus(self._url, "up", connect_timeout_s=self._broker_patience_s) as bus:
+        async with AsyncExitStack() as stack:
+            bus = await stack.enter_async_context(self._bus(SERVICES_CREDENTIALS))
+            self._node_bus = bus
+            if self._options.has_site and self._options.local_agent:
+                self._node_bus = await stack.enter_async_context(self._bus(NODE_CREDENTIALS))
             for name in self._services:
                 await self._until_ready(bus, name)
             self._ready = True
@@ -279,6 +304,14 @@ class _Machine:
                 for name, child in self._services.items():
                     await self._look_after(bus, name, child)
                 self._look_after_broker()
+
+    def _bus(self, credentials: str) -> Bus:
+        source = source_of(self._creds(credentials))
+        return Bus(self._url, "up", connect_timeout_s=self._broker_patience_s, credentials=source)
+
+    def _creds(self, file: str) -> Path | None:
+        """One of the files of credentials; None where the broker has not got them from us."""
+        return auth_directory(self._directory) / file if self._options.has_site else None
 
     async def _look_after(self, bus: Bus, name: str, child: Child) -> None:
         """Kill a service that answered before and no longer answers; it is then started again."""
@@ -336,7 +369,8 @@ class _Machine:
     async def _health(self, bus: Bus, name: str) -> Health | None:
         """The service's health; None if it does not answer."""
         try:
-            return await ask_health(bus, self._health_name(name), timeout_s=1.0)
+            asked = self._node_bus if name == "agent" and self._node_bus is not None else bus
+            return await ask_health(asked, self._health_name(name), timeout_s=1.0)
         except Unavailable:
             return None
 
@@ -350,6 +384,8 @@ class _Machine:
             children["nats"] = self._broker.pid
         return Up(
             nats=without_secret(self._url),
+            creds=None if (creds := self._creds(ADMIN_CREDENTIALS)) is None else str(creds),
+            login=str(login_socket(self._directory)) if self._options.has_site else None,
             db=str(self._db),
             pids={name: pid for name, pid in children.items() if pid is not None},
             ready=self._ready,

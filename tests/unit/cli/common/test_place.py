@@ -132,7 +132,25 @@ def test_the_users_own_file_is_the_last_source(nowhere, tmp_path):
     assert find(flags()).database == database
 
 
-@pytest.mark.parametrize("text", ["nats = 4", "nats = ''", "nat = 'x'", "nats = 'x'\ndb = 'y'", "nats", "\xff"])
+@pytest.mark.usefixtures("nowhere")
+def test_the_users_own_file_may_name_credentials(tmp_path):
+    user_file(tmp_path, 'nats = "nats://mine:4222"\ncreds = "/home/me/me.creds"\n')
+    assert find(flags()).creds == Path("/home/me/me.creds")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nats = 'x'\ncreds = 4",
+        "creds = 'x'",
+        "nats = 4",
+        "nats = ''",
+        "nat = 'x'",
+        "nats = 'x'\ndb = 'y'",
+        "nats",
+        "\xff",
+    ],
+)
 def test_a_users_own_file_that_is_wrong_is_named(tmp_path, text):
     user_file(tmp_path, text)
     with pytest.raises(Refused, match=r"client\.toml"):

@@ -8,7 +8,7 @@ from rankd.core.errors import Refused
 ME, ROOT, OTHER = 1000, 0, 1001
 MINE = Found("/work/.rankd", ME, 0o40700)
 ABOVE = Found("/.rankd", ROOT, 0o40755)
-FILE = (Found("/home/me/.config/rankd/client.toml", ME, 0o100644), "nats://user:1")
+FILE = (Found("/home/me/.config/rankd/client.toml", ME, 0o100644), "nats://user:1", None)
 
 
 def own_file():
@@ -84,7 +84,7 @@ def test_later_sources_are_not_even_looked_at():
 
 def test_a_users_own_file_that_others_can_write_is_an_error():
     def loose():
-        return FILE[0]._replace(mode=0o100666), FILE[1]
+        return FILE[0]._replace(mode=0o100666), FILE[1], None
 
     with pytest.raises(Refused, match=r"client\.toml names the broker, but others"):
         choose(Named(), Named(), [], loose, ME)

@@ -1,0 +1,85 @@
+"""What each role reaches at the broker. This is the wall between users, nodes and services.
+
+Each user and each node has an account of its own, and imports from the services' account the subjects below, with the
+own name in them. Nothing else crosses from one account into another. A reply subject can't cross either: the server
+replaces it, so that the services see ``_R_.…`` and the answer finds its way back to the asker only. No account but the
+services' has streams, so nobody else can make JetStream publish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rankd.identity.claims import Export, Import
+from rankd.wire.subject import (
+    DEAD_LETTER_PATTERN,
+    ENQUEUE_PATTERN,
+    EVENT_RANKING,
+    EVENT_SCHEDULER,
+    PREFIX,
+    encode_name,
+    enqueue_subject,
+    health_subject,
+    job_event,
+    node_pattern,
+    node_subject,
+)
+
+NODE_REQUESTS = ("register", "heartbeat", "leave", "take", "report")
+"""What a node asks of the services."""
+NODE_HINT = "allocation"
+"""What a node hears: that an allocation waits. It has to ask for it."""
+
+PUBLIC_EVENTS = (f"{PREFIX}.event.node.>", f"{PREFIX}.event.queue.>", EVENT_RANKING, EVENT_SCHEDULER)
+"""Events that every user may hear."""
+
+_DISCOVERY = "$SRV.>"
+"""Where micro services describe themselves; several may answer."""
+
+Kind = Literal["service", "stream"]
+
+
+def services_exports() -> list[Export]:
+    """What the services' account offers to all others together; each account imports its own part only."""
+    asked = [f"{PREFIX}.user.*.>", f"{PREFIX}.admin.*.>", ENQUEUE_PATTERN, health_subject("*")]
+    asked += [node_pattern(kind) for kind in NODE_REQUESTS]
+    heard = [f"{PREFIX}.event.>", DEAD_LETTER_PATTERN, node_pattern(NODE_HINT)]
+    return [
+        *(Export(name=subject, subject=subject, type="service") for subject in asked),
+        Export(name=_DISCOVERY, subject=_DISCOVERY, type="service", response_type="Stream"),
+        *(Export(name=subject, subject=subject, type="stream") for subject in heard),
+    ]
+
+
+def user_imports(services: str, user: str, *, may_enqueue: bool = False) -> list[Import]:
+    """What a user reaches: the verbs under the own name, the own jobs' events, public events.
+
+    ``services`` is the public key of the services' account. ``may_enqueue``: the user may publish on the enqueue
+    subject, which a stream captures.
+    """
+    asked = [f"{PREFIX}.user.{encode_name(user)}.>"]
+    if may_enqueue:
+        asked.append(enqueue_subject(user))
+    return _imports(services, asked, [job_event(user), *PUBLIC_EVENTS])
+
+
+def admin_imports(services: str, user: str) -> list[Import]:
+    """What an administrator reaches: as a user, administrators' verbs, all events, and the services' health."""
+    token = encode_name(user)
+    asked = [f"{PREFIX}.user.{token}.>", f"{PREFIX}.admin.{token}.>", enqueue_subject(user), health_subject("*")]
+    return _imports(services, [*asked, _DISCOVERY], [f"{PREFIX}.event.>"])
+
+
+def node_imports(services: str, node: str) -> list[Import]:
+    """What a node reaches: requests and reports under the own name, and hints of its own allocations."""
+    asked = [node_subject(node, kind) for kind in NODE_REQUESTS]
+    return _imports(services, asked, [node_subject(node, NODE_HINT)])
+
+
+def _imports(services: str, asked: Sequence[str], heard: Sequence[str]) -> list[Import]:
+    kinds: list[tuple[str, Kind]] = [
+        *((subject, "service") for subject in asked),
+        *((subject, "stream") for subject in heard),
+    ]
+    return [Import(name=subject, subject=subject, account=services, type=kind) for subject, kind in kinds]

@@ -1,0 +1,192 @@
+"""A site: one secret, and what is signed with it. Whoever can read the secret can act as anybody.
+
+The directory holds ``site.key`` (mode 0600 in a directory of mode 0700) and the credentials of rankd's own
+processes. Keys are derived from the secret (:mod:`rankd.identity.key`), tokens are signed when they are needed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rankd.core.errors import Refused
+from rankd.identity.claims import (
+    AccountClaims,
+    AccountLimits,
+    Import,
+    UserClaims,
+    account_token,
+    operator_token,
+    user_token,
+)
+from rankd.identity.credentials import Credentials, write_private
+from rankd.identity.key import SECRET_BYTES, Key, KeyKind, derive, new_key
+from rankd.identity.reach import admin_imports, node_imports, services_exports, user_imports
+
+KEY_FILE = "site.key"
+REVOKED_FILE = "revoked.json"
+USER_LIMITS = AccountLimits(connections=256, subscriptions=4_096)
+"""Of one user's or node's connections together: one client can't use up what the broker has."""
+
+
+ALL_OF_THEM = "*"
+"""In an account's revocations: every user of it."""
+
+
+class Role(StrEnum):
+    """What a connection may be."""
+
+    SYSTEM = "system"
+    SERVICES = "services"
+    ADMIN = "administrator"
+    USER = "user"
+    NODE = "node"
+
+
+class Account(NamedTuple):
+    """An account as the server has to know it: its public key and its signed claims."""
+
+    public: str
+    token: str
+
+
+class Revocation(msgspec.Struct, frozen=True, kw_only=True):
+    """Credentials signed up to ``at`` (UTC seconds) do not count. ``is_barred``: the gateway gives no new ones."""
+
+    at: int
+    is_barred: bool = True
+
+
+class Site:
+    """Signs accounts and credentials. Methods take ``now`` in UTC seconds."""
+
+    def __init__(self, secret: bytes, revoked: Mapping[str, Revocation] | None = None) -> None:
+        self._secret = secret
+        self._revoked = revoked or {}
+        self._operator = derive(secret, KeyKind.OPERATOR, "site")
+
+    def operator(self, now: float) -> str:
+        """The operator's token, which the server's configuration names."""
+        return operator_token(self._operator, self.account_of(Role.SYSTEM), now)
+
+    def account_of(self, role: Role, name: str = "") -> str:
+        """The public key of an account. A user and the same one as an administrator share an account."""
+        return self._account(role, name).public
+
+    def account(self, role: Role, name: str, now: float) -> Account:
+        """An account with what its role reaches; ``name`` is the user's or the node's."""
+        key = self._account(role, name)
+        services = self.account_of(Role.SERVICES)
+        found = self._revoked.get(_family(role, name))
+        revoked = {} if found is None else {ALL_OF_THEM: found.at}
+        title = f"{role} {name}".strip()
+        claims = AccountClaims(public=key.public, name=title, limits=USER_LIMITS, revoked=revoked)
+        match role:
+            case Role.SYSTEM:
+                claims = AccountClaims(public=key.public, name="system")
+            case Role.SERVICES:
+                limits = AccountLimits(has_streams=True)
+                claims = AccountClaims(public=key.public, name="services", exports=services_exports(), limits=limits)
+            case Role.ADMIN:
+                claims = _with_imports(claims, admin_imports(services, name))
+            case Role.USER:
+                claims = _with_imports(claims, user_imports(services, name))
+            case Role.NODE:
+                claims = _with_imports(claims, node_imports(services, name))
+        return Account(key.public, account_token(self._operator, claims, now))
+
+    def credentials(self, role: Role, name: str, now: float, lasts_s: float | None = None) -> Credentials:
+        """Credentials with a key of their own; valid for ``lasts_s`` seconds, or without an end."""
+        key = new_key(KeyKind.USER)
+        expires_at = None if lasts_s is None else int(now + lasts_s)
+        claims = UserClaims(public=key.public, name=name, role=role, expires_at=expires_at)
+        found = self._revoked.get(_family(role, name))
+        signed_at = now if found is None else max(now, found.at + 1)
+        return Credentials(user_token(self._account(role, name), claims, signed_at), key.seed)
+
+    def is_barred(self, role: Role, name: str) -> bool:
+        """Whether an administrator has revoked what this user or node had, and has given nothing new."""
+        found = self._revoked.get(_family(role, name))
+        return found is not None and found.is_barred
+
+    def _account(self, role: Role, name: str) -> Key:
+        return derive(self._secret, KeyKind.ACCOUNT, _family(role, name))
+
+
+def _family(role: Role, name: str) -> str:
+    """The name of an account: the same one for a user as an administrator and without."""
+    return f"{Role.USER if role is Role.ADMIN else role} {name}"
+
+
+def open_site(directory: Path) -> Site:
+    """The site whose secret is in this directory; a new one if there is none.
+
+    Raises:
+        Refused: ``bad_secret``: the file holds something else.
+        OSError: the directory can't be written.
+    """
+    path = directory / KEY_FILE
+    if not path.exists():
+        write_private(path, secrets.token_hex(SECRET_BYTES) + "\n")
+    return read_site(directory)
+
+
+def read_site(directory: Path) -> Site:
+    """The site whose secret is in this directory.
+
+    Raises:
+        Refused: ``bad_secret``: the file holds something else.
+        OSError: it can't be read.
+    """
+    path = directory / KEY_FILE
+    try:
+        secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        message = f"{path} does not hold the secret of a site; restore it, or remove it: then all credentials change"
+        raise Refused("bad_secret", message)
+    return Site(secret, _read_revoked(directory))
+
+
+def revoke(directory: Path, role: Role, name: str, now: float) -> None:
+    """Record that all credentials of this user or node that were signed until now do not count any more.
+
+    Raises:
+        OSError: the directory can't be written.
+    """
+    revoked = {**_read_revoked(directory), _family(role, name): Revocation(at=int(now))}
+    _write_revoked(directory, revoked)
+
+
+def readmit(directory: Path, role: Role, name: str) -> None:
+    """Let the gateway give this user credentials again; those that were revoked stay so.
+
+    Raises:
+        OSError: the directory can't be written.
+    """
+    revoked = _read_revoked(directory)
+    if (found := revoked.get(_family(role, name))) is not None and found.is_barred:
+        _write_revoked(directory, {**revoked, _family(role, name): msgspec.structs.replace(found, is_barred=False)})
+
+
+def _read_revoked(directory: Path) -> dict[str, Revocation]:
+    try:
+        return msgspec.json.decode((directory / REVOKED_FILE).read_bytes(), type=dict[str, Revocation])
+    except FileNotFoundError:
+        return {}
+    except msgspec.MsgspecError as error:
+        raise Refused("bad_secret", f"{directory / REVOKED_FILE} can't be read: {error}; restore it") from None
+
+
+def _write_revoked(directory: Path, revoked: Mapping[str, Revocation]) -> None:
+    write_private(directory / REVOKED_FILE, msgspec.json.format(msgspec.json.encode(revoked)).decode() + "\n")
+
+
+def _with_imports(claims: AccountClaims, imports: list[Import]) -> AccountClaims:
+    return msgspec.structs.replace(claims, imports=imports)

@@ -1,0 +1,173 @@
+"""Users of one machine, each as the user that the kernel says: needs root, to be two other users."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+from system.conftest import Machine
+
+from rankd.bus.login import log_in_again
+from rankd.core.errors import Unavailable
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+
+ONE, TWO = 1, 2
+"""Users that every Debian has: daemon and bin."""
+
+
+@pytest.fixture
+def shared():
+    """A ``rankd up --share`` in a directory that others may pass to; pytest closes its own to them."""
+    with tempfile.TemporaryDirectory(prefix="rankd-shared-") as base:
+        Path(base).chmod(0o755)
+        machine = Machine(Path(base) / "state")
+        machine.start("--name", "here", "--share")
+        yield machine
+        machine.end()
+
+
+def python_for_others() -> str | None:
+    """An interpreter of this version that other users can start; None where this one is in a closed home."""
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    for path in (str(Path(sys.executable).resolve()), f"/usr/bin/python{version}"):
+        with suppress(OSError):
+            if subprocess.run([path, "-c", "0"], user=ONE, group=ONE, check=False, cwd="/").returncode == 0:
+                return path
+    return None
+
+
+def as_user(uid: int, machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of this user: no variables, no directory of its own."""
+    if (python := python_for_others()) is None:
+        pytest.skip("no Python of this version that another user can start")
+    paths = [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
+    return subprocess.run(
+        [python, "-m", "rankd", words[0], "--dir", str(machine.directory), *words[1:]],
+        capture_output=True, text=True, check=False, cwd="/", user=uid, group=uid, extra_groups=[],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths)},
+    )  # fmt: skip
+
+
+def log_in(uid: int, machine: Machine, line: bytes = b"{}\n") -> dict:
+    """What the gateway answers to a process of this user."""
+    with connected_as(uid, machine) as connection:
+        connection.sendall(line)
+        connection.shutdown(socket.SHUT_WR)
+        with connection.makefile("rb") as answer:
+            return json.loads(answer.read())
+
+
+def connected_as(uid: int, machine: Machine) -> socket.socket:
+    """A connection that a process of this user has made: the kernel notes who connects, not who writes."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(str(machine.directory / "login.sock"))
+            socket.send_fds(there, [b"x"], [connection.fileno()])
+        finally:
+            os._exit(0)
+    with here, there:
+        os.waitpid(child, 0)
+        here.settimeout(10)
+        _, [handle], _, _ = socket.recv_fds(here, 1, 1)
+        return socket.socket(fileno=handle)
+
+
+def test_each_user_is_who_the_kernel_says(shared):
+    for uid, name in ((ONE, "daemon"), (TWO, "bin")):
+        answer = log_in(uid, shared)
+        assert answer["user"] == name
+        assert f"user '{name}'" in answer["creds"]
+        assert time.time() + 3600 < answer["expires_at"] < time.time() + 86_400
+
+
+def test_a_job_of_another_user_runs_with_that_users_rights(shared):
+    assert "Submitted batch job 1" in as_user(ONE, shared, "submit", "--wait", "--", "id", "-u").stdout
+    [job] = shared.rows("SELECT user, state, stdout FROM job WHERE id = 1")
+    assert (job["user"], job["state"]) == ("daemon", "completed")
+    output = Path(job["stdout"])
+    assert output.read_text() == "1\n"
+    assert (output.stat().st_uid, output.parent.stat().st_uid) == (ONE, ONE)
+    assert stat.S_IMODE(output.parent.stat().st_mode) == 0o700
+
+
+def test_nobody_acts_for_another_or_reads_what_is_the_services(shared):
+    assert "Submitted" in as_user(ONE, shared, "submit", "--", "sleep", "600").stdout
+    refused = [
+        (["submit", "--as", "root", "--", "true"], "you are 'bin' here, not 'root'"),
+        (["submit", "--as", "daemon", "--", "true"], "you are 'bin' here, not 'daemon'"),
+        (["submit", "--admin", "--", "true"], "'bin' is not an administrator here"),
+        (["cancel", "1"], "belongs to 'daemon'"),
+    ]
+    for words, text in refused:
+        done = as_user(TWO, shared, *words)
+        assert done.returncode != 0
+        assert text in done.stderr, (words, done.stderr)
+    for name in ("rankd.db", "up.json", "auth/site.key", "auth/services.creds", "log/intake.log", "nats/server.conf"):
+        done = subprocess.run(
+            ["cat", str(shared.directory / name)], capture_output=True, check=False, user=TWO, group=TWO
+        )
+        assert b"Permission denied" in done.stderr, name
+
+
+def test_without_share_the_socket_is_the_owners_only(machine):
+    machine.start("--no-local-agent")
+    sock = machine.directory / "login.sock"
+    assert stat.S_IMODE(sock.lstat().st_mode) == 0o600
+    assert stat.S_IMODE(machine.directory.stat().st_mode) == 0o700
+    login = log_in_again(sock)
+    assert login.user == "root"
+    assert login.nats == machine.up["nats"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"\n", b"{", b'{"want":"root"}\n', b'{"user":"root"}\n', b"x" * 100_000, b"\xff\n", b"[" * 5_000 + b"\n"],
+    ids=["nothing", "empty", "half", "another", "unknown", "long", "bytes", "deep"],
+)
+def test_a_request_that_is_none_is_refused(shared, line):
+    answer = log_in(ONE, shared, line)
+    assert "creds" not in answer
+    assert answer["code"] in ("bad_request", "too_large", "unknown_field", "bad_field")
+    assert log_in(ONE, shared)["user"] == "daemon"
+
+
+def test_who_keeps_connections_open_keeps_nobody_else_out(shared):
+    with ExitStack() as stack:
+        for _ in range(200):
+            stack.enter_context(connected_as(ONE, shared))
+        assert log_in(TWO, shared)["user"] == "bin"
+
+
+def test_a_revoked_user_gets_nothing_at_the_socket(shared):
+    assert log_in(ONE, shared)["user"] == "daemon"
+    shared.rankd("auth", "revoke", "--user", "daemon")
+    assert log_in(ONE, shared)["code"] == "revoked"
+    assert log_in(TWO, shared)["user"] == "bin"
+    shared.rankd("auth", "creds", "--user", "daemon", "--out", str(shared.directory.parent / "daemon.creds"))
+    assert log_in(ONE, shared)["user"] == "daemon"
+
+
+def test_nobody_there_is_said_in_one_line(tmp_path):
+    with pytest.raises(Unavailable, match="nobody answers at"):
+        log_in_again(tmp_path / "login.sock")
+    listening = socket.socket(socket.AF_UNIX)
+    with listening:
+        listening.bind(str(tmp_path / "login.sock"))
+        with pytest.raises(Unavailable, match="nobody answers at"):
+            log_in_again(tmp_path / "login.sock")

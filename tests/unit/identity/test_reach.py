@@ -1,0 +1,56 @@
+"""What each role imports: the own name only, and nothing of JetStream."""
+
+import pytest
+
+from rankd.identity.reach import admin_imports, node_imports, services_exports, user_imports
+
+NAMES = ["alice", "first.last", "*", ">", "a b", "rankd.v1", "é", "a%2Eb", "%2A"]
+
+
+def matches(pattern, subject):
+    """As the server matches a subject, which may itself be a pattern, against an export."""
+    for wanted, given in zip(pattern.split("."), subject.split("."), strict=False):
+        if wanted == ">":
+            return True
+        if wanted not in ("*", given):
+            return False
+    return len(pattern.split(".")) == len(subject.split("."))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("imports", [user_imports, admin_imports, node_imports])
+def test_every_import_is_exported_and_no_name_is_a_pattern(imports, name):
+    exported = services_exports()
+    for one in imports("ASERVICES", name):
+        assert any(one.type == other.type and matches(other.subject, one.subject) for other in exported), one
+        tokens = one.subject.removeprefix("rankd.v1.internal.health.*").split(".")
+        assert not {"*", " "} & set(tokens), one
+        assert "" not in one.subject.split("."), one
+        assert ">" not in one.subject.removesuffix(".>"), one
+
+
+@pytest.mark.parametrize("imports", [user_imports, node_imports])
+def test_two_names_share_only_public_events(imports):
+    one = {(found.type, found.subject) for found in imports("A", "alice")}
+    other = {(found.type, found.subject) for found in imports("A", "bob")}
+    assert all(kind == "stream" and ".event." in subject and ".job." not in subject for kind, subject in one & other)
+
+
+@pytest.mark.parametrize("imports", [user_imports, admin_imports, node_imports])
+def test_nobody_imports_jetstream_or_the_services_own_subjects(imports):
+    for one in imports("A", "alice"):
+        assert "$JS" not in one.subject
+        assert ".internal." not in one.subject or one.subject.endswith("internal.health.*")
+
+
+def test_a_user_reaches_no_stream_that_captures_what_is_published():
+    asked = [one.subject for one in user_imports("A", "alice") if one.type == "service"]
+    assert asked == ["rankd.v1.user.alice.>"]
+    listed = [one.subject for one in user_imports("A", "alice", may_enqueue=True) if one.type == "service"]
+    assert listed == ["rankd.v1.user.alice.>", "rankd.v1.enqueue.alice"]
+
+
+def test_a_node_asks_as_itself_and_hears_its_own_hints():
+    imports = {(one.type, one.subject) for one in node_imports("A", "n1")}
+    asked = {("service", f"rankd.v1.node.n1.{kind}") for kind in ("register", "heartbeat", "leave", "take", "report")}
+    assert imports == {*asked, ("stream", "rankd.v1.node.n1.allocation")}

@@ -1,0 +1,84 @@
+"""A site's secret: private, lasting, and the only thing that its keys come from."""
+
+import base64
+import json
+import stat
+
+import pytest
+
+from rankd.core.errors import Refused
+from rankd.identity.site import Role, open_site, read_site, readmit, revoke
+
+NOW = 1_700_000_000.0
+
+
+def claims_of(token):
+    return json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+
+
+def test_the_secret_is_made_once_and_is_private(tmp_path):
+    first = open_site(tmp_path)
+    assert stat.S_IMODE((tmp_path / "site.key").stat().st_mode) == 0o600
+    assert open_site(tmp_path).account_of(Role.USER, "alice") == first.account_of(Role.USER, "alice")
+
+
+def test_two_sites_have_nothing_in_common(tmp_path):
+    (tmp_path / "other").mkdir()
+    assert open_site(tmp_path).account_of(Role.SERVICES) != open_site(tmp_path / "other").account_of(Role.SERVICES)
+
+
+@pytest.mark.parametrize("content", ["", "00", "x" * 64, "00" * 33])
+def test_a_damaged_secret_is_not_replaced(tmp_path, content):
+    (tmp_path / "site.key").write_text(content)
+    with pytest.raises(Refused) as refused:
+        open_site(tmp_path)
+    assert refused.value.code == "bad_secret"
+    assert (tmp_path / "site.key").read_text() == content
+
+
+def test_every_role_and_name_has_an_account_of_its_own(tmp_path):
+    site = open_site(tmp_path)
+    accounts = [
+        site.account_of(role, name)
+        for role, name in [
+            (Role.SYSTEM, ""), (Role.SERVICES, ""), (Role.USER, "a"), (Role.USER, "b"), (Role.NODE, "a"),
+            (Role.USER, "services"), (Role.USER, ""), (Role.NODE, ""),
+        ]
+    ]  # fmt: skip
+    assert len(set(accounts)) == len(accounts)
+    assert site.account_of(Role.ADMIN, "a") == site.account_of(Role.USER, "a")
+
+
+def test_only_the_services_have_streams(tmp_path):
+    site = open_site(tmp_path)
+    has_streams = {
+        role: "disk_storage" in claims_of(site.account(role, "x", NOW).token)["nats"]["limits"] for role in Role
+    }
+    assert [role for role, has in has_streams.items() if has] == [Role.SERVICES]
+
+
+def test_a_revocation_covers_what_was_signed_until_now_and_nothing_later(tmp_path):
+    open_site(tmp_path)
+    revoke(tmp_path, Role.USER, "alice", NOW)
+    site = read_site(tmp_path)
+    assert claims_of(site.account(Role.USER, "alice", NOW).token)["nats"]["revocations"] == {"*": int(NOW)}
+    assert claims_of(site.account(Role.USER, "bob", NOW).token)["nats"]["revocations"] == {}
+    assert claims_of(site.credentials(Role.USER, "alice", NOW).token)["iat"] > int(NOW)
+    assert site.is_barred(Role.USER, "alice")
+    assert site.is_barred(Role.ADMIN, "alice")
+    assert not site.is_barred(Role.NODE, "alice")
+
+
+def test_who_is_let_in_again_does_not_get_back_what_was_revoked(tmp_path):
+    open_site(tmp_path)
+    revoke(tmp_path, Role.USER, "alice", NOW)
+    readmit(tmp_path, Role.USER, "alice")
+    site = read_site(tmp_path)
+    assert not site.is_barred(Role.USER, "alice")
+    assert claims_of(site.account(Role.USER, "alice", NOW).token)["nats"]["revocations"] == {"*": int(NOW)}
+
+
+def test_credentials_end_when_it_is_said(tmp_path):
+    site = open_site(tmp_path)
+    assert site.credentials(Role.USER, "alice", NOW, 60.0).claims().expires_at == int(NOW) + 60
+    assert site.credentials(Role.USER, "alice", NOW).claims().expires_at is None
