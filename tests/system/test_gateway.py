@@ -12,6 +12,7 @@ import tempfile
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from system.conftest import Machine
@@ -30,6 +31,8 @@ def shared():
     """A ``rankd up --share`` in a directory that others may pass to; pytest closes its own to them."""
     with tempfile.TemporaryDirectory(prefix="rankd-shared-") as base:
         Path(base).chmod(0o755)
+        if closed := [str(path) for path in Path(base).parents if not path.stat().st_mode & 0o001]:
+            pytest.skip(f"other users can't pass through {closed}")
         machine = Machine(Path(base) / "state")
         machine.start("--name", "here", "--share")
         yield machine
@@ -37,25 +40,29 @@ def shared():
 
 
 def python_for_others() -> str | None:
-    """An interpreter of this version that other users can start; None where this one is in a closed home."""
+    """An interpreter of this version with which other users can start rankd; None if this installation is closed."""
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for path in (str(Path(sys.executable).resolve()), f"/usr/bin/python{version}"):
         with suppress(OSError):
-            if subprocess.run([path, "-c", "0"], user=ONE, group=ONE, check=False, cwd="/").returncode == 0:
+            tried = subprocess.run([path, "-c", "import rankd.cli.main, uvloop"], check=False, **of_user(ONE))
+            if tried.returncode == 0:
                 return path
     return None
 
 
-def as_user(uid: int, machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command of this user: no variables, no directory of its own."""
-    if (python := python_for_others()) is None:
-        pytest.skip("no Python of this version that another user can start")
+def of_user(uid: int) -> dict[str, Any]:
+    """A process of this user: no variables, no directory of its own."""
     paths = [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
-    return subprocess.run(
-        [python, "-m", "rankd", words[0], "--dir", str(machine.directory), *words[1:]],
-        capture_output=True, text=True, check=False, cwd="/", user=uid, group=uid, extra_groups=[],
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths)},
-    )  # fmt: skip
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths)}
+    return {"user": uid, "group": uid, "extra_groups": [], "cwd": "/", "env": environment, "capture_output": True}
+
+
+def as_user(uid: int, machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of this user."""
+    if (python := python_for_others()) is None:
+        pytest.skip("other users can't read this installation of rankd, or have no Python of this version")
+    command = [python, "-m", "rankd", words[0], "--dir", str(machine.directory), *words[1:]]
+    return subprocess.run(command, text=True, check=False, **of_user(uid))
 
 
 def log_in(uid: int, machine: Machine, line: bytes = b"{}\n") -> dict:
