@@ -12,6 +12,7 @@ import pytest
 from integration.stage import connected, ready, running, write_config
 
 from rankd.bus.connection import Bus
+from rankd.core.errors import Refused
 from rankd.services.intake import service as intake
 from rankd.store.engine.url import open_database
 from rankd.store.record.dead_letter import Undelivered, keep
@@ -140,3 +141,12 @@ async def test_a_named_broker_is_asked_whatever_lies_about(site, tmp_path):
     for words in (["queue", "-h"], ["show", "1"], ["why", "1"], ["acct", "-j", "1"], ["list"]):
         assert "alice" in await site(*words), words
     assert await site("queue", "-h", RANKD_NATS="") == "", "without the variable, the directory counts"
+
+
+async def test_another_spelling_of_a_name_is_nobody(rankd):
+    """A broker's permissions are about tokens: '%61lice' must not be alice, nor a user of its own."""
+    async with Bus(rankd.url, "spelling") as bus:
+        for token in ("%61lice", "al%69ce", "%e9"):
+            with pytest.raises(Refused) as refused:
+                await bus.request(f"rankd.v1.user.{token}.job.submit", b'{"command": ["true"]}', dict)
+            assert refused.value.code == "bad_request", token

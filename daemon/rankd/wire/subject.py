@@ -24,12 +24,19 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(token: str) -> str:
-    """The name that a token encodes.
+    """The name in a token.
 
     >>> decode_name("first%2Elast")
     'first.last'
+
+    Raises:
+        ValueError: the token is not the one that :func:`encode_name` gives. A name has one token only, so that the
+            broker's permissions for this token hold for the name.
     """
-    return unquote(token, errors="strict")
+    name = unquote(token, errors="strict")
+    if encode_name(name) != token:
+        raise ValueError(f"'{token}' is not a name's token; write {encode_name(name)}")
+    return name
 
 
 class Asker(NamedTuple):

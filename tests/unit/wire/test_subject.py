@@ -107,3 +107,10 @@ def test_a_bad_token_is_an_error_and_no_other_name():
 )
 def test_only_inboxes_are_answered(reply, allowed):
     assert inbox_allowed(reply) is allowed
+
+
+@pytest.mark.parametrize("token", ["%61lice", "a%2eb", "a.b", "a b", "é", "%C3%A9%"])
+def test_a_name_has_one_token_only(token):
+    """A broker that lets somebody publish as '%61lice' does not let them be alice."""
+    with pytest.raises(ValueError, match="not a name's token"):
+        decode_name(token)
