@@ -143,9 +143,9 @@ async def test_a_named_broker_is_asked_whatever_lies_about(site, tmp_path):
     assert await site("queue", "-h", RANKD_NATS="") == "", "without the variable, the directory counts"
 
 
-async def test_another_spelling_of_a_name_is_nobody(rankd):
+async def test_another_spelling_of_a_name_is_nobody(site):
     """A broker's permissions are about tokens: '%61lice' must not be alice, nor a user of its own."""
-    async with Bus(rankd.url, "spelling") as bus:
+    async with Bus(site.url, "spelling") as bus:
         for token in ("%61lice", "al%69ce", "%e9"):
             with pytest.raises(Refused) as refused:
                 await bus.request(f"rankd.v1.user.{token}.job.submit", b'{"command": ["true"]}', dict)
