@@ -5,13 +5,14 @@ Without SERVICE: intake, prioritizer and scheduler are asked, and the worst stat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
 from rankd.cli.common.option import add_command, add_place
 from rankd.cli.common.place import Place, find
 from rankd.cli.common.screen import print_line
-from rankd.core.errors import Unavailable
+from rankd.core.errors import RankdError, Unavailable
 from rankd.wire.subject import decode_name, encode_name
 
 if TYPE_CHECKING:
@@ -78,8 +79,10 @@ def _ask(services: Sequence[str], timeout_s: float, place: Place) -> list[Health
         return list(await asyncio.gather(*(ask(bus, service) for service in services)))
 
     agent = services[0].removeprefix(AGENT) if services[0].startswith(AGENT) else None
-    credentials = None if agent is None else credentials_for_agent(place, agent)
-    return with_bus(place, action, connect_timeout_s=timeout_s, credentials=credentials)
+    if agent is not None and (credentials := credentials_for_agent(place, agent)) is not None:
+        with suppress(RankdError):  # the broker knows no such node
+            return with_bus(place, action, connect_timeout_s=timeout_s, credentials=credentials)
+    return with_bus(place, action, connect_timeout_s=timeout_s)
 
 
 def _told(service: str, answer: Health | Unavailable) -> dict[str, object]:
