@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from rankd.core.errors import AboveLimit
@@ -51,7 +51,8 @@ class PendingLimits:
         self._most: dict[str | None, int] = {}
         self._unstored: Counter[str | None] = Counter()
         self._again_at: dict[str | None, float] = {}
-        self._one_by_one = asyncio.Lock()
+        self._one_by_one: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """A lock for each user: many first submissions of one user do not hold up another's."""
 
     async def start(self) -> None:
         """Count the pending jobs of all users. Afterwards, only a user's first submission waits for a count."""
@@ -118,7 +119,7 @@ class PendingLimits:
 
     async def _recount(self, name: str | None) -> None:
         """Count again, unless that was done a moment ago. What is being stored meanwhile is added in any case."""
-        async with self._one_by_one:
+        async with self._one_by_one[name]:
             begun = self._clock()
             if name in self._most and begun < self._again_at[name]:
                 return
