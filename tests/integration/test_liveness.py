@@ -27,6 +27,7 @@ from rankd.services.intake import service as intake
 from rankd.services.prioritizer import service as prioritizer
 from rankd.services.scheduler import service as scheduler
 from rankd.services.up import service as up
+from rankd.services.up.interface import Told
 
 LONG_S = 100_000.0
 
@@ -343,7 +344,7 @@ async def test_up_replaces_a_service_that_does_not_answer_any_more(tmp_path, mon
         directory=tmp_path / "up", config=write_config(tmp_path / "config"), local_agent=False, agent_name="n1"
     )
     started = asyncio.get_running_loop().create_future()
-    told = up.Told(stop=asyncio.Event(), hurry=asyncio.Event(), hangup=asyncio.Event())
+    told = Told(stop=asyncio.Event(), hurry=asyncio.Event(), hangup=asyncio.Event())
 
     class Tell:
         def ready(self, state):
@@ -384,7 +385,7 @@ async def test_up_waits_for_a_slow_service_and_says_so(tmp_path, monkeypatch):
     options = up.UpOptions(
         directory=tmp_path / "up", config=write_config(tmp_path / "config"), local_agent=False, agent_name="n1"
     )
-    told = up.Told(stop=asyncio.Event(), hurry=asyncio.Event(), hangup=asyncio.Event())
+    told = Told(stop=asyncio.Event(), hurry=asyncio.Event(), hangup=asyncio.Event())
     started = asyncio.get_running_loop().create_future()
 
     class Tell:

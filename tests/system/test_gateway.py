@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 from system.conftest import Machine
 
-from rankd.bus.login import log_in_again
+from rankd.bus.login import log_in_again, short_path
 from rankd.core.errors import Unavailable
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
@@ -178,3 +179,28 @@ def test_nobody_there_is_said_in_one_line(tmp_path):
         listening.bind(str(tmp_path / "login.sock"))
         with pytest.raises(Unavailable, match="nobody answers at"):
             log_in_again(tmp_path / "login.sock")
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}\n", b"hello\n", b'{"creds": 1}\n', b"[]\n", b"[" * 20_000 + b"\n"])
+def test_another_program_at_the_socket_is_said_in_one_line(tmp_path, answer):
+    with socket.socket(socket.AF_UNIX) as listening:
+        with short_path(tmp_path / "login.sock") as path:
+            listening.bind(path)
+        listening.listen()
+
+        def reply():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=reply)
+        thread.start()
+        with pytest.raises(Unavailable, match="is not rankd's gateway"):
+            log_in_again(tmp_path / "login.sock")
+        thread.join()
+
+
+def test_root_shares_with_others_but_not_its_rights(machine):
+    said = machine.rankd_fails("up", "--share", "--run-as", "agent", status=2)
+    assert "other users' jobs would run as root" in said

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import subprocess
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from system.conftest import RANKD
 from watch import PATIENCE_S
 
 from rankd.bus.client import PatientClient
+from rankd.identity.site import Role, revoke
 
 QUIET_S = 0.3
 """After a round trip: whatever a broker on this machine delivers has come by then."""
@@ -296,3 +298,17 @@ async def _stored(machine) -> int:
     """How many events the stream has."""
     async with client_of(machine, machine.services) as connection:
         return (await connection.jetstream().stream_info("RANKD_EVENTS")).state.messages
+
+
+def test_a_revocation_that_the_broker_did_not_hear_of_holds_from_its_next_start(machine, creds):
+    file = creds("user", "alice")
+    machine.stop()
+    revoke(machine.directory / "auth", Role.USER, "alice", time.time())
+    machine.start("--no-local-agent")
+    is_refused(machine, file)
+
+
+def test_credentials_that_can_not_be_written_are_an_error_of_one_line(machine):
+    machine.start("--no-local-agent")
+    said = machine.rankd_fails("auth", "creds", "--user", "alice", "--out", "none/alice.creds")
+    assert "none/alice.creds can't be used: No such file or directory" in said

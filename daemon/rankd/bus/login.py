@@ -48,12 +48,13 @@ def log_in_again(path: Path) -> Login:
         message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` running?"
         raise Unavailable("no_gateway", message) from None
     try:
-        return msgspec.json.decode(line, type=Login)
-    except msgspec.ValidationError:
-        refused = msgspec.json.decode(line, type=LoginRefused)
-        raise Refused(refused.code, refused.message, status=403) from None
-    except msgspec.DecodeError as error:
+        answer = msgspec.json.decode(line)
+        if isinstance(answer, dict) and "creds" in answer:
+            return msgspec.convert(answer, Login)
+        refused = msgspec.convert(answer, LoginRefused)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Unavailable("no_gateway", f"what answers at {path} is not rankd's gateway: {error}") from None
+    raise Refused(refused.code, refused.message, status=403)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _FORM = """\
 ------END NATS USER JWT------
 
 ************************* IMPORTANT *************************
-Whoever has this file can act as {role} '{name}'. Keep it to yourself.
+Anyone who has this file can act as {role} '{name}'. Keep it to yourself.
 
 -----BEGIN USER NKEY SEED-----
 {seed}

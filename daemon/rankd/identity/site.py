@@ -6,8 +6,11 @@ processes. Keys are derived from the secret (:mod:`rankd.identity.key`), tokens 
 
 from __future__ import annotations
 
+import fcntl
+import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -114,6 +117,11 @@ class Site:
         found = self._revoked.get(_family(role, name))
         return found is not None and found.is_barred
 
+    def barred_accounts(self, now: float) -> list[Account]:
+        """The accounts of those who are barred: a broker that was away when they were revoked has to learn of it."""
+        names = [family.partition(" ") for family, found in self._revoked.items() if found.is_barred]
+        return [self.account(Role(role), name, now) for role, _, name in names]
+
     def _account(self, role: Role, name: str) -> Key:
         return derive(self._secret, KeyKind.ACCOUNT, _family(role, name))
 
@@ -160,8 +168,8 @@ def revoke(directory: Path, role: Role, name: str, now: float) -> None:
     Raises:
         OSError: the directory can't be written.
     """
-    revoked = {**_read_revoked(directory), _family(role, name): Revocation(at=int(now))}
-    _write_revoked(directory, revoked)
+    with _one_writer(directory):
+        _write_revoked(directory, {**_read_revoked(directory), _family(role, name): Revocation(at=int(now))})
 
 
 def readmit(directory: Path, role: Role, name: str) -> None:
@@ -170,9 +178,21 @@ def readmit(directory: Path, role: Role, name: str) -> None:
     Raises:
         OSError: the directory can't be written.
     """
-    revoked = _read_revoked(directory)
-    if (found := revoked.get(_family(role, name))) is not None and found.is_barred:
-        _write_revoked(directory, {**revoked, _family(role, name): msgspec.structs.replace(found, is_barred=False)})
+    with _one_writer(directory):
+        revoked = _read_revoked(directory)
+        if (found := revoked.get(_family(role, name))) is not None and found.is_barred:
+            _write_revoked(directory, {**revoked, _family(role, name): msgspec.structs.replace(found, is_barred=False)})
+
+
+@contextmanager
+def _one_writer(directory: Path) -> Iterator[None]:
+    """Hold the directory: of two revocations at the same time, the second one adds to the first."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _read_revoked(directory: Path) -> dict[str, Revocation]:

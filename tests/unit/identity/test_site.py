@@ -3,6 +3,7 @@
 import base64
 import json
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -82,3 +83,24 @@ def test_credentials_end_when_it_is_said(tmp_path):
     site = open_site(tmp_path)
     assert site.credentials(Role.USER, "alice", NOW, 60.0).claims().expires_at == int(NOW) + 60
     assert site.credentials(Role.USER, "alice", NOW).claims().expires_at is None
+
+
+def test_who_is_barred_is_told_to_a_broker_that_starts(tmp_path):
+    """It may have been away when the access was revoked."""
+    open_site(tmp_path)
+    for name in ("alice", "bob b"):
+        revoke(tmp_path, Role.USER, name, NOW)
+    revoke(tmp_path, Role.NODE, "n1", NOW)
+    readmit(tmp_path, Role.USER, "alice")
+    site = read_site(tmp_path)
+    barred = site.barred_accounts(NOW)
+    assert [one.public for one in barred] == [site.account_of(Role.USER, "bob b"), site.account_of(Role.NODE, "n1")]
+    assert {claims_of(one.token)["nats"]["revocations"]["*"] for one in barred} == {int(NOW)}
+
+
+def test_no_revocation_is_lost_when_many_are_written_at_once(tmp_path):
+    open_site(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: revoke(tmp_path, Role.USER, f"u{number}", NOW), range(64)))
+    site = read_site(tmp_path)
+    assert all(site.is_barred(Role.USER, f"u{number}") for number in range(64))

@@ -11,7 +11,7 @@ from rankd.cli.common.option import add_command, add_place, refuse_empty
 from rankd.cli.common.place import find
 from rankd.cli.common.session import LONGEST_USER
 from rankd.core.admission.node_check import check_node_name
-from rankd.core.errors import Refused
+from rankd.core.errors import Refused, usable
 from rankd.services.up.command import ADMIN_CREDENTIALS
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ def add_parser(subparsers: Subparsers) -> None:
     creds = commands.add_parser(
         "creds",
         help="write credentials for a user or a node to a file",
-        description="Write a file of credentials, which every NATS client understands. Whoever has the file can act as"
-        " that user or node. Needs the site's secret, so only whoever started `rankd up` can do it.",
+        description="Write a file of credentials, which every NATS client understands. Anyone with the file can act as"
+        " that user or node. Needs the site's secret, so only the user who started `rankd up` can do it.",
         allow_abbrev=False,
     )
     whose = creds.add_mutually_exclusive_group()
-    whose.add_argument("--user", metavar="USER", help="for this user (default: whoever started `rankd up`)")
+    whose.add_argument("--user", metavar="USER", help="for this user (default: the user who started `rankd up`)")
     whose.add_argument("--node", metavar="NODE", help="for the agent of this node")
     creds.add_argument("--admin", action="store_true", help="with an administrator's rights")
     creds.add_argument(
@@ -80,13 +80,14 @@ def run_creds(arguments: argparse.Namespace) -> int:
     readmit(directory, role, name)
     site = _site(directory)
     run_quietly(url, lambda: _make_known(url, site, role, name))
-    write_private(arguments.out, site.credentials(role, name, time.time(), lasts_s).text())
+    with usable(arguments.out, "out"):
+        write_private(arguments.out, site.credentials(role, name, time.time(), lasts_s).text())
     print(f"{arguments.out}: credentials of {role} '{name}' for {url}")
     return 0
 
 
 def run_revoke(arguments: argparse.Namespace) -> int:
-    """Write it down, then tell the broker: a broker that is away gets it at its next start."""
+    """Record it, then update the broker. A broker that can't be reached learns it at its next start."""
     from rankd.cli.common.session import run_quietly
     from rankd.identity.site import Role, revoke
 
@@ -105,7 +106,7 @@ def run_revoke(arguments: argparse.Namespace) -> int:
 
 
 def _whose(arguments: argparse.Namespace, directory: Path) -> tuple[Role, str]:
-    """The role and name that the options mean; without any, whoever started ``rankd up``.
+    """The role and name that the options mean; without any, those of the user who started ``rankd up``.
 
     Raises:
         Refused: ``bad_node``, ``bad_user``: the name can't be one.

@@ -188,7 +188,7 @@ def _lost(url: str, error: Exception) -> Unavailable:
 def credentials_for(place: Place) -> Source | None:
     """The credentials that a command connects with; None where none were named or found.
 
-    Whoever can read the services' credentials beside them may act as any user.
+    A user who can read the services' credentials beside them may act as any user.
 
     Raises:
         Refused: ``not_permitted``: they are another user's; ``admins_only``: they are not an administrator's.

@@ -19,7 +19,7 @@ from rankd.core.printable import printable
 
 if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
-    from rankd.services.up.service import Up
+    from rankd.services.up.interface import Up
 
 
 LARGEST_PORT = 65_535
@@ -79,8 +79,8 @@ def _add_rights(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run-as",
         choices=["submitter", "agent"],
-        help="run jobs as the users who submitted them (needs root; default with --share as root), or as whoever"
-        " starts this (default otherwise)",
+        help="run jobs as the users who submitted them (needs root; default with --share as root), or as the user"
+        " who starts this (default otherwise)",
     )
 
 
@@ -90,6 +90,9 @@ def _run_as(arguments: argparse.Namespace) -> str:
     Raises:
         Refused: ``usage``: the jobs of other users would have the rights of who started this, and nobody said so.
     """
+    if arguments.share and arguments.run_as == "agent" and os.geteuid() == 0:
+        message = "with --share, other users' jobs would run as root; leave out --run-as agent"
+        raise Refused("usage", message, "run_as")
     if arguments.run_as:
         return str(arguments.run_as)
     if not arguments.share:
@@ -153,6 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.core.model.quantity import parse_resources
     from rankd.services.up import service as up
     from rankd.services.up.command import UpOptions
+    from rankd.services.up.interface import Told
     from rankd.store.schema.migration import shipped
 
     _check_addresses(arguments)
@@ -180,7 +184,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"rankd up: starting in {where}", flush=True)
     hangup, hurry = asyncio.Event(), asyncio.Event()
     status = serve(
-        lambda stop: up.run(options, up.Told(stop=stop, hurry=hurry, hangup=hangup), _Terminal(arguments)),
+        lambda stop: up.run(options, Told(stop=stop, hurry=hurry, hangup=hangup), _Terminal(arguments)),
         "up",
         log_level=arguments.log_level,
         hangup=hangup,

@@ -16,7 +16,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -42,6 +41,7 @@ from rankd.services.up.command import (
     login_socket,
     service_commands,
 )
+from rankd.services.up.interface import Tell, Told, Up
 from rankd.services.up.private_directory import make_private
 from rankd.services.up.space import LEAST_FREE_BYTES, check_space, free_bytes, stream_bytes
 from rankd.services.up.trust import establish
@@ -69,40 +69,6 @@ WATCH_EVERY_S = 1.0
 STORES_NOTHING_S = 5.0
 UNHEARD = 60
 """A service hangs if it fails to answer this many times in a row."""
-
-
-class Up(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``up.json``."""
-
-    nats: str
-    creds: str | None
-    login: str | None
-    db: str
-    pids: dict[str, int]
-    ready: bool
-    config: str
-    pid: int
-
-
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """Events that somebody outside sets: stop; stop at once; read the configuration again (the intake gets SIGHUP)."""
-
-    stop: asyncio.Event
-    hurry: asyncio.Event
-    hangup: asyncio.Event
-
-
-class Tell(Protocol):
-    """What ``up`` reports: that all services answer; how many jobs run when it stops, and their grace time."""
-
-    def ready(self, state: Up) -> None:
-        """Report that all services answer."""
-
-    def waiting(self, service: str, verdict: str) -> None:
-        """Report that this service is not ready yet; ``verdict`` is the text of its health."""
-
-    def stopping(self, running: int, grace_s: float) -> None:
-        """Report that this many jobs run on this machine; they are now ended, or kept."""
 
 
 async def run(options: UpOptions, told: Told, tell: Tell) -> None:

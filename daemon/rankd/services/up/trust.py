@@ -31,6 +31,8 @@ def establish(options: UpOptions, now: float) -> Trust:
     for file, role, name in _roles(options):
         _write(site, directory / file, role, name, now)
     accounts = [site.account(role, name, now) for _, role, name in _roles(options)]
+    known = {account.public for account in accounts}
+    accounts += [account for account in site.barred_accounts(now) if account.public not in known]
     return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(accounts))
 
 
