@@ -62,7 +62,7 @@ def as_user(uid: int, machine: Machine, *words: str) -> subprocess.CompletedProc
     """A command of this user."""
     if (python := python_for_others()) is None:
         pytest.skip("other users can't read this installation of rankd, or have no Python of this version")
-    command = [python, "-m", "rankd", words[0], "--dir", str(machine.directory), *words[1:]]
+    command = [python, "-m", "rankd", *words[0].split(), "--dir", str(machine.directory), *words[1:]]
     return subprocess.run(command, text=True, check=False, **of_user(uid))
 
 
@@ -160,6 +160,36 @@ def test_who_keeps_connections_open_keeps_nobody_else_out(shared):
         for _ in range(200):
             stack.enter_context(connected_as(ONE, shared))
         assert log_in(TWO, shared)["user"] == "bin"
+
+
+def test_who_floods_the_socket_neither_keeps_others_out_nor_fills_the_log(shared):
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setresuid(ONE, ONE, ONE)
+            until = time.monotonic() + 3
+            while time.monotonic() < until:
+                with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+                    connection.setblocking(False)
+                    connection.connect(str(shared.directory / "login.sock"))
+        finally:
+            os._exit(0)
+    try:
+        for _ in range(5):
+            assert log_in_again(shared.directory / "login.sock").user == "root"
+    finally:
+        os.waitpid(child, 0)
+    log = (shared.directory / "log" / "gateway.log").read_text()
+    assert log.count("user 1, process") <= 2
+
+
+def test_only_the_owner_gives_credentials(shared):
+    out = str(shared.directory.parent / "root.creds")
+    done = as_user(TWO, shared, "auth creds", "--user", "root", "--out", out)
+    assert done.returncode == 1
+    assert "only the user who started this rankd can give credentials" in done.stderr
+    shared.stop()
+    assert "is for its owner only" in as_user(TWO, shared, "queue").stderr
 
 
 def test_a_revoked_user_gets_nothing_at_the_socket(shared):

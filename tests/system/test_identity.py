@@ -7,7 +7,6 @@ import json
 import os
 import stat
 import subprocess
-import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from system.conftest import RANKD
 from watch import PATIENCE_S
 
 from rankd.bus.client import PatientClient
-from rankd.identity.site import Role, revoke
 
 QUIET_S = 0.3
 """After a round trip: whatever a broker on this machine delivers has come by then."""
@@ -270,6 +268,7 @@ def test_an_ordinary_users_credentials_do_not_act_for_others(machine, creds, tmp
     assert "Submitted" in machine.rankd("submit", *place, "--", "true")
     assert "are those of 'alice'" in machine.rankd_fails("submit", *place, "--as", "bob", "--", "true")
     assert "not an administrator" in machine.rankd_fails("submit", *place, "--admin", "--", "true")
+    assert "submit without --enqueue" in machine.rankd_fails("submit", *place, "--enqueue", "--", "true")
     assert "alice" in machine.rankd("list", *place)
 
 
@@ -303,7 +302,7 @@ async def _stored(machine) -> int:
 def test_a_revocation_that_the_broker_did_not_hear_of_holds_from_its_next_start(machine, creds):
     file = creds("user", "alice")
     machine.stop()
-    revoke(machine.directory / "auth", Role.USER, "alice", time.time())
+    assert "is revoked" in machine.rankd("auth", "revoke", "--user", "alice")
     machine.start("--no-local-agent")
     is_refused(machine, file)
 

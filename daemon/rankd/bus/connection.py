@@ -162,6 +162,11 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """Who connects, as far as the connection says so."""
         return user_in(self._address) if self._presented is None else self._presented.claims().name
 
+    @property
+    def role(self) -> str | None:
+        """What the credentials let this connection be; None without credentials."""
+        return None if self._presented is None else self._presented.claims().role
+
     def _signature(self, nonce: str) -> bytes:
         """The answer to the broker's challenge, with the credentials of this moment."""
         assert self._credentials is not None  # noqa: S101 - only then is this called

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -16,6 +17,7 @@ from rankd.wire.codec import encode
 from rankd.wire.login import Login, LoginRefused, LoginRequest
 
 TIMEOUT_S = 6.0
+AGAIN_S = 0.02
 MOST_BYTES = 64 * 2**10
 
 
@@ -41,9 +43,12 @@ def log_in_again(path: Path) -> Login:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
             connection.settimeout(TIMEOUT_S)
             with short_path(path) as short:
-                connection.connect(short)
+                _connect(connection, short)
             connection.sendall(encode(LoginRequest()) + b"\n")
             line = _line(connection)
+    except BlockingIOError:
+        message = f"too many processes log in at {path} at this moment; try again in a second"
+        raise Unavailable("busy", message) from None
     except OSError as error:
         message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` running?"
         raise Unavailable("no_gateway", message) from None
@@ -55,6 +60,24 @@ def log_in_again(path: Path) -> Login:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Unavailable("no_gateway", f"what answers at {path} is not rankd's gateway: {error}") from None
     raise Refused(refused.code, refused.message, status=403)
+
+
+def _connect(connection: socket.socket, path: str) -> None:
+    """Connect; again while the gateway's queue is full, since the kernel does not wait for room in it.
+
+    Raises:
+        OSError: nobody listens there, or the queue was full for :data:`TIMEOUT_S`.
+    """
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            connection.connect(path)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(AGAIN_S)
+        else:
+            return
 
 
 @contextmanager

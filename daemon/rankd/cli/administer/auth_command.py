@@ -12,7 +12,7 @@ from rankd.cli.common.place import find
 from rankd.cli.common.session import LONGEST_USER
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, usable
-from rankd.services.up.command import ADMIN_CREDENTIALS
+from rankd.services.up.command import ADMIN_CREDENTIALS, AUTH_DIRECTORY
 
 if TYPE_CHECKING:
     import argparse
@@ -93,14 +93,15 @@ def run_revoke(arguments: argparse.Namespace) -> int:
 
     refuse_empty(arguments, "user", "node")
     place = find(arguments)
-    url, directory = place.need_nats(), _site_directory(place)
+    directory = _site_directory(place)
     role, name = _whose(arguments, directory)
     if role is Role.ADMIN:
         raise Refused("usage", f"'{name}' started this rankd, and can't be shut out of it", "user")
     _site(directory)
     revoke(directory, role, name, time.time())
     site = _site(directory)
-    run_quietly(url, lambda: _make_known(url, site, role, name))
+    if (url := place.nats) is not None:
+        run_quietly(url, lambda: _make_known(url, site, role, name))
     print(f"the access of {role} '{name}' is revoked")
     return 0
 
@@ -147,12 +148,17 @@ async def _make_known(url: str, site: Site, role: Role, name: str) -> None:
 
 
 def _site_directory(place: Place) -> Path:
-    """Where the site's secret is: beside the credentials that ``rankd up`` wrote.
+    """Where the site's secret is: in the directory of a ``rankd up``, whether it runs or not.
 
     Raises:
-        Refused: ``not_permitted``: this broker wants no credentials, or not those of a ``rankd up``.
+        Refused: ``not_permitted``: this user did not start it, or it gives out no credentials.
     """
-    if place.creds is None:
-        message = "this rankd gives out no credentials: it was started with --no-auth, or with a broker of its own"
+    if place.creds is not None:
+        return place.creds.parent
+    if place.login is not None:
+        message = "only the user who started this rankd can give credentials or revoke them"
         raise Refused("not_permitted", message, "dir", status=403)
-    return place.creds.parent
+    if place.nats is None and place.directory is not None and (place.directory / AUTH_DIRECTORY).is_dir():
+        return place.directory / AUTH_DIRECTORY
+    message = "this rankd gives out no credentials: it was started with --no-auth, or with a broker of its own"
+    raise Refused("not_permitted", message, "dir", status=403)

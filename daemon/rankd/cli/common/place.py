@@ -93,6 +93,9 @@ class Place(NamedTuple):
                 raise Refused("usage", message, "db")
             message = f"no database in {self.directory}: start `rankd up`, or give --db FILE or --nats URL"
             raise Unavailable("no_database", message)
+        if self.nats is None and self.database.is_file() and not os.access(self.database, os.R_OK):
+            message = f"nothing answers in {self.directory or self.database}, and its database is for its owner only"
+            raise Unavailable("not_running", message)
         if not self.database.is_file():
             message = f"no database at {self.database}: give another --db FILE, or make it with `rankd db upgrade`"
             raise Unavailable("no_database", message)

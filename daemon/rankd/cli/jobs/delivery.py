@@ -63,6 +63,9 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     until = time.monotonic() + arguments.retry_for
 
     async def action(bus: Bus) -> None:
+        if bus.role == "user":
+            message = "only an administrator's programs may enqueue; submit without --enqueue"
+            raise Refused("not_permitted", message, "enqueue", 403)
         parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
         if arguments.atomic and len(parts) > 1:
             raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")

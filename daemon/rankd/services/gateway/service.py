@@ -40,6 +40,7 @@ MOST_BYTES = 4_096
 AT_ONCE = 256
 AT_ONCE_PER_USER = 32
 """Open connections, of all and of one user."""
+COMPLAIN_EVERY_S = 60.0
 OWNER_ONLY, EVERYBODY = 0o600, 0o666
 
 
@@ -89,6 +90,7 @@ class Gateway:
         self._system = system
         self._clock = clock
         self._open = Counter[int]()
+        self._complain_at: dict[int, float] = {}
         self._revoked_stamp = _stamp(options.site / REVOKED_FILE)
         self._known = set[str]()
         """Users whose accounts the broker has from us."""
@@ -122,7 +124,7 @@ class Gateway:
                     writer.write(encode(await self._answer(peer, reader)) + b"\n")
                     await writer.drain()
             except TimeoutError:
-                log.info("user %d, process %d: asked nothing within %g s", peer.uid, peer.pid, PATIENCE_S)
+                self._complain(peer, f"asked nothing within {PATIENCE_S:g} s")
             finally:
                 self._open[peer.uid] -= 1
                 self._open += Counter()  # forgets users without a connection
@@ -134,11 +136,18 @@ class Gateway:
             await self._read(reader)
             return await self._login(peer)
         except RankdError as error:
-            log.info("user %d, process %d: %s", peer.uid, peer.pid, error.message)
+            self._complain(peer, error.message)
             return LoginRefused(code=error.code, message=error.message)
         except Exception:  # one client's request must not end the service for the others
             log.exception("a login of user %d failed", peer.uid)
             return LoginRefused(code="internal_error", message="rankd failed on this login; the gateway's log says how")
+
+    def _complain(self, peer: Peer, message: str) -> None:
+        """Log a refusal; of one user at most one a minute, so that nobody fills the log."""
+        now = time.monotonic()
+        if now >= self._complain_at.get(peer.uid, 0.0):
+            self._complain_at[peer.uid] = now + COMPLAIN_EVERY_S
+            log.info("user %d, process %d: %s", peer.uid, peer.pid, message)
 
     def _look_for_revocations(self) -> None:
         """Another process writes them: a login with older ones would give back what was taken."""

@@ -12,6 +12,7 @@ from rankd.plugin.interpreter import python_command
 
 SIMULATED = "sim"
 """The name of the agent that has the simulated nodes."""
+AUTH_DIRECTORY = "auth"
 SERVICES_CREDENTIALS, NODE_CREDENTIALS, ADMIN_CREDENTIALS = "services.creds", "node.creds", "admin.creds"
 """Files of the directory ``auth``. Simulated nodes run nothing of users': their agent is one of the services."""
 
@@ -23,7 +24,7 @@ def login_socket(directory: Path) -> Path:
 
 def auth_directory(directory: Path) -> Path:
     """Where a ``rankd up`` keeps its site's secret and credentials."""
-    return directory.absolute() / "auth"
+    return directory.absolute() / AUTH_DIRECTORY
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
