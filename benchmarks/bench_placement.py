@@ -162,9 +162,17 @@ def full_cluster(n_leaves: int) -> dict[str, object]:
     }
 
 
-def full_cluster_again(n_leaves: int) -> dict[str, object]:
-    """With the memory of the last cycle, after one more job of one leaf."""
-    given, memory, sort, jobs = full_problem(n_leaves), CycleMemory(), load_node_sort("fair"), count(2_000_000)
+def full_cluster_again(n_leaves: int, n_uneven: int = 0) -> dict[str, object]:
+    """With the memory of the last cycle, after one more job of one leaf.
+
+    ``n_uneven`` of the nodes have free cores, but no memory. The others have memory, but no cores.
+    """
+    given, memory, sort, jobs = (
+        full_problem(n_leaves, n_uneven),
+        CycleMemory(),
+        load_node_sort("fair"),
+        count(2_000_000),
+    )
 
     def one_more() -> CycleOutcome:
         nonlocal given
@@ -180,19 +188,20 @@ def full_cluster_again(n_leaves: int) -> dict[str, object]:
 
     seconds, processor, outcome = timed(one_more, 25)
     return {
-        "case": f"the same, {n_leaves} leaves, after one more job, with the memory of the last cycle",
+        "case": f"the same, {n_leaves} leaves, after one more job, with the memory of the last cycle"
+        + (f", {n_uneven} nodes with cores" if n_uneven else ""),
         "ms": seconds * 1000,
         "processor ms": processor * 1000,
         "figure": f"{len(outcome.placements)} started, {len(outcome.reasons)} reasons, 1 reservation",
     }
 
 
-def full_problem(n_leaves: int) -> PartitionProblem:
+def full_problem(n_leaves: int, n_uneven: int = 0) -> PartitionProblem:
     rng = np.random.default_rng(8)
-    full = [
-        Node(name=node.name, capacity=node.capacity, used=node.capacity | {"memory": node.used.get("memory", 0)})
-        for node in nodes(5_000, rng, 0.9)
-    ]
+    full = []
+    for place, node in enumerate(nodes(5_000, rng, 0.9)):
+        left = "memory" if place >= n_uneven else "vcore"
+        full.append(Node(name=node.name, capacity=node.capacity, used=node.capacity | {left: node.used.get(left, 0)}))
     held = NodeTable(full, load_node_sort("fair"), {}, holds(full, 5_000, rng)).held
     return problem(1_000_000, 2_000, n_leaves, NodeSet(full), "fair", rng, holds=held)
 
@@ -225,6 +234,7 @@ def backfill() -> dict[str, object]:
 def main() -> None:
     cases = [lambda n=n, policy=policy: place(n, policy) for n in (5_000, 50_000) for policy in ("fair", "binpacking")]
     cases += [lambda n=n, case=case: case(n) for n in (20, 2_000) for case in (full_cluster, full_cluster_again)]
+    cases.append(lambda: full_cluster_again(20, 50))
     cases.append(backfill)
     rows = [case() for case in cases]
     report("placement", __doc__.splitlines()[0], rows)

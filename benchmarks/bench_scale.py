@@ -2,9 +2,9 @@
 
 5,000 associations, 2,000 leaf queues in 4 levels, 2,000 shapes. There are several runs of `rankd up`. One has the usual
 settings, with the command line beside it. In another one, full passes follow each other without pause; this is repeated
-with a thousand jobs for comparison. No job fits the single node, which offers a special resource. Probes request that
-resource, so each one is submitted, ranked and allocated past all the others. In two more runs, with 2,000 leaves and
-with 20, another node is added, which the first jobs fill. Then jobs are submitted that can't start.
+with a thousand jobs for comparison. No job fits the single node, which has no memory and offers a special resource.
+Probes request that resource, so each one is submitted, ranked and allocated past all the others. In two more runs, with
+2,000 leaves and with 20, another node is added, which the first jobs fill. Then jobs are submitted that can't start.
 `bench_scale.py 100000` takes less time.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 import bench_submission
 from large_site import SHAPES, make_database, request_like, write_config
 from measure import report
-from scale_site import NODE, PATIENCE_S, QUEUE, QUEUE_OF_FEW, Row, Site, row, with_site
+from scale_site import PATIENCE_S, QUEUE, QUEUE_OF_FEW, Row, Site, row, with_site
 
 from rankd.store.engine.driver import sqlite3
 from rankd.store.engine.lock import FileLock
@@ -60,36 +60,33 @@ async def visible(site: Site, what: str, target: str) -> list[Row]:
 async def cycles(site: Site, what: str, target: str) -> list[Row]:
     """Cycles that start one probe each: the time from the trigger to the commit, as the scheduler counts it.
 
-    Also measures the time from when the probe's generation became visible until its allocation arrives on the bus. It
+    Also measures the time from when the probe's generation became visible until its node has taken the allocation. It
     uses the machine's clock, because the event itself may arrive after the allocation.
     """
     await site.count_anew()
     times: list[float] = []
     ranked: asyncio.Queue[float] = asyncio.Queue()
-    allocated: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
 
     async def on_ranking(message: Any) -> None:
         event = json.loads(message.data)
         if event["new_jobs"]:
             ranked.put_nowait(event["at"] if event["kind"] == "delta" else time.time())
 
-    async def on_allocation(message: Any) -> None:
-        for start in json.loads(message.data).get("starts", ()):
-            allocated.put_nowait((start["job"], time.time()))
-
     await site.client.subscribe("rankd.v1.event.ranking", cb=on_ranking)
-    await site.client.subscribe(f"rankd.v1.node.{NODE}.allocation", cb=on_allocation)
     for _ in range(CYCLES):
         job = await site.submit()
         begun = await asyncio.wait_for(ranked.get(), PATIENCE_S)
         found = 0
         while found != job:  # an allocation of an earlier run may arrive late
-            found, at = await asyncio.wait_for(allocated.get(), PATIENCE_S)
+            found, at = await asyncio.wait_for(site.taken.get(), PATIENCE_S)
         times.append((at - begun) * 1000)
         await asyncio.sleep(0.02)
         while not ranked.empty():
             ranked.get_nowait()
-    return [await site.cycle_row(what, target), row(f"{what}: generation to allocation on the bus", times, "ms", "")]
+    return [
+        await site.cycle_row(what, target),
+        row(f"{what}: generation until its node has the allocation", times, "ms", ""),
+    ]
 
 
 async def blocked(site: Site, what: str) -> list[Row]:

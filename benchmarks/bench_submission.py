@@ -17,20 +17,21 @@ from typing import Any
 
 import nats
 import uvloop
-from measure import machine, percentile, report
+from measure import connected, machine, percentile, report
 
 from rankd.store.engine.driver import sqlite3
 
 SINGLES = 20_000
 IN_FLIGHT = 64
+USERS = 20
 BATCHES = 60
 BATCH = 1_000
 ROUNDS = 5
 JOB = {"command": ["true"], "resources": {"vcore": 1}, "constraints": "never"}
 
 
-async def singles(client: nats.NATS, count: int) -> tuple[float, list[float]]:
-    """Seconds for all jobs, and the latency of each."""
+async def singles(client: nats.NATS, count: int, users: int = USERS) -> tuple[float, list[float]]:
+    """Seconds for all jobs, and the latency of each. They are of ``users`` users in turn."""
     latencies: list[float] = []
     payload = json.dumps(JOB).encode()
     left = iter(range(count))
@@ -44,7 +45,7 @@ async def singles(client: nats.NATS, count: int) -> tuple[float, list[float]]:
             latencies.append(time.perf_counter() - begin)
 
     begin = time.perf_counter()
-    await asyncio.gather(*(one_after_the_other(user % 20) for user in range(IN_FLIGHT)))
+    await asyncio.gather(*(one_after_the_other(user % users) for user in range(IN_FLIGHT)))
     return time.perf_counter() - begin, latencies
 
 
@@ -87,7 +88,7 @@ async def measured() -> list[dict[str, Any]]:
     """All rates and latencies."""
     rows = []
     with machine("--simulate", "1") as up:
-        client = await nats.connect(up["nats"])
+        client = await connected(up)
         await singles(client, 500)
         rounds = []
         for _ in range(ROUNDS):

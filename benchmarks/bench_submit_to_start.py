@@ -9,8 +9,7 @@ import asyncio
 import json
 import time
 
-import nats
-from measure import machine, report, summary
+from measure import connected, machine, report, summary
 
 from rankd.store.engine.driver import sqlite3
 
@@ -19,9 +18,9 @@ PENDING = (0, 100_000)
 BATCH = 1_000
 
 
-async def submit_one_by_one(url: str) -> list[tuple[int, float, float]]:
+async def submit_one_by_one(up: dict[str, Any]) -> list[tuple[int, float, float]]:
     """(job, sent, answered) of each job; waits for each job's end before the next."""
-    client = await nats.connect(url)
+    client = await connected(up)
     events = await client.subscribe("rankd.v1.event.job.bench")
     body = json.dumps({"command": ["true"]}).encode()
     sent = []
@@ -58,9 +57,9 @@ def phases(database: str, sent: list[tuple[int, float, float]]) -> dict[str, lis
     return steps
 
 
-async def fill(url: str, count: int) -> None:
+async def fill(up: dict[str, Any], count: int) -> None:
     """Submit ``count`` jobs of 100 shapes that wait without end for a label that no node has."""
-    client = await nats.connect(url)
+    client = await connected(up)
     for start in range(0, count, BATCH):
         jobs = [
             {"command": ["true"], "constraints": "never", "resources": {"vcore": 1, "memory": f"{number % 100 + 1}Mi"}}
@@ -86,9 +85,9 @@ def main() -> None:
     rows = []
     for pending in PENDING:
         with machine("--name", "bench") as up:
-            asyncio.run(fill(up["nats"], pending))
+            asyncio.run(fill(up, pending))
             until_ranked(up["db"], pending)
-            steps = phases(up["db"], asyncio.run(submit_one_by_one(up["nats"])))
+            steps = phases(up["db"], asyncio.run(submit_one_by_one(up)))
             rows += [
                 {"pending": pending, "step, ms since sent": step} | summary(values) for step, values in steps.items()
             ]

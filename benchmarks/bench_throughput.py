@@ -12,9 +12,8 @@ import sys
 import time
 from typing import Any
 
-import nats
 import uvloop
-from measure import machine, report
+from measure import connected, machine, report
 
 from rankd.store.engine.driver import sqlite3
 
@@ -29,9 +28,9 @@ CASES = [
 end to the scheduler and back is shared by many. Real ones ask for no cores, which would be limited to so much."""
 
 
-async def submit(url: str, count: int, env: dict[str, str], resources: dict[str, Any]) -> None:
+async def submit(up: dict[str, Any], count: int, env: dict[str, str], resources: dict[str, Any]) -> None:
     """Submit all jobs, of 20 users, in messages of 1,000."""
-    client = await nats.connect(url)
+    client = await connected(up)
     job = {"command": ["/bin/true"], "env": env, "resources": resources}
     for start in range(0, count, BATCH):
         body = json.dumps({"jobs": [job] * min(BATCH, count - start)}).encode()
@@ -77,7 +76,7 @@ def main() -> None:
     for what, jobs, options, env, resources in CASES:
         count = int(jobs * share)
         with machine(*options) as up:
-            uvloop.run(submit(up["nats"], count, env, resources))
+            uvloop.run(submit(up, count, env, resources))
             until_done(up["db"], count)
             rows.append({"what": what} | measured(up["db"], count))
     report("throughput", "everything durable, all services on the same cores", rows)

@@ -13,7 +13,7 @@ from typing import Any
 
 import nats
 import uvloop
-from measure import machine, percentile, report
+from measure import connected, machine, percentile, report
 
 JOBS = 100_000
 BATCH = 10_000
@@ -70,7 +70,7 @@ async def measured() -> list[dict[str, Any]]:
     """Run all requests, one after the other, on the same jobs."""
     rows = []
     with machine("--no-local-agent") as up:
-        client = await nats.connect(up["nats"])
+        client = await connected(up)
         await fill(client)
         for what, verb, given in REQUESTS:
             took, waits = await changed(client, verb, given)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nats
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -30,10 +32,17 @@ def machine(*options: str, directory: Path | None = None) -> Iterator[dict[str, 
             for line in process.stdout:
                 if line.startswith("rankd is up"):
                     break
-            yield json.loads((directory / "up.json").read_text()) | {"pid": process.pid}
+            services = directory / "auth" / "services.creds"
+            found = {"pid": process.pid, "services": str(services) if services.exists() else None}
+            yield json.loads((directory / "up.json").read_text()) | found
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate()
+
+
+async def connected(up: dict[str, Any]) -> nats.NATS:
+    """A client of this ``rankd up`` with the services' rights: it may ask as any user and as any node."""
+    return await nats.connect(up["nats"], user_credentials=up["services"])
 
 
 def percentile(values: Sequence[float], share: float) -> float:

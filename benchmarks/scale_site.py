@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 import nats
-from measure import machine, percentile
+from measure import connected, machine, percentile
 
 from rankd.store.engine.driver import sqlite3
 
@@ -48,10 +48,12 @@ class Site:
         self.pid = pid
         self.reader = sqlite3.connect(database, isolation_level=None)
         self.reader.execute("PRAGMA query_only = ON")
+        self.taken: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+        """Each job that one of the nodes was given, and when."""
 
     async def join(self) -> None:
         """Add the node that only probes fit."""
-        body = json.dumps({"resources": {"probe": 10**6}, "agent": NODE}).encode()
+        body = json.dumps({"resources": {"probe": 10**6, "vcore": 10**6}, "agent": NODE}).encode()
         await self.client.request(f"rankd.v1.node.{NODE}.register", body, timeout=PATIENCE_S)
 
     async def fill(self) -> None:
@@ -68,6 +70,24 @@ class Site:
             for node in (NODE, FULL_NODE):
                 body = json.dumps({"nodes": [node]}).encode()
                 await self.client.request(f"rankd.v1.node.{node}.heartbeat", body, timeout=PATIENCE_S)
+
+    async def serve(self) -> None:
+        """Take the nodes' allocations until cancelled, as agents do. Nothing is started, and nothing ends."""
+        hints = await self.client.subscribe("rankd.v1.node.*.allocation")
+        for node in (NODE, FULL_NODE):
+            await self._take(node)
+        async for hint in hints.messages:
+            await self._take(hint.subject.split(".")[3])
+
+    async def _take(self, node: str) -> None:
+        has_more = True
+        while has_more:
+            body = json.dumps({"agent": node}).encode()
+            reply = await self.client.request(f"rankd.v1.node.{node}.take", body, timeout=PATIENCE_S)
+            answer = json.loads(reply.data)  # an error before the node has registered
+            for start in answer.get("starts", ()):
+                self.taken.put_nowait((start["job"], time.time()))
+            has_more = answer.get("more", False)
 
     async def submit(self, what: Mapping[str, object] = MappingProxyType({})) -> int:
         """Submit one probe, or a job with another request; returns its id once it is durable."""
@@ -134,7 +154,9 @@ def children(pid: int) -> Iterator[int]:
 def _name(pid: int) -> str:
     """The name of a service, or of a program."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return words[3].decode() if len(words) > 3 and words[2] == b"rankd" else Path(words[0].decode()).name
+    if b"rankd" in words:  # python -P -m rankd SERVICE
+        return words[words.index(b"rankd") + 1].decode()
+    return Path(words[0].decode()).name
 
 
 @contextmanager
@@ -149,13 +171,14 @@ async def with_site(
 ) -> list[Row]:
     """The rows that ``measure`` returns for a rankd that was started on this directory."""
     with rankd_up(directory, config) as up:
-        client = await nats.connect(up["nats"])
+        client = await connected(up)
         site = Site(client, Path(up["db"]), up["pid"], queue)
         await site.join()
         async with asyncio.TaskGroup() as group:
-            staying = group.create_task(site.stay())
+            agents = [group.create_task(site.stay()), group.create_task(site.serve())]
             rows = await measure(site)
-            staying.cancel()
+            for agent in agents:
+                agent.cancel()
         await client.close()
         site.reader.close()
         return rows

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rankd.core.model.quantity import LARGEST
 from rankd.core.placement.case import Case
 from rankd.core.placement.cycle_memory import CycleMemory
+from rankd.core.placement.free_group import largest_by_group
 from rankd.core.placement.node_index import Finder, NodeIndex
 from rankd.core.placement.node_set import SLOTS, Demand
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
@@ -82,7 +84,7 @@ class _Cycle:
 
     def run(self) -> CycleOutcome:
         # a kind that no node will ever have room for gets no reservation either
-        self._pass(self.timeline.ever_free() if self._may_reserve() else self.largest)
+        self._pass(self.timeline.ever_free()[np.newaxis] if self._may_reserve() else self._largest())
         while (turn := self.walk.next()) is not None:
             self.looked_at += 1
             case = self._case(turn)
@@ -100,16 +102,24 @@ class _Cycle:
             backfilled=self.backfilled,
         )
 
-    def _pass(self, most: IntArray) -> None:
-        """Pass all kinds that ask a node for more than ``most``, int64 (n_types + 1,).
+    def _pass(self, largest: IntArray) -> None:
+        """Pass all kinds that ask a node for more than each row of ``largest``, int64 (n_groups, n_types + 1).
 
         Also the kinds that ask for more nodes than could ever hold them.
         """
         if not self.problem.each:
-            sizes = dict(zip(self.table.types, most.tolist(), strict=False))
-            asking_more = self.problem.kinds.asking_more(sizes, has_empty_node=bool(most[-1] >= SLOTS))
+            passed = np.ones(len(self.problem.kinds), dtype=bool)
+            for most in largest.tolist():
+                sizes = dict(zip(self.table.types, most, strict=False))
+                passed &= self.problem.kinds.asking_more(sizes, has_empty_node=most[-1] >= SLOTS)
             unable = self.memory.common.unable(self.partition, self.table, self.problem.backfill)
-            self.walk.pass_all(asking_more | unable)
+            self.walk.pass_all(passed | unable)
+
+    def _largest(self) -> IntArray:
+        """The largest free amounts now, of each group of nodes; int64 (n_groups, n_types + 1)."""
+        asked = self.problem.kinds.least_asked()
+        least = np.array([*(min(asked.get(kind, LARGEST), LARGEST) for kind in self.table.types), 1], dtype=np.int64)
+        return largest_by_group(self.table.free[self.table.up], least)
 
     def _reasons_of_passed(self) -> tuple[list[WaitReason], tuple[WaitReason, ...]]:
         """The reasons of the kinds that were passed everywhere: those of single queues, and common ones.
@@ -310,7 +320,7 @@ class _Cycle:
         if not self.problem.each and not (is_reserved and self._may_reserve()):
             self.walk.block(turn.queue, turn.kind)
         if is_reserved and not self._may_reserve():
-            self._pass(self.largest)
+            self._pass(self._largest())
         if blocked.code == RESOURCES:
             self._pass_again()
 
@@ -320,7 +330,7 @@ class _Cycle:
         has_started = self.n_passed_at != len(self.placements)
         if has_started and self.in_vain * _NODES_PER_LOOK > len(self.table.nodes) and not self._may_reserve():
             self.in_vain, self.n_passed_at = 0, len(self.placements)
-            self._pass(self.table.free[self.table.up].max(axis=0, initial=np.iinfo(np.int64).min))
+            self._pass(self._largest())
 
     def _may_reserve(self) -> bool:
         match self.problem.backfill:

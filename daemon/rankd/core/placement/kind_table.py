@@ -147,6 +147,12 @@ class KindTable:
         most: IntArray = self._matrices().least[kinds].max(axis=0)
         return most
 
+    def least_asked(self) -> dict[str, int]:
+        """For each type with a column, the smallest positive amount that any kind asks of a node."""
+        per_node = self._matrices().per_node
+        least = np.where(per_node > 0, per_node, LARGEST).min(axis=0, initial=LARGEST)
+        return dict(zip(self._columns, least.tolist(), strict=True))
+
     def summed(self, kinds: IntArray, counts: IntArray) -> Resources:
         """The total amounts of ``counts[i]`` jobs of each ``kinds[i]``, of types with a column; int64 (n,) each."""
         whole = self._matrices().whole[kinds]

@@ -75,10 +75,15 @@ class _Outbox:
         self._left = deque[tuple[str, Sequence[Event]]]()
         self._last: int | None = None
 
-    def fill(self, new: Sequence[NamedEvent]) -> None:
-        """Group new events by name in messages of up to `PER_MESSAGE` events. Does nothing while messages are left."""
-        if self._last is not None or not new:
-            return
+    def fill(self, new: Sequence[NamedEvent]) -> bool:
+        """Group new events by name in messages of up to `PER_MESSAGE` events. Does nothing while messages are left.
+
+        Returns whether the messages have all events that there are.
+        """
+        if not new:
+            return True
+        if self._last is not None:
+            return False
         by_name: dict[str, list[Event]] = {}
         for name, event in new:
             by_name.setdefault(name, []).append(event)
@@ -86,6 +91,7 @@ class _Outbox:
             for start in range(0, len(events), PER_MESSAGE):
                 self._left.append((self.channel.subject(name), events[start : start + PER_MESSAGE]))
         self._last = new[-1].event.id
+        return len(new) < BATCH
 
     async def look(self, bus: Bus, now: float) -> Sequence[UnreadableMessage]:
         """Drop what a predecessor has published; returns unreadable messages. Acts once, with the first events."""
@@ -144,12 +150,12 @@ class Relay:
                 await self.wake.wait(LOOK_EVERY_S)
 
     async def run_once(self) -> bool:
-        """Publish new events; returns whether there were any. While the broker is away, the watermark stays."""
+        """Publish new events; returns whether more may be left. While the broker is away, the watermark stays."""
         try:
             new = await self._database.read(lambda c: read_unpublished(c, BATCH, LETTERS))
+            has_all = [outbox.fill(new.events[outbox.channel.mark]) for outbox in self._outboxes]
             for outbox in self._outboxes:
-                outbox.fill(new.events[outbox.channel.mark])
-            some = [await self._publish_events(outbox) for outbox in self._outboxes]
+                await self._publish_events(outbox)
             if new.letters:  # after the events: a user's last message with events shows which events are published
                 await self._publish_letters(new.letters)
         except Unavailable as error:  # the broker is away, or a disk is full
@@ -157,7 +163,7 @@ class Relay:
             await self._make_streams()
             return False
         self._waiting.over("events are published again")
-        return any(some) or bool(new.letters)
+        return not all(has_all) or len(new.letters) == LETTERS
 
     async def _make_streams(self) -> None:
         """Make missing streams. A broker that was killed while it made one has lost it, which only shows here."""
@@ -166,15 +172,14 @@ class Relay:
         except (*LOST, Unavailable) as error:
             log.debug("the streams can't be checked: %s", error)
 
-    async def _publish_events(self, outbox: _Outbox) -> bool:
+    async def _publish_events(self, outbox: _Outbox) -> None:
         unreadable = await outbox.look(self._bus, self._clock())
         await keep_aside(self._database, self._bus, self._role, unreadable)
         last = await outbox.publish(self._bus)
-        if last is None:
-            return False
-        await self._database.write(lambda connection: move_mark(connection, outbox.channel.mark, last), role=self._role)
-        outbox.marked()
-        return True
+        if last is not None:
+            mark = outbox.channel.mark
+            await self._database.write(lambda connection: move_mark(connection, mark, last), role=self._role)
+            outbox.marked()
 
     async def _publish_letters(self, letters: Sequence[DeadLetter]) -> None:
         """Publish letters to the user's events, without the submission, and to the stream of dead letters."""

@@ -24,3 +24,14 @@ __all__ = ["CHECKPOINTS_BESIDE_WRITERS", "sqlite3"]
 
 CHECKPOINTS_BESIDE_WRITERS = sqlite3.sqlite_version_info >= (3, 51, 3)
 """Older versions can corrupt a file if one connection writes while another checkpoints (sqlite.org/wal.html)."""
+
+
+def _null(_value: None) -> None:
+    """None is stored as NULL."""
+    return
+
+
+# The driver asks how to store each value that is not exactly a str, int, float or bytes. Without an answer it searches
+# the value for the methods of PEP 246: a None costs 0.9 us (pysqlite3) or 0.3 us (standard library), so 0.1 us.
+sqlite3.register_adapter(type(None), _null)
+sqlite3.register_adapter(bool, int)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Executable, Table
 from sqlalchemy.dialects import sqlite
 
 _INSERT = {"sqlite": sqlite.insert}
@@ -24,9 +25,17 @@ def upsert(
     """
     if not rows:
         return
-    new = _INSERT[connection.dialect.name](table)
-    changed = {name: new.excluded[name] for name in rows[0] if name not in {*key, *kept}}
+    statement = _statement(connection.dialect.name, table, tuple(key), tuple(rows[0]), frozenset(kept))
+    connection.execute(statement, rows[0] if len(rows) == 1 else list(rows))
+
+
+@lru_cache(maxsize=64)
+def _statement(
+    dialect: str, table: Table, key: Sequence[str], columns: Sequence[str], kept: Collection[str]
+) -> Executable:
+    """The statement; building it takes longer than running it."""
+    new = _INSERT[dialect](table)
+    changed = {name: new.excluded[name] for name in columns if name not in {*key, *kept}}
     if changed:
-        connection.execute(new.on_conflict_do_update(index_elements=key, set_=changed), list(rows))
-    else:
-        connection.execute(new.on_conflict_do_nothing(index_elements=key), list(rows))
+        return new.on_conflict_do_update(index_elements=key, set_=changed)
+    return new.on_conflict_do_nothing(index_elements=key)

@@ -6,11 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from rankd.store.engine.connection import Connection
 from rankd.store.schema.table import applications
 
+_OF = applications.c
+_BEGUN = select(_OF.id, _OF.queue_id, _OF.name, _OF.created_at, _OF.revision).where(_OF.revision > bindparam("after"))
+"""Built once, because every cycle runs it: building it takes longer."""
 _CHANGING = """
 SELECT a.id, a.state FROM json_each(?) w JOIN applications a ON a.queue_id = w.value
 WHERE a.state NOT IN ('running', 'completed', 'failed')"""
@@ -29,9 +32,7 @@ class ApplicationRow(NamedTuple):
 
 def begun_applications(connection: Connection, after: int) -> list[ApplicationRow]:
     """Applications that have begun, or begun again, after the event ``after``."""
-    columns = applications.c
-    query = select(columns.id, columns.queue_id, columns.name, columns.created_at, columns.revision)
-    return [ApplicationRow._make(row) for row in connection.execute(query.where(columns.revision > after))]
+    return [ApplicationRow._make(row) for row in connection.execute(_BEGUN, {"after": after})]
 
 
 def changing_applications(connection: Connection, queues: Sequence[int]) -> dict[int, str]:

@@ -1,7 +1,6 @@
 """Unpublished events, as the relay reads them: by kind, in the order of their ids.
 
-Uses SQLAlchemy Core, although this read follows every commit: reading one event takes 32 µs, as text 28 µs. With 2,000
-events there is no difference.
+This read follows every commit. So one statement finds out which kinds have news, and only those are read.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BindParameter, Column, ColumnElement, Select, bindparam, func, select
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, select
 
 from rankd.config.change import Change as Difference
 from rankd.store.engine.connection import Connection
-from rankd.store.record.dead_letter import unpublished
+from rankd.store.record.dead_letter import has_unpublished, unpublished
 from rankd.store.record.relay_mark import Mark
 from rankd.store.schema.table import configurations, job_events, jobs, node_events, queue_events, relay_marks
 from rankd.wire.configuration import ConfigurationChange
@@ -73,12 +72,22 @@ def _job(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
     return NamedEvent(user, Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause))
 
 
-def _unmarked(mark: Mark, id_: Column[int]) -> ColumnElement[bool]:
+def _unmarked(mark: Mark, id_: ColumnElement[int]) -> ColumnElement[bool]:
     """Whether the event with this id comes after the mark."""
     last = select(func.coalesce(func.max(relay_marks.c.event_id), 0)).where(relay_marks.c.name == mark)
     return id_ > last.scalar_subquery()
 
 
+_MARKED = {
+    Mark.NODES: node_events.c.id,
+    Mark.QUEUES: queue_events.c.id,
+    Mark.CONFIGURATIONS: configurations.c.id,
+    Mark.JOBS: job_events.c.id,
+}
+_NEWS = select(
+    has_unpublished(), *(_unmarked(mark, select(func.max(id_)).scalar_subquery()) for mark, id_ in _MARKED.items())
+)
+"""Whether there are unpublished letters, and unpublished events of each kind in the order of :data:`_MARKED`."""
 _MOST: BindParameter[int] = bindparam("most")
 _NODES, _QUEUES, _CONFIGURATIONS, _JOBS = node_events.c, queue_events.c, configurations.c, job_events.c
 _KINDS = {
@@ -122,10 +131,15 @@ _KINDS = {
 
 def read_unpublished(connection: Connection, most_events: int, most_letters: int) -> Unpublished:
     """The oldest of each kind, in one transaction, since a transaction's beginning and end cost more than rows."""
+    has_letters, *has_events = connection.execute(_NEWS).one()
     return Unpublished(
-        letters=unpublished(connection, most_letters),
+        letters=unpublished(connection, most_letters) if has_letters else [],
         events={
-            mark: [kind.event(row) for row in connection.execute(kind.query, {"most": most_events})]
-            for mark, kind in _KINDS.items()
+            mark: _read(connection, _KINDS[mark], most_events) if is_new else []
+            for mark, is_new in zip(_MARKED, has_events, strict=True)
         },
     )
+
+
+def _read(connection: Connection, kind: _Kind, most: int) -> list[NamedEvent]:
+    return [kind.event(row) for row in connection.execute(kind.query, {"most": most})]

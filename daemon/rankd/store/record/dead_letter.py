@@ -14,7 +14,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import bindparam, case, delete, false, func, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    bindparam,
+    case,
+    delete,
+    exists,
+    false,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
 from rankd.core.change import dead_letter as limits
 from rankd.core.model.secret import is_secret
@@ -206,6 +218,11 @@ def still_dead(connection: Connection, letter: int, error: RankdError) -> None:
     """Record why a retry failed."""
     why = {"code": error.code, "message": _cut(error.message), "field": _cut(error.field)}
     connection.execute(update(dead_letters).where(_OF.id == letter).values(why))
+
+
+def has_unpublished() -> ColumnElement[bool]:
+    """Whether any letter is not published yet, as part of a query."""
+    return exists().where(_IS_UNPUBLISHED)
 
 
 def unpublished(connection: Connection, most: int) -> list[DeadLetter]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import CompoundSelect, delete, select, tuple_
+from itertools import compress
+
+from sqlalchemy import BindParameter, CompoundSelect, Delete, Table, bindparam, delete, exists, select, tuple_
 
 from rankd.store.engine.connection import Connection
 from rankd.store.schema import generation_table as tables
@@ -25,21 +27,32 @@ _NARROW_TABLES = (
 _TABLES = {table.name: table for table in (*_WIDE_TABLES, *_NARROW_TABLES)}
 
 
+_BASE: BindParameter[int] = bindparam("base")
+
+
+def _keys_of_others(table: Table) -> CompoundSelect[tuple[object, ...]]:
+    """The primary keys of rows of generations other than ``base``. Two searches, because ``<>`` uses no index."""
+    keys = select(*table.primary_key.columns)
+    return keys.where(table.c.generation < _BASE).union_all(keys.where(table.c.generation > _BASE))
+
+
+def _deletion(table: Table) -> Delete:
+    """Deletes some of the rows of generations other than ``base``."""
+    some = _keys_of_others(table).limit(bindparam("most"))
+    return delete(table).where(tuple_(*table.primary_key.columns).in_(some))
+
+
+_STALE = select(*(exists(_keys_of_others(table)) for table in _TABLES.values()))
+"""Whether each table has rows of generations other than ``base``: one statement, because each full pass runs it."""
+_DELETIONS = {name: _deletion(table) for name, table in _TABLES.items()}
+
+
 def stale_tables(connection: Connection, base: int) -> list[str]:
     """The tables with rows of generations other than ``base``: earlier ones, or a ranking that was abandoned."""
-    return [name for name in _TABLES if connection.execute(_keys_of_others(name, base).limit(1)).first()]
+    return list(compress(_TABLES, connection.execute(_STALE, {"base": base}).one()))
 
 
 def prune(connection: Connection, name: str, base: int) -> bool:
     """Delete some rows of generations other than ``base`` from a table. Returns whether there may be more."""
-    table = _TABLES[name]
-    limit = _WIDE if table in _WIDE_TABLES else _NARROW
-    keys, some = tuple_(*table.primary_key.columns), _keys_of_others(name, base).limit(limit)
-    return connection.execute(delete(table).where(keys.in_(some))).rowcount == limit
-
-
-def _keys_of_others(name: str, base: int) -> CompoundSelect[tuple[object, ...]]:
-    """The primary keys of rows of generations other than ``base``. Two searches, because ``<>`` uses no index."""
-    table = _TABLES[name]
-    keys = select(*table.primary_key.columns)
-    return keys.where(table.c.generation < base).union_all(keys.where(table.c.generation > base))
+    most = _WIDE if _TABLES[name] in _WIDE_TABLES else _NARROW
+    return connection.execute(_DELETIONS[name], {"base": base, "most": most}).rowcount == most
