@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from typing import Any
 
 from measure import connected, machine, report, summary
 
