@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rankd.store.engine.driver import sqlite3
+
 ROOT = Path(__file__).parents[4]
 COPIES = {"sqlite3", "pysqlite3", "aiosqlite", "apsw"}
 ALLOWED = {
@@ -53,3 +55,9 @@ def test_a_process_that_uses_the_database_has_one_copy_of_sqlite_on_it(start, tm
     command = [sys.executable, "-c", program, str(tmp_path / "rankd.db")]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert len([name for name in loaded if name.endswith("_sqlite3")]) == 1, loaded
+
+
+def test_null_and_booleans_are_bound_without_a_search_for_an_adapter():
+    connection = sqlite3.connect(":memory:")
+    assert connection.execute("SELECT ?, ?, typeof(?)", (None, True, False)).fetchone() == (None, 1, "integer")
+    assert {kind for kind, _ in sqlite3.adapters} >= {type(None), bool}
