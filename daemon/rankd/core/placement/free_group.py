@@ -13,7 +13,8 @@ from rankd.core.ranking.columns import IntArray
 
 MOST_GROUPS = 16
 """With more groups than this, all nodes are one group: each group costs a comparison with all kinds."""
-_MOST_TYPES = 62
+_MOST_TYPES = 12
+"""Sites have fewer types than this; with n of them there are at most 2 ** n groups."""
 
 
 def largest_by_group(free: IntArray, least: IntArray) -> IntArray:
@@ -25,7 +26,7 @@ def largest_by_group(free: IntArray, least: IntArray) -> IntArray:
     smallest = np.iinfo(np.int64).min
     if len(free) and free.shape[1] <= _MOST_TYPES:
         codes = (free >= least) @ (1 << np.arange(free.shape[1], dtype=np.int64))
-        groups = np.unique(codes)
+        groups = np.flatnonzero(np.bincount(codes))
         if len(groups) <= MOST_GROUPS:
             return np.array([free[codes == group].max(axis=0) for group in groups.tolist()])
     return free.max(axis=0, initial=smallest, keepdims=True)

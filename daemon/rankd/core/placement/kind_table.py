@@ -20,6 +20,7 @@ from rankd.core.ranking.columns import BoolArray, IntArray
 class _Matrices(NamedTuple):
     """Amounts of kinds, (n_kinds, n_types) each: ``per_node``, ``least`` on ``min_nodes``, ``whole`` on all nodes.
 
+    ``smallest`` (n_types,): the smallest positive amount per node, :data:`.LARGEST` for a type that nobody asks for.
     ``exclusive`` and ``asks_unknown``, bool (n_kinds,): which kinds are exclusive, and which ask for types without a
     column.
     """
@@ -27,6 +28,7 @@ class _Matrices(NamedTuple):
     per_node: IntArray
     least: IntArray
     whole: IntArray
+    smallest: IntArray
     exclusive: BoolArray
     asks_unknown: BoolArray
     largest: int
@@ -41,6 +43,7 @@ class _Matrices(NamedTuple):
             per_node=np.concatenate([self.per_node, other.per_node]),
             least=np.concatenate([self.least, other.least]),
             whole=np.concatenate([self.whole, other.whole]),
+            smallest=np.minimum(self.smallest, other.smallest),
             exclusive=np.concatenate([self.exclusive, other.exclusive]),
             asks_unknown=np.concatenate([self.asks_unknown, other.asks_unknown]),
             largest=max(self.largest, other.largest),
@@ -110,6 +113,7 @@ class KindTable:
             per_node=per_node,
             least=per_node * np.array([[shape.min_nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
             whole=per_node * np.array([[shape.nodes] for shape in shapes], dtype=dtype).reshape(-1, 1),
+            smallest=np.where(per_node > 0, per_node, LARGEST).min(axis=0, initial=LARGEST),
             exclusive=np.array([shape.exclusive for shape in shapes], dtype=bool),
             asks_unknown=np.array(self._asks_unknown[first:], dtype=bool),
             largest=largest,
@@ -149,9 +153,7 @@ class KindTable:
 
     def least_asked(self) -> dict[str, int]:
         """For each type with a column, the smallest positive amount that any kind asks of a node."""
-        per_node = self._matrices().per_node
-        least = np.where(per_node > 0, per_node, LARGEST).min(axis=0, initial=LARGEST)
-        return dict(zip(self._columns, least.tolist(), strict=True))
+        return dict(zip(self._columns, self._matrices().smallest.tolist(), strict=True))
 
     def summed(self, kinds: IntArray, counts: IntArray) -> Resources:
         """The total amounts of ``counts[i]`` jobs of each ``kinds[i]``, of types with a column; int64 (n,) each."""
