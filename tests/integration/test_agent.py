@@ -262,7 +262,7 @@ async def test_output_goes_to_the_default_files(broker, tmp_path):
     async with stage(broker, tmp_path) as intake:
         await intake.start(1, "sh", "-c", "echo out; echo err >&2")
         end = await intake.ended(1)
-    assert end.stdout == str(tmp_path / "state/output/job-1001.out")
+    assert end.stdout == str(tmp_path / "state/output/alice/job-1001.out")
     assert Path(end.stdout).read_text() == "out\n"
     assert Path(end.stderr).read_text() == "err\n"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +112,8 @@ async def test_the_helper_hears_nothing_of_a_jobs_environment(broker, reachable)
         spy = reachable / "spy.py"
         spy.write_text(f"open('{reachable}/spied', 'w').close()")
         env = {"LD_PRELOAD": str(reachable / "no.so"), "PYTHONPATH": str(reachable), "PYTHONSTARTUP": str(spy)}
+        env |= {"GCONV_PATH": str(reachable), "LD_AUDIT": str(reachable / "no.so"), "LOCPATH": str(reachable)}
+        env |= {"PYTHONHOME": str(reachable), "LD_LIBRARY_PATH": str(reachable), "PYTHONINSPECT": "1"}
         script = f"echo $$ > {reachable}/open/pid; exec sleep 1000"
         (reachable / "open").mkdir()
         (reachable / "open").chmod(0o777)
@@ -118,6 +122,8 @@ async def test_the_helper_hears_nothing_of_a_jobs_environment(broker, reachable)
         helper = parent_of(pid)
         assert Path(f"/proc/{helper}/environ").read_bytes() == b""
         assert Path(f"/proc/{helper}/status").read_text().split("Uid:")[1].split()[:4] == ["0"] * 4
+        loaded = Path(f"/proc/{helper}/maps").read_text() + Path(f"/proc/{parent_of(helper)}/maps").read_text()
+        assert str(reachable) not in loaded
         assert b"LD_PRELOAD" in Path(f"/proc/{pid}/environ").read_bytes()
     assert not (reachable / "spied").exists()
 
@@ -144,3 +150,81 @@ async def test_a_pipe_without_a_reader_holds_up_nobody(broker, tmp_path):
         await intake.start(20, "true")
         assert (await intake.ended(20)).exit_status == 0
         await asyncio.gather(*(intake.ended(number) for number in range(1, 20)))
+
+
+def connected_as(uid: int, path: Path) -> socket.socket:
+    """A connection that a process of this user has made."""
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(str(path))
+            socket.send_fds(there, [b"x"], [connection.fileno()])
+        finally:
+            os._exit(0)
+    with here, there:
+        os.waitpid(child, 0)
+        here.settimeout(10)
+        _, [handle], _, _ = socket.recv_fds(here, 1, 1)
+        return socket.socket(fileno=handle)
+
+
+@needs_root
+async def test_a_keeper_attends_processes_of_its_own_user_only(broker, reachable):  # noqa: F811
+    """Not even where somebody has opened the socket to others. Its agent stays connected."""
+    async with stage(broker, reachable, run_as=SUBMITTER) as intake:
+        await intake.order(starts=[of(start_of(1, "sleep", "1000"), "daemon")])
+        await intake.started(1)
+        keepers = reachable / "state" / "keeper.socket"
+        assert stat.S_IMODE(keepers.stat().st_mode) == 0o600
+        for path in (keepers.parent, keepers):
+            path.chmod(0o777)
+        with connected_as(1, keepers) as connection:
+            connection.settimeout(60)
+            assert await asyncio.to_thread(connection.recv, 100) == b""
+        keepers.parent.chmod(0o755)
+        assert "user 1 connected" in (reachable / "state" / "keeper.log").read_text()
+        assert not intake.of(1, "ended")
+        await intake.order(cancels=[1])
+        assert (await intake.ended(1)).cause == "cancel"
+
+
+WAYS = {
+    "a link": "{users}/link",
+    "a link to a directory": "{users}/up/secret",
+    "two dots": "{users}/../private/secret",
+    "the root of the keeper": "/proc/{keeper}/root{private}/secret",
+    "the directory of the keeper": "/proc/{keeper}/cwd{private}/secret",
+    "the files of the helper": "/proc/{helper}/fd/0",
+    "the environment of the keeper": "/proc/{keeper}/environ",
+    "the memory of the helper": "/proc/{helper}/mem",
+    "the state of the agent": "{state}/keeper.socket",
+    "the lock of the agent": "{state}/lock",
+}
+
+
+@needs_root
+@pytest.mark.parametrize("field", ["stdin", "stdout"])
+async def test_no_way_to_a_file_leads_past_the_rights_of_the_jobs_user(broker, reachable, field):  # noqa: F811
+    private, users = reachable / "private", reachable / "users"
+    private.mkdir(mode=0o700)
+    (private / "secret").write_text("secret")
+    users.mkdir()
+    users.chmod(0o777)
+    (users / "link").symlink_to(private / "secret")
+    (users / "up").symlink_to(private)
+    async with stage(broker, reachable, run_as=SUBMITTER) as intake:
+        await intake.order(starts=[of(start_of(1, "sh", "-c", f"echo $$ > {users}/pid; exec sleep 1000"), "daemon")])
+        helper = parent_of(int(await appears(users / "pid")))
+        places = {"users": users, "private": private, "state": reachable / "state", "helper": helper,
+                  "keeper": parent_of(helper)}  # fmt: skip
+        for number, way in enumerate(WAYS.values(), start=2):
+            await intake.order(starts=[of(start_of(number, "cat", **{field: way.format(**places)}), "daemon")])
+        ends = {way: await intake.ended(number) for number, way in enumerate(WAYS, start=2)}
+        assert {way: end.cause for way, end in ends.items() if end.cause != "start_failed"} == {}
+        assert not intake.of(1, "ended")
+    assert (private / "secret").read_text() == "secret"

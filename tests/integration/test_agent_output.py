@@ -49,7 +49,7 @@ AS_DAEMON = RunAs(mode="submitter", otherwise="daemon")
 
 @pytest.mark.parametrize("rights", [RunAs(), pytest.param(AS_DAEMON, marks=needs_root)])
 async def test_old_outputs_go_as_soon_as_a_reload_says_so_but_not_a_running_jobs(broker, tmp_path, open_to_all, rights):
-    outputs, mine = open_to_all / "state" / "output" / (rights.otherwise or ""), open_to_all / "mine"
+    outputs, mine = open_to_all / "state" / "output" / (rights.otherwise or "alice"), open_to_all / "mine"
     mine.mkdir()
     mine.chmod(0o777)
     async with a_site(broker, tmp_path) as site:

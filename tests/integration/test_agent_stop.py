@@ -134,3 +134,16 @@ async def test_an_agent_that_waits_for_its_broker_stops_when_it_is_told(broker, 
     async with a_stoppable_agent(options_of(broker, tmp_path)) as (stop, _, task):
         stop.set()
         await task
+
+
+async def test_a_stopped_agent_says_which_jobs_run_on_and_what_to_do_about_them(broker, tmp_path, caplog):
+    async with an_intake(broker) as intake:
+        async with an_agent(options_of(broker, tmp_path, drain_on_stop_s=None)):
+            await begun(intake, tmp_path)
+        [said] = [record.message for record in caplog.records if "without this agent" in record.message]
+        for text in ("1 job runs on", "1001", f"--state {tmp_path}/state", "rankd cancel JOB", "--drain-on-stop"):
+            assert text in said
+        async with an_agent(options_of(broker, tmp_path)):
+            await intake.until(lambda: len(intake.registrations) == 2)
+            await tell(tmp_path)
+            await intake.ended(1)

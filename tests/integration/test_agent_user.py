@@ -50,13 +50,14 @@ async def test_a_job_has_its_submitters_rights_groups_and_home(broker, reachable
 
 
 @needs_root
-@pytest.mark.parametrize("user", ["nobody-of-that-name", "root"])
-async def test_who_is_unknown_here_and_root_are_refused(broker, reachable, user):
+@pytest.mark.parametrize(("user", "cause"), [("nobody-of-that-name", "no_such_user"), ("root", "root_refused")])
+async def test_who_is_unknown_here_and_root_are_refused_and_told_what_to_do(broker, reachable, user, cause):
     async with stage(broker, reachable, run_as=SUBMITTER) as intake:
         await intake.order(starts=[of(start_of(1, "touch", f"{reachable}/ran"), user)])
         end = await intake.ended(1)
-    assert (end.cause, end.exit_status) == ("start_failed", 126)
+    assert (end.cause, end.exit_status) == (cause, 126)
     assert f"'{user}'" in end.message
+    assert "submit the job" in end.message
     assert not (reachable / "ran").exists()
 
 

@@ -114,6 +114,64 @@ def test_a_job_of_another_user_runs_with_that_users_rights(shared):
     assert stat.S_IMODE(output.parent.stat().st_mode) == 0o700
 
 
+LOOK = """
+env; cat /proc/self/environ
+pid=$$
+while [ "$pid" -gt 1 ]; do
+  cat /proc/$pid/environ; ls -l /proc/$pid/fd; cat /proc/$pid/cmdline; head -c 100 /proc/$pid/mem
+  pid=$(sed -n 's/^PPid:[^0-9]*//p' /proc/$pid/status)
+done
+cat {0}/auth/* {0}/up.json {0}/agent/lock {0}/agent/keeper.log {0}/log/*
+ls {0} {0}/auth {0}/agent {0}/output
+"""
+"""What a job can look at: its environment, its parents, and the files of rankd."""
+
+
+def test_a_job_of_another_user_reaches_no_credential(shared):
+    auth = shared.directory / "auth"
+    secrets = [(auth / "site.key").read_text().strip()]
+    secrets += [file.read_text().split("SEED-----\n")[1].split("\n")[0] for file in auth.glob("*.creds")]
+    assert len(secrets) == 4
+    script = LOOK.replace("{0}", str(shared.directory))
+    assert "Submitted batch job 1" in as_user(ONE, shared, "submit", "--wait", "--", "sh", "-c", script).stdout
+    [job] = shared.rows("SELECT stdout, stderr FROM job WHERE id = 1")
+    seen = Path(job["stdout"]).read_bytes() + Path(job["stderr"]).read_bytes()
+    assert [secret for secret in secrets if secret.encode() in seen] == []
+    assert b"RANKD_JOB_ID=1" in seen
+    assert seen.count(b"Permission denied") >= 10
+    keeper = [pid for pid in pids() if f"{shared.directory}/agent".encode() in command_of(pid)]
+    assert keeper
+    assert [pid for pid in keeper if b"RANKD_" in Path(f"/proc/{pid}/environ").read_bytes() and is_keeper(pid)] == []
+
+
+def pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def command_of(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def is_keeper(pid: int) -> bool:
+    return b"rankd.services.keeper.service" in command_of(pid)
+
+
+def test_roots_own_jobs_are_refused_where_jobs_run_as_their_users(shared):
+    said = shared.rankd_fails("submit", "--", "true")
+    assert "jobs of 'root' do not run" in said
+    assert "--as USER" in said
+    assert "Submitted" in shared.rankd("submit", "--as", "daemon", "--", "true")
+
+
+def test_who_is_not_root_shares_only_if_others_may_run_jobs_as_this_user(shared):
+    said = as_user(ONE, shared, "up --share").stderr
+    assert "start this as root" in said
+    assert "--run-as agent" in said
+    assert "only root can run jobs as the users who submit them" in as_user(ONE, shared, "up --run-as submitter").stderr
+
+
 def test_nobody_acts_for_another_or_reads_what_is_the_services(shared):
     assert "Submitted" in as_user(ONE, shared, "submit", "--", "sleep", "600").stdout
     refused = [

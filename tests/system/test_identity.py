@@ -136,6 +136,13 @@ TABLE = [  # who asks, subject, whether somebody answers
     ("user", "$SYS.REQ.SERVER.PING", False),
     ("user", "$SYS.REQ.CLAIMS.UPDATE", False),
     ("user", "$SRV.PING", False),
+    ("user", "rankd.v1.gateway.head.alice.job.list", False),
+    ("user", "rankd.v1.gateway.head.bob.job.list", False),
+    ("user", "rankd.v1.gateway.alice.bob.job.list", False),
+    ("admin", "rankd.v1.gateway.head.carol.job.list", False),
+    ("admin", "rankd.v1.gateway.head.bob.job.list", False),
+    ("node", "rankd.v1.gateway.head.bob.job.list", False),
+    ("node", "rankd.v1.gateway.n2.bob.job.list", False),
     ("admin", "rankd.v1.user.carol.job.list", True),
     ("admin", "rankd.v1.admin.carol.job.list", True),
     ("admin", "rankd.v1.internal.health.intake", True),
@@ -176,7 +183,8 @@ async def test_no_reply_subject_makes_anybody_speak_for_the_sender(machine, cred
     foreign = [
         "rankd.v1.event.job.bob", "rankd.v1.event.job.alice", "rankd.v1.event.ranking", "rankd.v1.enqueue.bob",
         "rankd.v1.deadletter.bob", "rankd.v1.node.here.allocation", "rankd.v1.node.here.report",
-        "rankd.v1.internal.committed", "rankd.v1.user.bob.job.cancel", "rankd.v1.admin.root.config.reload",
+        "rankd.v1.internal.committed", "rankd.v1.gateway.head.bob.job.cancel",
+        "rankd.v1.user.bob.job.cancel", "rankd.v1.admin.root.config.reload",
         "$JS.API.STREAM.PURGE.RANKD_EVENTS", "$JS.API.STREAM.DELETE.RANKD_EVENTS", "_INBOX.bob.x", "_R_.x.y",
     ]  # fmt: skip
     verbs = ["job.list", "job.submit", "job.cancel", "class.create", "config.reload", "no.such.verb"]
@@ -311,3 +319,37 @@ def test_credentials_that_can_not_be_written_are_an_error_of_one_line(machine):
     machine.start("--no-local-agent")
     said = machine.rankd_fails("auth", "creds", "--user", "alice", "--out", "none/alice.creds")
     assert "none/alice.creds can't be used: No such file or directory" in said
+
+
+def agent_fails(machine, tmp_path, creds: Path, *more: str) -> str:
+    """What an agent says that ends at once."""
+    command = [
+        *RANKD,
+        "agent",
+        "--nats",
+        machine.up["nats"],
+        "--creds",
+        str(creds),
+        "--state",
+        str(tmp_path / "s"),
+        *more,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    return done.stderr
+
+
+def test_an_agent_with_anothers_credentials_ends_and_says_whose_they_are(machine, creds, tmp_path):
+    n2 = creds("node", "n2")
+    said = agent_fails(machine, tmp_path, n2, "--name", "n3")
+    assert "those of node 'n2', and this agent represents node 'n3'" in said
+    assert "--name n2" in said
+    assert "those of user 'alice'" in agent_fails(machine, tmp_path, creds("user", "alice"), "--name", "n3")
+    machine.rankd("auth", "revoke", "--node", "n2")
+    assert "does not accept the credentials of 'n2'" in agent_fails(machine, tmp_path, n2, "--name", "n2")
+
+
+def test_an_agent_whose_credentials_others_can_read_ends_and_says_so(machine, creds, tmp_path):
+    n2 = creds("node", "n2")
+    n2.chmod(0o644)
+    assert f"chmod 600 {n2}" in agent_fails(machine, tmp_path, n2, "--name", "n2")

@@ -55,7 +55,7 @@ async def test_kept_jobs_run_on_and_the_next_up_reports_their_ends(machine):
         (place / "fifo").write_text("told\n")
         assert await client.until_ended(1) == {job: "completed"}
     assert machine.rows("SELECT requeues FROM job") == [{"requeues": 0}]
-    assert (machine.directory / f"agent/output/job-{job}.out").read_text() == "begun\ntold\n"
+    assert (machine.directory / f"agent/output/alice/job-{job}.out").read_text() == "begun\ntold\n"
 
 
 async def test_ctrl_c_says_what_becomes_of_the_jobs_and_ends_them(machine):

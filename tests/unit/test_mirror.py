@@ -32,7 +32,6 @@ ROOMS = (
 RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, _ in completeness.verbs()}
 
 DECLARES = {
-    "wire/login.py": "records",
     "core/adapter/source.py": "a protocol and what it is built with",
     "core/change/job_change.py": "records of decisions",
     "core/evaluate/result.py": "records of results",
@@ -58,7 +57,6 @@ DECLARES = {
     "store/schema/metadata.py": "the collection of tables",
     "store/schema/service_table.py": "tables",
     "store/schema/table.py": "names of all tables",
-    "wire/answer.py": "records of messages",
     "wire/configuration.py": "records of messages",
     "wire/dead_letter.py": "records of messages",
     "wire/delivery.py": "records of messages",
@@ -95,6 +93,7 @@ WAITS = {
     "services/agent/real_node.py": "a keeper",
     "services/agent/registration.py": "asks over a connection",
     "services/agent/service.py": "a broker and a runner",
+    "services/agent/vouching.py": "a socket and a broker",
     "services/keeper/helper.py": "forks",
     "services/keeper/job_run.py": "a job's processes",
     "services/keeper/link.py": "a process",

@@ -23,7 +23,16 @@ from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import encode
-from rankd.wire.subject import PREFIX, asker_of, inbox_allowed, inbox_prefix, node_of, request_patterns
+from rankd.wire.subject import (
+    PREFIX,
+    Asker,
+    asker_of,
+    gateway_pattern,
+    inbox_allowed,
+    inbox_prefix,
+    node_of,
+    request_patterns,
+)
 
 log = logging.getLogger("rankd.bus")
 
@@ -48,6 +57,12 @@ UserHandler = Callable[[Submitter, bytes], Awaitable[Reply]]
 IdempotentHandler = Callable[[Submitter, bytes, str | None], Awaitable[Reply]]
 """Also gets the request's ``Nats-Msg-Id``: a repeated id has the same outcome."""
 NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
+Vouched = Callable[[Asker], None]
+"""Checks an asker for whom a gateway asks.
+
+Raises:
+    Refused: the gateway may not do that.
+"""
 
 
 class Verb(NamedTuple):
@@ -69,8 +84,9 @@ class IdempotentVerb(NamedTuple):
 class Endpoints:
     """The micro service ``rankd``. Call ``await serve()`` in a task group that outlives the requests."""
 
-    def __init__(self, bus: Bus, group: asyncio.TaskGroup, version: str) -> None:
+    def __init__(self, bus: Bus, group: asyncio.TaskGroup, version: str, vouched: Vouched | None = None) -> None:
         self._bus = bus
+        self._vouched = vouched
         self._group = group
         self._version = version
         self._service: Service | None = None
@@ -89,7 +105,10 @@ class Endpoints:
         )
         for verb in verbs:
             user, admin = request_patterns(verb.name)
-            for role, subject in (("user", user), ("admin", admin)):
+            ways = [("user", user), ("admin", admin)]
+            if self._vouched is not None and self._bus.has_account:  # else anybody could ask as a gateway
+                ways.append(("gateway", gateway_pattern(verb.name)))
+            for role, subject in ways:
                 await service.add_endpoint(
                     EndpointConfig(
                         name=f"{role}_{verb.name.replace('.', '_')}",
@@ -137,24 +156,28 @@ class Endpoints:
             log.info("stopping without having heard from the broker: %s", lost)
 
     def _of_verb(self, verb: Verb | IdempotentVerb, role: str) -> Callable[[Request], Awaitable[None]]:
-        if role == "user" and verb.admin_only:
+        if role != "admin" and verb.admin_only:
             return self._of_user(_refusing(verb.name))
         return self._of_user(verb.handler) if isinstance(verb, Verb) else self._of_idempotent(verb.handler)
 
     def _of_user(self, handler: UserHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
-            await self._dispatch(request, lambda: handler(Submitter(*asker_of(request.subject)), request.data))
+            await self._dispatch(request, lambda: handler(self._asker(request), request.data))
 
         return handle
 
     def _of_idempotent(self, handler: IdempotentHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
             message_id = (request.headers or {}).get(MESSAGE_ID)
-            await self._dispatch(
-                request, lambda: handler(Submitter(*asker_of(request.subject)), request.data, message_id)
-            )
+            await self._dispatch(request, lambda: handler(self._asker(request), request.data, message_id))
 
         return handle
+
+    def _asker(self, request: Request) -> Submitter:
+        asker = asker_of(request.subject)
+        if asker.via is not None and self._vouched is not None:
+            self._vouched(asker)
+        return Submitter(*asker)
 
     def _of_node(self, handler: NodeHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:

@@ -1,4 +1,7 @@
-"""The client's side of ``login.sock``. Imports no NATS."""
+"""The client's side of ``login.sock``: requests, and credentials, as the user who runs this process.
+
+Imports neither NATS nor asyncio, so that a command that asks here starts fast.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,30 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from rankd.core.errors import Refused, Unavailable
+from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.codec import encode
-from rankd.wire.login import Login, LoginRefused, LoginRequest
+from rankd.wire.login import AnswerLine, Login, LoginName, LoginRefused, LoginRequest
+
+T = TypeVar("T")
 
 TIMEOUT_S = 6.0
 AGAIN_S = 0.02
-MOST_BYTES = 64 * 2**10
+MOST_LINE_BYTES = 64 * 2**10
+PART_BYTES = 2**20
+
+
+class Answer(NamedTuple):
+    """The answer to a request; ``status`` of an error, as on the bus."""
+
+    payload: bytes
+    status: str | None
 
 
 @lru_cache(maxsize=1)
@@ -39,36 +53,86 @@ def log_in_again(path: Path) -> Login:
         Refused: the gateway's reason.
         Unavailable: ``no_gateway``: nobody answers there.
     """
+    return _converted(path, _exchange(path, LoginRequest())[0], Login)
+
+
+@lru_cache(maxsize=1)
+def name_at(path: Path) -> LoginName:
+    """Under which name the user who runs this process asks there; asked for once.
+
+    Raises:
+        Refused: the gateway's reason.
+        Unavailable: ``no_gateway``: nobody answers there.
+    """
+    return _converted(path, _exchange(path, LoginRequest(want="name"))[0], LoginName)
+
+
+def ask_at(path: Path, verb: str, payload: bytes, *, key: str | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
+    """The answer to a request of the user who runs this process. ``key``: a repeated one has the same outcome.
+
+    Raises:
+        Refused: the gateway's reason.
+        Unavailable: ``no_gateway``: nobody answers there; ``no_answer``: not in time; the gateway's reason.
+    """
+    asked = LoginRequest(want="answer", verb=verb, size=len(payload), key=key)
+    line, rest = _exchange(path, asked, payload, timeout_s)
+    found = _converted(path, line, AnswerLine)
+    if len(rest) != found.size:
+        raise _not_rankds(path, f"its answer ends after {len(rest)} of {found.size} bytes")
+    return Answer(rest, found.status)
+
+
+def _converted(path: Path, line: bytes, kind: type[T]) -> T:
+    """The line as this kind of answer.
+
+    Raises:
+        Refused, Unavailable: it is a refusal, or nothing of rankd's.
+    """
+    try:
+        answer = msgspec.json.decode(line)
+        if not (isinstance(answer, dict) and "code" in answer):
+            return msgspec.convert(answer, kind)
+        refused = msgspec.convert(answer, LoginRefused)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _not_rankds(path, str(error)) from None
+    refusal: type[RankdError] = Unavailable if refused.status in (429, 503) else Refused
+    raise refusal(refused.code, refused.message, refused.field, status=refused.status)
+
+
+def _not_rankds(path: Path, why: str) -> Unavailable:
+    return Unavailable("no_gateway", f"what answers at {path} is not rankd's gateway: {why}")
+
+
+def _exchange(
+    path: Path, asked: LoginRequest, payload: bytes = b"", timeout_s: float = TIMEOUT_S
+) -> tuple[bytes, bytes]:
+    """Send a line and the bytes behind it; returns the line of the answer and the bytes behind that."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
-            connection.settimeout(TIMEOUT_S)
+            connection.settimeout(timeout_s)
             with short_path(path) as short:
-                _connect(connection, short)
-            connection.sendall(encode(LoginRequest()) + b"\n")
-            line = _line(connection)
+                _connect(connection, short, timeout_s)
+            with suppress(BrokenPipeError, ConnectionResetError):  # it has refused the first line, and says why
+                connection.sendall(encode(asked) + b"\n" + payload)
+            return _received(connection)
     except BlockingIOError:
-        message = f"too many processes log in at {path} at this moment; try again in a second"
+        message = f"too many processes ask at {path} at this moment; try again in a second"
         raise Unavailable("busy", message) from None
+    except TimeoutError:
+        message = f"no answer to '{asked.verb or asked.want}' at {path} within {timeout_s:.3g} s; is rankd running?"
+        raise Unavailable("no_answer", message) from None
     except OSError as error:
         message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` running?"
         raise Unavailable("no_gateway", message) from None
-    try:
-        answer = msgspec.json.decode(line)
-        if isinstance(answer, dict) and "creds" in answer:
-            return msgspec.convert(answer, Login)
-        refused = msgspec.convert(answer, LoginRefused)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Unavailable("no_gateway", f"what answers at {path} is not rankd's gateway: {error}") from None
-    raise Refused(refused.code, refused.message, status=403)
 
 
-def _connect(connection: socket.socket, path: str) -> None:
+def _connect(connection: socket.socket, path: str, timeout_s: float) -> None:
     """Connect; again while the gateway's queue is full, since the kernel does not wait for room in it.
 
     Raises:
-        OSError: nobody listens there, or the queue was full for :data:`TIMEOUT_S`.
+        OSError: nobody listens there, or the queue was full for ``timeout_s``.
     """
-    until = time.monotonic() + TIMEOUT_S
+    until = time.monotonic() + timeout_s
     while True:
         try:
             connection.connect(path)
@@ -94,11 +158,13 @@ def short_path(path: Path) -> Iterator[str]:
         os.close(directory)
 
 
-def _line(connection: socket.socket) -> bytes:
-    received = b""
-    while not received.endswith(b"\n") and len(received) < MOST_BYTES:
-        part = connection.recv(MOST_BYTES)
-        if not part:
+def _received(connection: socket.socket) -> tuple[bytes, bytes]:
+    """What comes until the other side closes: the first line, and the bytes behind it."""
+    parts, has_line = list[bytes](), False
+    while part := connection.recv(PART_BYTES):
+        parts.append(part)
+        has_line = has_line or b"\n" in part
+        if not has_line and sum(map(len, parts)) > MOST_LINE_BYTES:
             break
-        received += part
-    return received
+    line, _, rest = b"".join(parts).partition(b"\n")
+    return line, rest

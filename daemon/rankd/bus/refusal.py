@@ -5,16 +5,18 @@ from __future__ import annotations
 import msgspec
 from nats.aio.msg import Msg
 
-from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.wire.answer import ErrorBody
-from rankd.wire.subject import is_admin_request
+from rankd.core.errors import Refused
+from rankd.wire.answer import ErrorBody, error_of
+from rankd.wire.subject import is_admin_request, is_node_request
 
 STATUS_HEADER = "Nats-Service-Error-Code"
 
 
 def not_permitted(user: str, subject: str) -> Refused:
     """The refusal for when the broker does not let ``user`` publish on ``subject``."""
-    if is_admin_request(subject):
+    if is_node_request(subject):
+        message = f"the broker does not let '{user}' speak for this node ({subject}): give the node's own credentials"
+    elif is_admin_request(subject):
         message = f"for administrators only: the broker does not know '{user}' as an administrator"
     else:
         message = f"the broker does not let '{user}' ask as somebody else ({subject}): leave out --as and $RANKD_USER"
@@ -32,5 +34,4 @@ def raise_if_refused(reply: Msg) -> None:
     if status is None:
         return
     body = msgspec.json.decode(reply.data, type=ErrorBody) if reply.data else ErrorBody(code="error", message="")
-    kind: type[RankdError] = Unavailable if status in ("429", "503") else Refused
-    raise kind(body.code, body.message, body.field, int(status))
+    raise error_of(status, body)

@@ -84,7 +84,7 @@ COMMANDS: dict[str, Command] = {
     "prioritizer": Command("Services", "services.service_command", "ranks the pending jobs"),
     "scheduler": Command("Services", "services.service_command", "starts jobs in the order of the ranking"),
     "agent": Command("Services", "services.service_command", "runs jobs on a node"),
-    "gateway": Command("Services", "services.service_command", "gives users of this machine credentials"),
+    "gateway": Command("Services", "services.service_command", "lets users of this machine ask as themselves"),
     "health": Command("Services", "services.health", "whether a service is ready"),
     "db": Command("Services", "services.db", "upgrade, check or query the database"),
 }

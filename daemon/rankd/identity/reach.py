@@ -17,6 +17,7 @@ from rankd.wire.subject import (
     ENQUEUE_PATTERN,
     EVENT_RANKING,
     EVENT_SCHEDULER,
+    HEAD,
     PREFIX,
     encode_name,
     enqueue_subject,
@@ -43,6 +44,7 @@ Kind = Literal["service", "stream"]
 def services_exports() -> list[Export]:
     """What the services' account offers to all others together; each account imports its own part only."""
     asked = [f"{PREFIX}.user.*.>", f"{PREFIX}.admin.*.>", ENQUEUE_PATTERN, health_subject("*")]
+    asked.append(f"{PREFIX}.gateway.*.>")
     asked += [node_pattern(kind) for kind in NODE_REQUESTS]
     heard = [f"{PREFIX}.event.>", DEAD_LETTER_PATTERN, node_pattern(NODE_HINT)]
     return [
@@ -71,9 +73,19 @@ def admin_imports(services: str, user: str) -> list[Import]:
     return _imports(services, [*asked, _DISCOVERY], [f"{PREFIX}.event.>"])
 
 
-def node_imports(services: str, node: str) -> list[Import]:
-    """What a node reaches: requests and reports under the own name, and hints of its own allocations."""
+def gateway_imports(services: str, gateway: str) -> list[Import]:
+    """What a gateway reaches: requests for users, under its own name."""
+    return _imports(services, [f"{PREFIX}.gateway.{encode_name(gateway)}.>"], [])
+
+
+def node_imports(services: str, node: str, *, vouches: bool = False) -> list[Import]:
+    """What a node reaches: requests and reports under the own name, and hints of its own allocations.
+
+    ``vouches``: an administrator lets it ask for the users of its machine, under its own name as a gateway's.
+    """
     asked = [node_subject(node, kind) for kind in NODE_REQUESTS]
+    if vouches and node != HEAD:
+        asked.append(f"{PREFIX}.gateway.{encode_name(node)}.>")
     return _imports(services, asked, [node_subject(node, NODE_HINT)])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -29,7 +29,8 @@ from rankd.identity.claims import (
 )
 from rankd.identity.credentials import Credentials, write_private
 from rankd.identity.key import SECRET_BYTES, Key, KeyKind, derive, new_key
-from rankd.identity.reach import admin_imports, node_imports, services_exports, user_imports
+from rankd.identity.reach import admin_imports, gateway_imports, node_imports, services_exports, user_imports
+from rankd.identity.trusted_node import read_trusted
 
 KEY_FILE = "site.key"
 REVOKED_FILE = "revoked.json"
@@ -49,6 +50,7 @@ class Role(StrEnum):
     ADMIN = "administrator"
     USER = "user"
     NODE = "node"
+    GATEWAY = "gateway"
 
 
 class Account(NamedTuple):
@@ -66,11 +68,17 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Site:
-    """Signs accounts and credentials. Methods take ``now`` in UTC seconds."""
+    """Signs accounts and credentials. Methods take ``now`` in UTC seconds.
 
-    def __init__(self, secret: bytes, revoked: Mapping[str, Revocation] | None = None) -> None:
+    ``vouching``: the nodes that may ask for the users of their machines.
+    """
+
+    def __init__(
+        self, secret: bytes, revoked: Mapping[str, Revocation] | None = None, vouching: Collection[str] = ()
+    ) -> None:
         self._secret = secret
         self._revoked = revoked or {}
+        self._vouching = vouching
         self._operator = derive(secret, KeyKind.OPERATOR, "site")
 
     def operator(self, now: float) -> str:
@@ -100,7 +108,9 @@ class Site:
             case Role.USER:
                 claims = _with_imports(claims, user_imports(services, name))
             case Role.NODE:
-                claims = _with_imports(claims, node_imports(services, name))
+                claims = _with_imports(claims, node_imports(services, name, vouches=name in self._vouching))
+            case Role.GATEWAY:
+                claims = _with_imports(claims, gateway_imports(services, name))
         return Account(key.public, account_token(self._operator, claims, now))
 
     def credentials(self, role: Role, name: str, now: float, lasts_s: float | None = None) -> Credentials:
@@ -159,7 +169,8 @@ def read_site(directory: Path) -> Site:
     if len(secret) != SECRET_BYTES:
         message = f"{path} does not hold the secret of a site; restore it, or remove it: then all credentials change"
         raise Refused("bad_secret", message)
-    return Site(secret, _read_revoked(directory))
+    trusted = read_trusted(directory)
+    return Site(secret, _read_revoked(directory), {name for name, is_trusted in trusted.items() if is_trusted})
 
 
 def revoke(directory: Path, role: Role, name: str, now: float) -> None:

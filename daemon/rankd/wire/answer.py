@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rankd.core.errors import RankdError, Refused, Unavailable
+
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     """A refusal: a stable code, a message with advice, and the field concerned."""
@@ -11,6 +13,12 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     field: str | None = None
+
+
+def error_of(status: str, body: ErrorBody) -> RankdError:
+    """The error that an answer carries. ``status``: its number, as in the header."""
+    kind: type[RankdError] = Unavailable if status in ("429", "503") else Refused
+    return kind(body.code, body.message, body.field, int(status))
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -32,7 +32,7 @@ class SchedulerEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of one job, as published."""
+    """One event of one job, as published. ``via``: the gateway that vouched for the actor; None where none did."""
 
     id: int
     job: int
@@ -41,6 +41,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     actor: str
     cause: str | None = None
+    via: str | None = None
 
 
 class UserTransition(Transition, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 PREFIX = "rankd.v1"
+HEAD = "head"
+"""The name of the gateway beside the services. No node's gateway has it."""
 
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
@@ -40,10 +42,14 @@ def decode_name(token: str) -> str:
 
 
 class Asker(NamedTuple):
-    """The sender according to the subject: the user, and whether as an administrator."""
+    """The sender according to the subject: the user, and whether as an administrator.
+
+    ``via``: the gateway that vouches for the user; None where the broker does.
+    """
 
     user: str
     privileged: bool
+    via: str | None = None
 
 
 def user_request(user: str, verb: str) -> str:
@@ -56,9 +62,24 @@ def admin_request(user: str, verb: str) -> str:
     return f"{PREFIX}.admin.{encode_name(user)}.{verb}"
 
 
+def gateway_request(gateway: str, user: str, verb: str) -> str:
+    """The subject on which a gateway asks for a user whom the kernel has named to it."""
+    return f"{PREFIX}.gateway.{encode_name(gateway)}.{encode_name(user)}.{verb}"
+
+
+def gateway_pattern(verb: str) -> str:
+    """The pattern of :func:`gateway_request` for every gateway and user."""
+    return f"{PREFIX}.gateway.*.*.{verb}"
+
+
 def is_admin_request(subject: str) -> bool:
     """Whether it is the subject of an administrator's request."""
     return subject.startswith(f"{PREFIX}.admin.")
+
+
+def is_node_request(subject: str) -> bool:
+    """Whether it is the subject of a node's agent."""
+    return subject.startswith(f"{PREFIX}.node.")
 
 
 def request_patterns(verb: str) -> tuple[str, str]:
@@ -68,7 +89,9 @@ def request_patterns(verb: str) -> tuple[str, str]:
 
 def asker_of(subject: str) -> Asker:
     """The sender of a request on this subject."""
-    role, token = subject[len(PREFIX) + 1 :].split(".", 2)[:2]
+    role, token, rest = subject[len(PREFIX) + 1 :].split(".", 2)
+    if role == "gateway":
+        return Asker(decode_name(rest.split(".", 1)[0]), privileged=False, via=decode_name(token))
     return Asker(decode_name(token), role == "admin")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.identity.reach import admin_imports, node_imports, services_exports, user_imports
+from rankd.identity.reach import admin_imports, gateway_imports, node_imports, services_exports, user_imports
 
 NAMES = ["alice", "first.last", "*", ">", "a b", "rankd.v1", "é", "a%2Eb", "%2A"]
 
@@ -17,8 +17,12 @@ def matches(pattern, subject):
     return len(pattern.split(".")) == len(subject.split("."))
 
 
+def vouching_node(services, node):
+    return node_imports(services, node, vouches=True)
+
+
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("imports", [user_imports, admin_imports, node_imports])
+@pytest.mark.parametrize("imports", [user_imports, admin_imports, node_imports, gateway_imports, vouching_node])
 def test_every_import_is_exported_and_no_name_is_a_pattern(imports, name):
     exported = services_exports()
     for one in imports("ASERVICES", name):
@@ -36,7 +40,7 @@ def test_two_names_share_only_public_events(imports):
     assert all(kind == "stream" and ".event." in subject and ".job." not in subject for kind, subject in one & other)
 
 
-@pytest.mark.parametrize("imports", [user_imports, admin_imports, node_imports])
+@pytest.mark.parametrize("imports", [user_imports, admin_imports, node_imports, gateway_imports, vouching_node])
 def test_nobody_imports_jetstream_or_the_services_own_subjects(imports):
     for one in imports("A", "alice"):
         assert "$JS" not in one.subject
@@ -54,3 +58,15 @@ def test_a_node_asks_as_itself_and_hears_its_own_hints():
     imports = {(one.type, one.subject) for one in node_imports("A", "n1")}
     asked = {("service", f"rankd.v1.node.n1.{kind}") for kind in ("register", "heartbeat", "leave", "take", "report")}
     assert imports == {*asked, ("stream", "rankd.v1.node.n1.allocation")}
+
+
+def test_only_a_gateway_asks_for_others_and_under_its_own_name_only():
+    assert [one.subject for one in gateway_imports("A", "head")] == ["rankd.v1.gateway.head.>"]
+    for imports in (user_imports, admin_imports, node_imports):
+        assert not [one for one in imports("A", "head") if ".gateway." in one.subject]
+    added = set(vouching_node("A", "n1")) - set(node_imports("A", "n1"))
+    assert [(one.type, one.subject) for one in added] == [("service", "rankd.v1.gateway.n1.>")]
+
+
+def test_a_node_with_the_name_of_the_heads_gateway_vouches_for_nobody():
+    assert vouching_node("A", "head") == node_imports("A", "head")

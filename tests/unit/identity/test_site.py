@@ -9,6 +9,7 @@ import pytest
 
 from rankd.core.errors import Refused
 from rankd.identity.site import Role, open_site, read_site, readmit, revoke
+from rankd.identity.trusted_node import set_trusted
 
 NOW = 1_700_000_000.0
 
@@ -104,3 +105,17 @@ def test_no_revocation_is_lost_when_many_are_written_at_once(tmp_path):
         list(pool.map(lambda number: revoke(tmp_path, Role.USER, f"u{number}", NOW), range(64)))
     site = read_site(tmp_path)
     assert all(site.is_barred(Role.USER, f"u{number}") for number in range(64))
+
+
+def test_a_node_reaches_a_gateways_subjects_while_it_is_trusted(tmp_path):
+    open_site(tmp_path)
+
+    def gateways() -> list[str]:
+        imports = claims_of(read_site(tmp_path).account(Role.NODE, "n1", NOW).token)["nats"]["imports"]
+        return [one["subject"] for one in imports if ".gateway." in one["subject"]]
+
+    assert gateways() == []
+    set_trusted(tmp_path, "n1", is_trusted=True)
+    assert gateways() == ["rankd.v1.gateway.n1.>"]
+    set_trusted(tmp_path, "n1", is_trusted=False)
+    assert gateways() == []

@@ -9,6 +9,8 @@ from rankd.wire.subject import (
     asker_of,
     decode_name,
     encode_name,
+    gateway_pattern,
+    gateway_request,
     inbox_allowed,
     job_event,
     node_of,
@@ -58,8 +60,8 @@ def test_names_are_percent_encoded_but_for_letters_digits_and_two_signs(name, to
 
 @given(NAMES.filter(bool), st.sampled_from(["job.submit", "class.create"]))
 def test_the_subject_says_who_asks_and_as_what(name, verb):
-    assert asker_of(user_request(name, verb)) == (name, False)
-    assert asker_of(admin_request(name, verb)) == (name, True)
+    assert asker_of(user_request(name, verb)) == (name, False, None)
+    assert asker_of(admin_request(name, verb)) == (name, True, None)
 
 
 @given(NAMES.filter(bool))
@@ -114,3 +116,17 @@ def test_a_name_has_one_token_only(token):
     """A broker that lets somebody publish as '%61lice' does not let them be alice."""
     with pytest.raises(ValueError, match="not a name's token"):
         decode_name(token)
+
+
+@given(NAMES.filter(bool), NAMES.filter(bool))
+def test_a_gateways_subject_names_the_gateway_and_the_user_and_gives_no_rights(gateway, user):
+    subject = gateway_request(gateway, user, "job.submit")
+    assert asker_of(subject) == (user, False, gateway)
+    tokens, pattern = subject.split("."), gateway_pattern("job.submit").split(".")
+    assert len(tokens) == len(pattern)
+    assert all(wanted in ("*", token) for wanted, token in zip(pattern, tokens, strict=True))
+
+
+def test_others_are_vouched_for_by_the_broker_itself():
+    assert asker_of(user_request("alice", "job.list")).via is None
+    assert asker_of(admin_request("alice", "job.list")).via is None

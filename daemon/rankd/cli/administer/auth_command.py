@@ -73,13 +73,13 @@ def run_creds(arguments: argparse.Namespace) -> int:
         raise Refused("usage", "a node has no administrator's rights; leave out --admin", "admin")
     lasts_s = parse_duration(arguments.lasts)
     place = find(arguments)
-    url, directory = place.need_nats(), _site_directory(place)
+    url, directory = place.need_nats(), site_directory(place)
     role, name = _whose(arguments, directory)
     if arguments.admin:
         role = Role.ADMIN
     readmit(directory, role, name)
-    site = _site(directory)
-    run_quietly(url, lambda: _make_known(url, site, role, name))
+    site = site_in(directory)
+    run_quietly(url, lambda: make_known(url, site, role, name))
     with usable(arguments.out, "out"):
         write_private(arguments.out, site.credentials(role, name, time.time(), lasts_s).text())
     print(f"{arguments.out}: credentials of {role} '{name}' for {url}")
@@ -93,15 +93,15 @@ def run_revoke(arguments: argparse.Namespace) -> int:
 
     refuse_empty(arguments, "user", "node")
     place = find(arguments)
-    directory = _site_directory(place)
+    directory = site_directory(place)
     role, name = _whose(arguments, directory)
     if role is Role.ADMIN:
         raise Refused("usage", f"'{name}' started this rankd, and can't be shut out of it", "user")
-    _site(directory)
+    site_in(directory)
     revoke(directory, role, name, time.time())
-    site = _site(directory)
+    site = site_in(directory)
     if (url := place.nats) is not None:
-        run_quietly(url, lambda: _make_known(url, site, role, name))
+        run_quietly(url, lambda: make_known(url, site, role, name))
     print(f"the access of {role} '{name}' is revoked")
     return 0
 
@@ -125,7 +125,7 @@ def _whose(arguments: argparse.Namespace, directory: Path) -> tuple[Role, str]:
     return (Role.ADMIN if user == own else Role.USER), user
 
 
-def _site(directory: Path) -> Site:
+def site_in(directory: Path) -> Site:
     """The site with this secret.
 
     Raises:
@@ -140,14 +140,15 @@ def _site(directory: Path) -> Site:
         raise Refused("not_permitted", message, "dir", status=403) from None
 
 
-async def _make_known(url: str, site: Site, role: Role, name: str) -> None:
+async def make_known(url: str, site: Site, role: Role, name: str) -> None:
+    """Give an account to the broker, as it is now."""
     from rankd.bus.account_update import system_bus, update_accounts
 
     async with system_bus(url, site) as system:
         await update_accounts(system, [site.account(role, name, time.time())])
 
 
-def _site_directory(place: Place) -> Path:
+def site_directory(place: Place) -> Path:
     """Where the site's secret is: in the directory of a ``rankd up``, whether it runs or not.
 
     Raises:

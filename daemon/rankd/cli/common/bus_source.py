@@ -1,4 +1,4 @@
-"""The records that looking commands show, asked from the intake over the bus."""
+"""The records that looking commands show, asked from the intake."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class BusSource:
         self.known = Known({}, {}, now)
 
     def _ask(self, verb: str, message: object) -> object:
-        from rankd.cli.common.session import with_bus
+        from rankd.cli.common.channel import open_channel
         from rankd.wire.codec import encode
 
-        subject, payload = self._who.subject(verb), encode(message)
-        return with_bus(self._place, lambda bus: bus.request(subject, payload, object))
+        with open_channel(self._place, self._who) as channel:
+            return channel.request(verb, encode(message), object)
 
     def _rows(self, verb: str, name: str, message: object, most: int = EVERYTHING) -> list[Row]:
         """The list under its name (``{"jobs": […]}``), from all pages, with at most ``most`` rows."""
@@ -41,9 +41,10 @@ class BusSource:
 
     def _pages(self, verb: str, name: str, request: Row, most: int) -> tuple[list[Row], Row]:
         """The rows of all pages, and the first page's answer."""
-        from rankd.cli.common.session import ask_pages
+        from rankd.cli.common.channel import open_channel, pages
 
-        return ask_pages(self._place, self._who.subject(verb), name, request, most)
+        with open_channel(self._place, self._who) as channel:
+            return pages(channel, verb, name, request, most)
 
     def _listed(self, verb: str, wanted: JobFilter, which: str) -> tuple[list[Row], Row]:
         """Jobs in the order of the pages, up to the limit. If there are more, a message says so."""

@@ -26,6 +26,7 @@ UP_FILE = "up.json"
 LOGIN_SOCKET = "login.sock"
 DATABASE_FILE = "rankd.db"
 USER_FILE = "rankd/client.toml"
+UP_FIELDS = ("nats", "creds", "login", "db")
 MOST_BYTES = 64 * 2**10
 """At most this much of ``up.json`` and of the user's file is read. Files of rankd are smaller."""
 
@@ -41,7 +42,8 @@ class Place(NamedTuple):
     ``directory`` is that of ``rankd up``, or None if no directory was named or found. ``is_both``: broker and database
     were named together, and must belong to the same site. ``reason`` and ``passed_over`` are for the user.
     ``creds``: the file of credentials for the broker. ``login``: the socket that gives credentials, of a ``rankd up``
-    of another user. ``acts_as`` is the user who was named; ``is_admin``: with an administrator's rights.
+    of another user. ``socket``: one that carries requests; None where the broker or credentials were named.
+    ``acts_as`` is the user who was named; ``is_admin``: with an administrator's rights.
     """
 
     directory: Path | None
@@ -53,6 +55,7 @@ class Place(NamedTuple):
     passed_over: tuple[PassedOver, ...] = ()
     creds: Path | None = None
     login: Path | None = None
+    socket: Path | None = None
     acts_as: str | None = None
     is_admin: bool = False
 
@@ -127,7 +130,7 @@ def find(arguments: argparse.Namespace) -> Place:
     chosen = choose(options, environment, _directories(), _user_file, os.geteuid())
     place = _place_of(chosen)
     if creds := getattr(arguments, "creds", None) or os.environ.get("RANKD_CREDS") or chosen.creds:
-        place = place._replace(creds=Path(creds).expanduser())
+        place = place._replace(creds=Path(creds).expanduser(), socket=None)
     acts_as = getattr(arguments, "asker", None) or os.environ.get("RANKD_USER")
     place = place._replace(acts_as=acts_as, is_admin=getattr(arguments, "admin", False))
     if not getattr(arguments, "has_told", False):
@@ -174,6 +177,7 @@ def _place_of(chosen: Chosen) -> Place:
         reason=chosen.reason,
         passed_over=chosen.passed_over,
         login=Path(up["login"]) if "login" in up and "creds" not in up else None,
+        socket=Path(up["login"]) if "login" in up and not named.nats else None,
         creds=Path(up["creds"]) if up.get("creds") and up.get("nats") == (named.nats or up["nats"]) else None,
     )
 
@@ -271,11 +275,16 @@ def _is_socket(path: Path) -> bool:
         return False
 
 
-def _logged_in(path: Path) -> dict[str, str]:
-    """The broker of a ``rankd up`` that is shared with us."""
-    from rankd.bus.login import log_in
+def _is_nodes(directory: Path) -> bool:
+    """Whether a directory has the login socket of an agent: no ``rankd up`` was ever started in it."""
+    return _is_socket(directory / LOGIN_SOCKET) and _database_of(directory, {}) is None
 
-    return {"nats": log_in(path).nats, "login": str(path)}
+
+def _logged_in(path: Path) -> dict[str, str]:
+    """The broker of a ``rankd up`` that is shared with us, or of a node that vouches for its users."""
+    from rankd.bus.login import name_at
+
+    return {"nats": name_at(path).nats, "login": str(path)}
 
 
 def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
@@ -305,12 +314,12 @@ def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
         message = f"{directory} is closed to you; ask its administrator which broker to use, and give --nats URL"
         raise Unavailable("no_access", message) from None
     except OSError:
-        return {}
+        return _logged_in(directory / LOGIN_SOCKET) if _is_nodes(directory) else {}
     finally:
         os.close(handle)
     try:
         up = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        read = {name: msgspec.json.decode(up[name], type=str | None) for name in ("nats", "creds", "db") if name in up}
+        read = {name: msgspec.json.decode(up[name], type=str | None) for name in UP_FIELDS if name in up}
         return {name: value for name, value in read.items() if value is not None}
     except msgspec.MsgspecError as error:
         raise Refused("bad_request", f"{directory / UP_FILE}: {error}") from None

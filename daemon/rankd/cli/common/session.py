@@ -6,6 +6,7 @@ It imports asyncio, nats and uvloop only when a request is sent.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -14,7 +15,8 @@ from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Awaitable, Callable, Coroutine
+    import asyncio
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
     import msgspec
 
@@ -79,9 +81,9 @@ def _connecting(place: Place) -> str | None:
 
         return read_credentials(place.creds).claims().name
     if place.login is not None:
-        from rankd.bus.login import log_in
+        from rankd.bus.login import name_at
 
-        return log_in(place.login).user
+        return name_at(place.login).user
     if not place.nats or "@" not in place.nats:
         return None
     from rankd.bus.address import user_in
@@ -151,15 +153,56 @@ def credentials_for_agent(place: Place, agent: str) -> Source | None:
     return lambda: credentials
 
 
+@contextmanager
+def connecting(place: Place, *, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> Iterator[tuple[Bus, asyncio.Runner]]:
+    """A connection to the broker, and the event loop in which it lives: run in it what uses the connection.
+
+    Raises:
+        Unavailable: no broker is known, it does not answer, or the connection was lost.
+        Refused: ``usage``: broker and database were named, and are of different sites.
+    """
+    import asyncio
+
+    import uvloop
+
+    from rankd.bus.connection import Bus
+
+    url = place.need_nats()
+
+    async def connected() -> Bus:
+        bus = Bus(url, "command", connect_timeout_s=connect_timeout_s, credentials=credentials_for(place))
+        return await bus.__aenter__()
+
+    with _quiet(url), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        bus = runner.run(connected())
+        try:
+            if place.is_both and place.database is not None:
+                runner.run(_check_site(bus, place.database, bus.user or login_name()))
+            yield bus, runner
+        finally:
+            runner.run(bus.__aexit__(None, None, None))
+
+
 def run_quietly(url: str, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run what asks the broker at ``url`` in an event loop of its own; errors only, no log.
 
     Raises:
         Unavailable: the broker went away meanwhile.
     """
-    import logging
-
     import uvloop
+
+    with _quiet(url):
+        return uvloop.run(run())
+
+
+@contextmanager
+def _quiet(url: str) -> Iterator[None]:
+    """Errors only, no log.
+
+    Raises:
+        Unavailable: the broker at ``url`` went away meanwhile.
+    """
+    import logging
 
     from rankd.bus.connection import LOST
 
@@ -167,7 +210,7 @@ def run_quietly(url: str, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
         logging.getLogger(noisy).addHandler(logging.NullHandler())
         logging.getLogger(noisy).propagate = False
     try:
-        return uvloop.run(run())
+        yield
     except BrokenPipeError:  # the reader of our output has gone
         raise
     except LOST as error:
@@ -267,32 +310,11 @@ async def _check_site(bus: Bus, database: Path, user: str) -> None:
 
 def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
     """Send one request, and return its answer."""
+    from rankd.cli.common.channel import open_channel
     from rankd.wire.codec import encode
 
-    subject, payload = asker(arguments).subject(verb), encode(message)
-
-    async def action(bus: Bus) -> T:
-        return await bus.request(subject, payload, kind)
-
-    return with_bus(find(arguments), action)
-
-
-def ask_pages(
-    place: Place, subject: str, name: str, request: dict[str, Any], most: int
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of the list ``name`` from all pages, ``most`` at most, and the first page's answer."""
-    from rankd.wire.codec import encode
-
-    async def action(bus: Bus) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        first = answer = await bus.request(subject, encode(request), dict)
-        rows = list(answer.get(name) or ())
-        while (behind := answer.get("next")) and len(rows) < most:
-            page = {**request, **behind, "limit": min(most - len(rows), LARGEST_PAGE)}
-            answer = await bus.request(subject, encode(page), dict)
-            rows += answer.get(name) or ()
-        return rows[:most], first
-
-    return with_bus(place, action)
+    with open_channel(find(arguments), asker(arguments)) as channel:
+        return channel.request(verb, encode(message), kind)
 
 
 async def repeat(action: Callable[[], Awaitable[T]], until: float) -> T:

@@ -61,11 +61,12 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Row]:
+    from rankd.cli.common.channel import open_channel, pages
     from rankd.cli.common.place import find
-    from rankd.cli.common.session import ask_pages, asker
+    from rankd.cli.common.session import asker
 
-    subject, request = asker(arguments).subject("deadletter.list"), msgspec.to_builtins(wanted)
-    rows, first = ask_pages(find(arguments), subject, "letters", request, MOST + 1)
+    with open_channel(find(arguments), asker(arguments)) as channel:
+        rows, first = pages(channel, "deadletter.list", "letters", msgspec.to_builtins(wanted), MOST + 1)
     for loss in first.get("losses", ()):
         lost = f"{loss['letters']} older dead letters of {loss['user']} ({loss['bytes']} bytes)"
         print_line(f"rankd: {lost} were deleted, the last at {shown_time(loss['at'])}: too many waited", error=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from rankd.cli.common.channel import open_channel, repeated
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.cli.common.session import Asker, repeat, with_bus
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rankd.bus.connection import Bus
+    from rankd.cli.common.channel import Channel
     from rankd.cli.common.place import Place
     from rankd.cli.jobs.request import Job
+
+T = TypeVar("T")
 
 POLL_S = 0.2
 PAYLOAD_SHARE = 0.9
@@ -43,17 +47,14 @@ class Delivered(msgspec.Struct):
 def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Submit, report, and wait if ``--wait`` is given. Returns the exit status."""
     until = time.monotonic() + arguments.retry_for
-
-    async def action(bus: Bus) -> int:
-        outcome = await submit(bus, who, jobs, arguments, until)
+    with open_channel(place, who, connect_timeout_s=arguments.retry_for) as channel:
+        outcome = submit(channel, jobs, arguments, until)
         with telling(accepted(outcome)):
             report(outcome, arguments)
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
-            return max(status, await wait(bus, who, list(outcome.ids.values()), arguments.retry_for))
+            return max(status, wait(channel, list(outcome.ids.values()), arguments.retry_for))
         return status
-
-    return with_bus(place, action, connect_timeout_s=arguments.retry_for)
 
 
 def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
@@ -66,10 +67,7 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
         if bus.role == "user":
             message = "only an administrator's programs may enqueue; submit without --enqueue"
             raise Refused("not_permitted", message, "enqueue", 403)
-        parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
-        if arguments.atomic and len(parts) > 1:
-            raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
-        for first, payload in parts:
+        for first, payload in parts_of(jobs, bus.client.max_payload, arguments):
 
             async def send(message: msgspec.Raw, key: str) -> None:
                 await bus.publish_durably(enqueue_subject(who.user), message, key)
@@ -86,35 +84,41 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     return 0
 
 
-async def submit(bus: Bus, who: Asker, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
+def submit(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
     """Send all jobs and collect their numbers, until ``time.monotonic()`` shows ``until``.
 
     Raises:
         Refused: the only job is refused, or the jobs of ``--atomic`` don't fit into one message.
         Unavailable: rankd did not accept them in time.
     """
-    subject = who.subject("job.submit")
     if len(jobs) == 1:
-        payload = msgspec.json.encode(jobs[0])
-        answer = await repeat(lambda: bus.request(subject, payload, dict[str, int], timeout_s=REQUEST_TIMEOUT_S), until)
+        answer = _sent(channel, msgspec.json.encode(jobs[0]), dict[str, int], until)
         return Delivered(ids={0: answer["id"]}, rejected=[])
-    parts = list(messages(jobs, int(bus.client.max_payload * PAYLOAD_SHARE), atomic=arguments.atomic))
+    outcome = Delivered(ids={}, rejected=[])
+    for first, payload in parts_of(jobs, channel.largest, arguments):
+        batch = _sent(channel, payload, BatchReply, until)
+        outcome.ids |= {first + taken.index: taken.id for taken in batch.accepted}
+        outcome.rejected += [msgspec.structs.replace(bad, index=first + bad.index) for bad in batch.rejected]
+    return outcome
+
+
+def _sent(channel: Channel, payload: bytes, kind: type[T], until: float) -> T:
+    def send(left_s: float) -> T:
+        return channel.request("job.submit", payload, kind, timeout_s=min(REQUEST_TIMEOUT_S, left_s))
+
+    return repeated(send, until)
+
+
+def parts_of(jobs: list[Job], largest: int, arguments: argparse.Namespace) -> list[tuple[int, bytes]]:
+    """The messages for these jobs, each with the place of its first job. ``largest``: bytes of a message.
+
+    Raises:
+        Refused: ``too_many_jobs``: those of ``--atomic`` don't fit into one.
+    """
+    parts = list(messages(jobs, int(largest * PAYLOAD_SHARE), atomic=arguments.atomic))
     if arguments.atomic and len(parts) > 1:
         raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
-    return await _submit_parts(bus, subject, parts, until)
-
-
-async def _submit_parts(bus: Bus, subject: str, parts: list[tuple[int, bytes]], until: float) -> Delivered:
-    outcome = Delivered(ids={}, rejected=[])
-    for first, payload in parts:
-
-        async def send(payload: bytes = payload) -> BatchReply:
-            return await bus.request(subject, payload, BatchReply, timeout_s=REQUEST_TIMEOUT_S)
-
-        answer = await repeat(send, until)
-        outcome.ids |= {first + taken.index: taken.id for taken in answer.accepted}
-        outcome.rejected += [msgspec.structs.replace(bad, index=first + bad.index) for bad in answer.rejected]
-    return outcome
+    return parts
 
 
 def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator[tuple[int, bytes]]:
@@ -183,20 +187,24 @@ def shown_ids(ids: list[int]) -> str:
     return ",".join("-".join(map(str, run)) for run in ranges)
 
 
-async def wait(bus: Bus, who: Asker, ids: list[int], retry_for: float) -> int:
+def wait(channel: Channel, ids: list[int], retry_for: float) -> int:
     """Wait until all jobs have ended. Returns their largest exit status. Requests are repeated while rankd is away."""
-    import asyncio
-
     worst, left = 0, list(ids)
     while left:
-        until = time.monotonic() + retry_for
-        record = await repeat(lambda: bus.request(who.subject("job.show"), b'{"id":%d}' % left[0], Row), until)
+        record = _looked_up(channel, left[0], time.monotonic() + retry_for)
         if record["state"] in FINAL_STATES:
             worst = max(worst, status_of(record))
             left.pop(0)
         else:
-            await asyncio.sleep(POLL_S)
+            time.sleep(POLL_S)
     return worst
+
+
+def _looked_up(channel: Channel, job: int, until: float) -> Row:
+    def look(left_s: float) -> Row:
+        return channel.request("job.show", b'{"id":%d}' % job, Row, timeout_s=min(REQUEST_TIMEOUT_S, left_s))
+
+    return repeated(look, until)
 
 
 def status_of(record: Row) -> int:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from rankd.bus.connection import Bus
-
 AT_ONCE = 10_000
 ANSWER_TIMEOUT_S = 30.0
 
@@ -97,21 +95,18 @@ def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
 
 
 def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:
+    from rankd.cli.common.channel import open_channel
     from rankd.cli.common.place import find
-    from rankd.cli.common.session import asker, with_bus
+    from rankd.cli.common.session import asker
     from rankd.wire.codec import encode
 
-    subject = asker(arguments).subject(verb)
-
-    async def action(bus: Bus) -> None:
+    with open_channel(find(arguments), asker(arguments)) as channel:
         for part in parts(selection):
             following: JobSelection | None = part
             while following is not None:
-                reply = await bus.request(subject, encode(following), SelectionReply, timeout_s=ANSWER_TIMEOUT_S)
+                reply = channel.request(verb, encode(following), SelectionReply, timeout_s=ANSWER_TIMEOUT_S)
                 outcome.take(reply)
                 following = behind(following, reply.last)
-
-    with_bus(find(arguments), action)
 
 
 def parts(selection: JobSelection) -> Iterator[JobSelection]:

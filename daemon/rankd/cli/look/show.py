@@ -110,6 +110,12 @@ def _detail(name: str) -> Callable[[Row], Any]:
     return lambda row: (row["detail"] or {}).get(name, "")
 
 
+def _actor(row: Row) -> str:
+    """Who caused the event, and the gateway that vouched for that user."""
+    via = (row["detail"] or {}).get("via")
+    return f"{row['actor']} via {via}" if via else str(row["actor"])
+
+
 def _changes(row: Row) -> str:
     """The changes of an update: ``urgency 16 -> 10, queue root.a -> root.b``."""
     if row["event"] != Event.UPDATE:
@@ -144,7 +150,7 @@ def run_history(arguments: argparse.Namespace) -> int:
         Field("TIME", lambda row: row["at"], lambda row: shown_time(row["at"])),
         column_of("event", "EVENT"),
         column_of("state", "STATE"),
-        column_of("actor", "BY"),
+        Field("BY", _actor),
         column_of("cause", "CAUSE"),
         *(Field(name.upper(), _detail(name), numeric=True) for name in ("generation", "rank", "allocation")),
         Field("NODES", _nodes),

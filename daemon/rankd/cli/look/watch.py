@@ -101,7 +101,8 @@ def _print(event: Transition | DeadLetter, *, as_json: bool) -> None:
 
 def _line(event: Transition) -> str:
     cause = f" ({event.cause})" if event.cause else ""
-    return f"{shown_time(event.at)} job {event.job} {event.state}: {event.event} by {event.actor}{cause}"
+    via = f" via {event.via}" if event.via else ""
+    return f"{shown_time(event.at)} job {event.job} {event.state}: {event.event} by {event.actor}{via}{cause}"
 
 
 def _refused(letter: DeadLetter) -> str:

@@ -93,12 +93,15 @@ def _run_as(arguments: argparse.Namespace) -> str:
     if arguments.share and arguments.run_as == "agent" and os.geteuid() == 0:
         message = "with --share, other users' jobs would run as root; leave out --run-as agent"
         raise Refused("usage", message, "run_as")
+    if arguments.run_as == "submitter" and os.geteuid() != 0 and not arguments.no_local_agent:
+        raise Refused("usage", "only root can run jobs as the users who submit them: start this as root", "run_as")
     if arguments.run_as:
         return str(arguments.run_as)
     if not arguments.share:
         return "agent"
     if os.geteuid() != 0 and not arguments.no_local_agent:
-        message = "with --share, other users' jobs would run as you: say so with --run-as agent, or start this as root"
+        message = "with --share, other users' jobs would run as you: start this as root, so that they run as their"
+        message += " users, or say with --run-as agent that they may run as you"
         raise Refused("usage", message, "run_as")
     return "submitter"
 

@@ -24,6 +24,12 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add them all."""
     intake = _service(subparsers, "intake", run_intake, "Accept requests of users and nodes, record them, and answer.")
     _add_store(intake)
+    intake.add_argument(
+        "--run-as",
+        choices=["submitter", "agent"],
+        default="agent",
+        help="how the nodes run jobs; with submitter, root's jobs are refused at once (default: agent)",
+    )
     prioritizer = _service(
         subparsers, "prioritizer", run_prioritizer, "Rank the pending jobs, again after every change."
     )
@@ -39,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     scheduler = _service(subparsers, "scheduler", run_scheduler, "Start jobs in the order of the ranking.")
     _add_store(scheduler)
     _add_agent(subparsers)
-    gateway = _service(subparsers, "gateway", run_gateway, "Give users of this machine credentials for the broker.")
+    gateway = _service(subparsers, "gateway", run_gateway, "Let users of this machine ask as themselves.")
     gateway.add_argument(
         "--site", metavar="DIR", type=Path, required=True, help="directory of the site's secret (auth/ of `rankd up`)"
     )
@@ -118,6 +124,13 @@ def _add_agent(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--no-limits", action="store_true", help="don't limit jobs to their memory and cores with control groups"
+    )
+    parser.add_argument(
+        "--login-socket",
+        metavar="FILE",
+        type=Path,
+        help="a Unix socket, such as /run/rankd/login.sock, on which users of this machine ask as themselves:"
+        " `rankd submit --dir /run/rankd`; an administrator has to allow it: `rankd node trust NODE`",
     )
 
 
@@ -218,6 +231,7 @@ def run_intake(arguments: argparse.Namespace) -> int:
         db=arguments.db,
         config=_config(arguments),
         stream_bytes=arguments.stream_bytes,
+        as_submitters=arguments.run_as == "submitter",
     )
     hangup = asyncio.Event()
     return _serve(arguments, "intake", lambda stop: run(options, stop, hangup), hangup)
@@ -275,6 +289,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
         run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as),
         limited=not arguments.no_limits,
         drain_on_stop_s=arguments.drain_on_stop,
+        login_socket=arguments.login_socket,
     )
     hurry = asyncio.Event()
     return serve(

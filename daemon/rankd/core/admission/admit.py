@@ -70,10 +70,14 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitter(NamedTuple):
-    """The user who asks, and whether as an administrator. Both come from the subject of the request."""
+    """The user who asks, and whether as an administrator. Both come from the subject of the request.
+
+    ``via``: the gateway that vouches for the user; None where the broker does.
+    """
 
     user: str
     privileged: bool
+    via: str | None = None
 
 
 def admit(

@@ -29,4 +29,5 @@ def largest_by_group(free: IntArray, least: IntArray) -> IntArray:
         groups = np.flatnonzero(np.bincount(codes))
         if len(groups) <= MOST_GROUPS:
             return np.array([free[codes == group].max(axis=0) for group in groups.tolist()])
-    return free.max(axis=0, initial=smallest, keepdims=True)
+    largest: IntArray = free.max(axis=0, initial=smallest, keepdims=True)
+    return largest

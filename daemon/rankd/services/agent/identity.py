@@ -13,6 +13,7 @@ from rankd.services.keeper.proc import Identity
 
 AGENT: Literal["agent"] = "agent"
 SUBMITTER: Literal["submitter"] = "submitter"
+NO_SUCH_USER, ROOT_REFUSED = "no_such_user", "root_refused"
 
 
 def usual_mode() -> Literal["agent", "submitter"]:
@@ -46,7 +47,7 @@ class RunAs(msgspec.Struct, frozen=True, kw_only=True):
     def statement(self) -> str:
         """The rule as a sentence for the log."""
         if self.mode == AGENT:
-            return f"jobs run as user {_name_of(os.geteuid())}, whoever submitted them"
+            return f"jobs run as user {own_name()}, whoever submitted them"
         other = f"as {self.otherwise}" if self.otherwise else "not at all"
         return f"jobs run as the users who submitted them; those of users unknown here {other}"
 
@@ -70,10 +71,12 @@ def _identity(user: str) -> Identity:
     try:
         entry = pwd.getpwnam(user)
     except (KeyError, ValueError):
-        message = f"there is no user '{user}' on this node; add one, or let the agent run with --otherwise-as USER"
-        raise Refused("no_such_user", message, "user") from None
+        message = f"there is no user '{user}' on this node, and jobs run as their users here; ask its administrator"
+        message += f" to add '{user}', or to start the agent with --otherwise-as USER, and submit the job again"
+        raise Refused(NO_SUCH_USER, message, "user") from None
     if entry.pw_uid == 0:
-        raise Refused("root_refused", f"jobs of '{user}' do not run: it is root; submit as another user", "user")
+        message = f"jobs of '{user}' do not run on this node: it is root, and jobs run as their users here; submit the"
+        raise Refused(ROOT_REFUSED, f"{message} job as another user (--as USER)", "user")
     groups = sorted(set(os.getgrouplist(user, entry.pw_gid)))
     return Identity(name=user, uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
 
@@ -89,8 +92,9 @@ def home_of(identity: Identity) -> str:
     return pwd.getpwuid(identity.uid).pw_dir
 
 
-def _name_of(uid: int) -> str:
+def own_name() -> str:
+    """The name of the agent's own user; the number where this machine knows no name for it."""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        return str(uid)
+        return str(os.geteuid())

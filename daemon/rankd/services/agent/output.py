@@ -41,10 +41,14 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOE
 
 
 class OldOutputs:
-    """Deletes old files in a node's output directory ``root``. ``running`` gives the jobs whose files always stay."""
+    """Deletes old files in a node's output directory ``root``. ``running`` gives the jobs whose files always stay.
 
-    def __init__(self, root: Path, running: Callable[[], Collection[int]]) -> None:
+    ``has_users_rights``: jobs run as their users. Otherwise, the users' directories belong to the agent's own user.
+    """
+
+    def __init__(self, root: Path, running: Callable[[], Collection[int]], *, has_users_rights: bool = True) -> None:
         self._root = Path(os.path.realpath(root))  # unlike resolve(), it accepts a loop of links
+        self._has_users_rights = has_users_rights
         self._running = running
         self._keep_s: float | None = None
         self._changed = asyncio.Event()
@@ -73,7 +77,7 @@ class OldOutputs:
         """Sweep once through all directories, a part at a time; returns how many files were deleted."""
         if self._keep_s is None:
             return 0
-        sweep = Sweep(self._root, now - max(self._keep_s, LEAST_AGE_S))
+        sweep = Sweep(self._root, now - max(self._keep_s, LEAST_AGE_S), has_users_rights=self._has_users_rights)
         gone = 0
         while sweep.more:
             sweep.running = frozenset(self._running())
@@ -90,12 +94,13 @@ class OldOutputs:
 class Sweep:
     """One pass over the agent's directory and those of its users. Files that changed at ``before`` or later stay."""
 
-    def __init__(self, root: Path, before: float) -> None:
+    def __init__(self, root: Path, before: float, *, has_users_rights: bool = True) -> None:
         self.running: Collection[int] = ()
         self.more = True
         self.failures = 0
         self.first_failure = ""
         self._before = before
+        self._has_users_rights = has_users_rights
         self._me = os.geteuid()
         self._root = str(root)
         self._entries = self._agents(self._root)
@@ -128,8 +133,8 @@ class Sweep:
     def _users(self, name: str, path: str, top: int) -> Iterator[bool]:
         with self._opened(name, path, top) as directory:
             owner = self._me if directory is None else os.fstat(directory).st_uid
-            if directory is None or owner == self._me:
-                return  # directories that the agent makes for users belong to those users
+            if directory is None or (owner == self._me) is self._has_users_rights:
+                return  # the directories of users belong to them if jobs have their rights, and else to the agent
             for entry, mounts in self._listed(directory, path):
                 where = f"{path}/{entry.name}"
                 yield where not in mounts and self._deleted(entry.name, where, directory, owner)

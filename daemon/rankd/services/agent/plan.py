@@ -6,18 +6,20 @@ import os
 from pathlib import Path
 
 from rankd.core.admission.amount import SMALL_SHARE
-from rankd.core.errors import Refused, usable
+from rankd.core.errors import usable
 from rankd.core.model.job_environment import DEFAULT_OUTPUT, JobPlace, job_environment, job_path
-from rankd.services.agent.identity import SUBMITTER, RunAs, account_variables, home_of
+from rankd.services.agent.identity import SUBMITTER, RunAs, account_variables, home_of, own_name
 from rankd.services.agent.leftover import STATE_VARIABLE
+from rankd.services.agent.users_directory import make_top, make_users_directory
 from rankd.services.keeper.cgroup_layout import Limits
 from rankd.services.keeper.proc import Identity, Launch
 from rankd.wire.message import StartJob
+from rankd.wire.subject import encode_name
 
 MAX_PROCESSES = 4096
 """Used until the intake has sent the configured value."""
 
-ANYONE_MAY_PASS, OWN = 0o711, 0o700
+LONGEST_FILE_NAME = 255
 
 
 class Planner:
@@ -35,10 +37,10 @@ class Planner:
         self._limited = limited
         self._own = _own_environment()
         self._users_outputs: set[str] = set()
-        if run_as.mode == SUBMITTER:
+        self.has_users_rights = run_as.mode == SUBMITTER
+        if self.has_users_rights:
             with usable(output_dir, "output"):
-                output_dir.mkdir(parents=True, exist_ok=True)
-                output_dir.chmod(ANYONE_MAY_PASS)
+                self.output = make_top(output_dir)
 
     def plan(self, start: StartJob) -> Launch:
         """How to start a job, as the keeper needs it.
@@ -57,7 +59,7 @@ class Planner:
         )
         identity = self._run_as.identity(start.user)
         cwd = str((Path(home_of(identity)) if identity else self._cwd) / (request.cwd or ""))
-        output = "" if request.stdout and request.stderr else self._default_output(identity)
+        output = "" if request.stdout and request.stderr else self._default_output(start.user, identity)
         return Launch(
             command=request.command,
             environment=self._environment(start, place, identity),
@@ -71,20 +73,20 @@ class Planner:
             limits=self._limits(start),
         )
 
-    def _default_output(self, identity: Identity | None) -> str:
+    def _default_output(self, user: str, identity: Identity | None) -> str:
         """The pattern of a job's output files. Each user has an own directory, where no other user can place a link."""
         if identity is None:
-            return _pattern(self.output)
-        directory = self.output / identity.name
+            return _pattern(self._agents_directory(user))
         if identity.name not in self._users_outputs:
-            try:
-                directory.mkdir(mode=OWN, exist_ok=True)
-                os.chown(directory, identity.uid, identity.gid, follow_symlinks=False)
-            except OSError as error:
-                message = f"can't make {directory} for output: {error.strerror}; name files by --output and --error"
-                raise Refused("no_output", message, "stdout") from error
+            make_users_directory(self.output, identity)
             self._users_outputs.add(identity.name)
-        return _pattern(directory)
+        return _pattern(self.output / identity.name)
+
+    def _agents_directory(self, user: str) -> Path:
+        """Where a job writes that runs as the agent's own user. The job itself makes a directory that is missing."""
+        name = encode_name(user)
+        is_apart = user != own_name() and len(name) <= LONGEST_FILE_NAME
+        return self.output / name if is_apart else self.output
 
     def _environment(self, start: StartJob, place: JobPlace, identity: Identity | None) -> dict[str, str]:
         base = {**self._own, **(account_variables(identity) if identity else {})}

@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from rankd.core.errors import Refused
+from rankd.services.agent.identity import NO_SUCH_USER, ROOT_REFUSED
 from rankd.services.agent.ledger import Entry, Ledger
 from rankd.services.agent.leftover import end_leftovers
 from rankd.services.agent.output import LOOP as OUTPUTS_LOOP
@@ -38,6 +39,9 @@ T = TypeVar("T")
 log = logging.getLogger("rankd.agent")
 
 THREADS = 4
+MOST_SHOWN = 10
+ABOUT_USERS = frozenset({NO_SUCH_USER, ROOT_REFUSED})
+"""Refusals that are a job's cause themselves: its user can't run jobs on this node."""
 UP_S = 5.0
 PULSE_LOOP = "pulse of the keeper"
 KEEPER_BOUND_S = 120.0
@@ -57,7 +61,7 @@ class RealNode:
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, "rankd-agent")
         self._ledger: Ledger[int] = Ledger()
-        self._outputs = OldOutputs(planner.output, self._ledger.jobs)
+        self._outputs = OldOutputs(planner.output, self._ledger.jobs, has_users_rights=planner.has_users_rights)
         self._tidying: list[asyncio.Task[None]] = []
         self._link = KeeperLink(state.root, self._happened, self._lose_all)
 
@@ -262,10 +266,19 @@ class RealNode:
             self._reporter.loops.drop(name)
         running = self._ledger.running()
         if running:
-            log.info(
-                "%d jobs run on in their keeper; the next agent with %s finds them", len(running), self._state.root
-            )
+            log.warning("%s", self._left_behind(running))
         await self._link.close(keeps_jobs=bool(running))
+
+    def _left_behind(self, running: Sequence[int]) -> str:
+        """What becomes of the jobs that run on without an agent, and what to do about them."""
+        jobs = sorted(self._ledger.entries[allocation].job for allocation in running)
+        shown = f"{', '.join(map(str, jobs[:MOST_SHOWN]))}{', …' if len(jobs) > MOST_SHOWN else ''}"
+        are = "job runs on without this agent" if len(jobs) == 1 else "jobs run on without this agent"
+        return (
+            f"{len(jobs)} {are}: {shown}; the node is down until an agent is started again with --state"
+            f" {self._state.root}, which takes them over. `rankd cancel JOB` ends one then; an agent that is stopped"
+            " with --drain-on-stop ends them all"
+        )
 
     def close(self) -> None:
         """Disconnect from the keeper, which stays with its jobs. Wait for the threads, which may remove directories."""
@@ -295,7 +308,7 @@ def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:
 
 
 def _refused(entry: Entry[int], refusal: Refused, now: float) -> Report:
-    report = _never_attended(entry, "start_failed", now)
+    report = _never_attended(entry, refusal.code if refusal.code in ABOUT_USERS else "start_failed", now)
     return msgspec.structs.replace(report, exit_status=NOT_EXECUTABLE, message=refusal.message)
 
 

@@ -22,6 +22,7 @@ log = logging.getLogger("rankd.agent")
 
 LOOP = "registration"
 RETRY_S = 0.3
+NOT_PERMITTED = "not_permitted"
 TAKEN_RETRY_S = 2.0
 """The pause after a refusal because another agent represents the node."""
 ASK_TIMEOUT_S = 5.0
@@ -75,7 +76,11 @@ class Registration:
             await asyncio.sleep(delay_s)
 
     async def run_once(self) -> float:
-        """One exchange; returns after how many seconds the next one is due."""
+        """One exchange; returns after how many seconds the next one is due.
+
+        Raises:
+            Refused: ``not_permitted``: the broker does not let this agent represent the node.
+        """
         connection, now = self._bus.client.stats["reconnects"], time.monotonic()
         try:
             if self._connection != connection or now - self._registered_at > AUDIT_EVERY_S:
@@ -84,6 +89,8 @@ class Registration:
             else:
                 answer = await self._heartbeat()
         except RankdError as error:
+            if error.code == NOT_PERMITTED and not self.done.is_set():
+                raise  # the broker never lets this agent speak for this node: no repetition helps
             return self._retry(error)
         self._complaint, self.refusal = "", None
         self._on_answer(answer)

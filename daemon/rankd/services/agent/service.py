@@ -28,18 +28,22 @@ from rankd.core.model.quantity import Amount
 from rankd.identity.credentials import source_of
 from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
 from rankd.services.agent.allocation_request import AllocationRequests
-from rankd.services.agent.identity import RunAs
+from rankd.services.agent.identity import SUBMITTER, RunAs
+from rankd.services.agent.own_credentials import check_private, check_role
 from rankd.services.agent.plan import Planner
 from rankd.services.agent.real_node import RealNode
 from rankd.services.agent.registration import Registration
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Runner
 from rankd.services.agent.simulated_nodes import SimulatedNodes
+from rankd.services.agent.users_directory import check_unreplaceable
+from rankd.services.agent.vouching import vouching
 from rankd.services.keeper.cgroup_layout import own_allowances
 from rankd.services.keeper.connection import SILENT
 from rankd.services.keeper.orphan import END_S
 from rankd.services.keeper.state import AgentState
 from rankd.services.runtime.clock import Clock
+from rankd.services.runtime.hidden_process import hide
 from rankd.services.runtime.life import end_tasks, unless
 from rankd.wire.message import NodeRegistered, NodeRegistration
 from rankd.wire.subject import encode_name
@@ -57,7 +61,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     nodes ``<simulate_prefix>1`` … N. ``resources`` are those of a node. They default to what this machine allows this
     process, or to ``simulate_resources``. ``limited``: jobs are held to the memory and cores that they asked for, if
     the host supports that. ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops. With a
-    number, the agent waits for them for this many seconds, then ends them.
+    number, the agent waits for them for this many seconds, then ends them. ``login_socket``: where users of this
+    machine ask as themselves; None: nowhere.
     """
 
     nats: str
@@ -70,6 +75,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     run_as: RunAs = RunAs()
     limited: bool = True
     drain_on_stop_s: float | None = None
+    login_socket: Path | None = None
     labels: dict[str, str] = {}
     simulate: int = 0
     simulate_prefix: str = "sim-"
@@ -95,15 +101,20 @@ async def run(
     """
     for node in options.nodes:
         check_node_name(node)
+    if options.creds is not None and not options.simulate:
+        check_private(options.creds)
     async with AsyncExitStack() as stack:
         credentials = source_of(options.creds)
         bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None, credentials=credentials)
         if await unless(stop, stack.enter_async_context(bus)) is None:
             return
+        if options.creds is not None:
+            check_role(bus.role, bus.user or "", options.nodes, options.creds)
         reporter = Reporter(bus)
         runner = stack.enter_context(_runner(options, reporter, clock))
         reporter.on_acknowledged = runner.acknowledged
         reporter.instance = runner.instance
+        await stack.enter_async_context(vouching(options.login_socket, bus, options.name))
         async with asyncio.TaskGroup() as group:
             await Agent(options, bus, runner, reporter, group).serve(stop, hurry or asyncio.Event())
 
@@ -114,8 +125,11 @@ def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator
         yield SimulatedNodes(reporter, clock)
         return
     options.run_as.check()
+    hide()
     _raise_file_limit()
     with AgentState(options.state_dir) as state:
+        if options.run_as.mode == SUBMITTER:
+            check_unreplaceable(state.root, "state")
         output = options.output_dir or state.root / "output"
         planner = Planner(state.root, output, options.run_as, limited=options.limited)
         node = RealNode(options.name, state, planner, reporter, clock)

@@ -36,6 +36,7 @@ from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.intake.delivery import Deliveries
 from rankd.services.intake.diag_verb import diag_verb
 from rankd.services.intake.durable_submission import EnqueuedSubmissions
+from rankd.services.intake.gateways import Gateways
 from rankd.services.intake.job_verbs import JobVerbs
 from rankd.services.intake.look_verbs import LookVerbs
 from rankd.services.intake.node_verbs import node_verbs
@@ -45,6 +46,7 @@ from rankd.services.intake.relay import Relay
 from rankd.services.intake.reports import Reports
 from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.retired_stream import take_over
+from rankd.services.intake.runnable_users import RunnableUsers
 from rankd.services.intake.submission import (
     Submission,
     dependencies_of,
@@ -81,13 +83,14 @@ CHECKPOINT_AGAIN_S = 0.5
 
 
 class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the broker, the database and the configuration are."""
+    """Where the broker, the database and the configuration are. ``as_submitters``: jobs run as their users."""
 
     nats: str
     creds: Path | None = None
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
+    as_submitters: bool = False
 
 
 async def run(
@@ -114,6 +117,9 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     await ensure_streams(bus)
     await until_done(bus, partial(take_over, bus, partial(_record, database, found.configuration, clock)))
     intake = Intake(found.configuration, taken.catalog, database, bus, clock)
+    intake.runnable.as_submitters = options.as_submitters
+    if options.creds is not None:
+        intake.gateways.use(options.creds.parent)
     intake.keeper.number = taken.number
     if found.refused is not None:
         intake.keeper.note(found.refused)
@@ -154,6 +160,8 @@ class Intake:
         self.relay = Relay(database, bus, ROLE, clock)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
+        self.gateways = Gateways(lambda _user: False)
+        self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters)
         self.pending = PendingLimits(
             lambda: self.configuration.settings.admission,
             lambda user: database.read_in_thread(lambda c: count_pending(c, user)),
@@ -176,7 +184,7 @@ class Intake:
     async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
         """Answer requests and record reports until ``stop``; reload at every ``hangup``."""
         requests = asyncio.TaskGroup()
-        endpoints = Endpoints(self.bus, requests, rankd.__version__)
+        endpoints = Endpoints(self.bus, requests, rankd.__version__, self.gateways.check)
 
         async def drain() -> None:
             self.jobs.stop()
@@ -298,6 +306,9 @@ class Intake:
         if wanted := dependencies_of(submission):
             known = await self.database.read(lambda c: known_jobs(c, wanted))
             submission = without_unknown(submission, known)
+        submission = without_refused(submission, await self.runnable.refused(submission.accepted))
+        if not submission.accepted:
+            return submission, [], None
         refused = await self.pending.reserve(submission.accepted, atomic=submission.atomic)
         submission = without_refused(submission, refused)
         if not submission.accepted:
@@ -307,7 +318,7 @@ class Intake:
     async def _store(self, submission: Submission, submitter: Submitter) -> tuple[list[int], RankdError | None]:
         """Store the jobs; returns the ids, and the error if some are missing."""
         now, jobs = self._clock(), submission.accepted
-        new = [NewJob(accepted=job, actor=submitter.user, at=now) for job in jobs]
+        new = [NewJob(accepted=job, actor=submitter.user, at=now, via=submitter.via) for job in jobs]
         try:
             ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
         except RankdError:

@@ -80,6 +80,15 @@ def pid_of(connection: socket.socket) -> int | None:
     return None if pid == os.getpid() else pid
 
 
+def uid_of(connection: socket.socket) -> int:
+    """The user of the process at the other end, by the kernel's word.
+
+    Raises:
+        OSError: the connection has ended.
+    """
+    return int(_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])
+
+
 def silent(state: Path, pid: int | None = None) -> Unavailable:
     """The error for a keeper that does not answer."""
     which = "the process that holds this node's jobs" if pid is None else f"keeper {pid}, which holds this node's jobs,"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rankd.bus.liveness import IDLE_S, Loop
 from rankd.core.errors import Unavailable
+from rankd.core.model.secret import is_secret
 from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.keeper.connection import (
     PATIENCE_S,
@@ -33,6 +34,7 @@ from rankd.wire.message import Report
 log = logging.getLogger("rankd.agent")
 
 LOG = "keeper.log"
+OWN_VARIABLES = "RANKD_"
 END_S = 5.0
 AGAIN_S = 1.0
 ATTEMPTS = 3
@@ -206,7 +208,7 @@ class KeeperLink:
                     stdout=output,
                     stderr=output,
                     cwd="/",
-                    env=python_environment(os.environ),
+                    env=_environment(),
                     pass_fds=[listening.fileno()],
                     start_new_session=True,
                 )
@@ -214,6 +216,15 @@ class KeeperLink:
         if connection is None:
             raise Unavailable(SILENT, f"no keeper listens in {self._state}; see keeper.log there")
         return connection
+
+
+def _environment() -> dict[str, str]:
+    """The keeper's environment: it needs no broker, so it gets no variable of rankd's and none that looks secret."""
+    return {
+        name: value
+        for name, value in python_environment(os.environ).items()
+        if not name.startswith(OWN_VARIABLES) and not is_secret(name, value)
+    }
 
 
 def _command(state: Path, descriptor: int) -> list[str]:

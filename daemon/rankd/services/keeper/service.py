@@ -27,11 +27,13 @@ import msgspec
 import uvloop
 
 from rankd.services.keeper.cgroup import ControlGroups
+from rankd.services.keeper.connection import uid_of
 from rankd.services.keeper.job_run import JobRun, Surroundings
 from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
 from rankd.services.keeper.spawn import Helper, HelperLost
 from rankd.services.keeper.state import AgentState
 from rankd.services.runtime.clock import Clock
+from rankd.services.runtime.hidden_process import hide
 from rankd.wire.message import Report
 
 log = logging.getLogger("rankd.keeper")
@@ -39,6 +41,7 @@ log = logging.getLogger("rankd.keeper")
 THREADS = 4
 CLEAN_S = 1.0
 WRITE_AGAIN_S = 1.0
+ROOT = 0
 FIRST_AGENT_S = 60.0
 """For this many seconds it waits for the agent that has started it."""
 
@@ -84,6 +87,9 @@ class Keeper:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: asyncio.TaskGroup
     ) -> None:
         """Send the greeting, then carry out requests until the agent disconnects. A newer agent replaces an older."""
+        if not _is_ours(writer):
+            writer.close()
+            return
         if _has_gone(writer):
             await self._end_as_asked(reader)
             writer.close()
@@ -184,6 +190,18 @@ class Keeper:
             self._agent.write(line(message))
 
 
+def _is_ours(writer: asyncio.StreamWriter) -> bool:
+    """Whether a process of this keeper's own user, or of root, has connected; the socket's mode says the same."""
+    try:
+        uid = uid_of(writer.get_extra_info("socket"))
+    except OSError:
+        return False
+    if uid in (os.geteuid(), ROOT):
+        return True
+    log.warning("a process of user %d connected to the socket of this node's keeper: it is turned away", uid)
+    return False
+
+
 def _has_gone(writer: asyncio.StreamWriter) -> bool:
     """Whether the other end is closed. Its earlier messages can be read as long as nothing is written to it."""
     poll = select.poll()
@@ -205,6 +223,7 @@ def tag_of(state: Path) -> str:
 def main(arguments: list[str]) -> int:
     """Hold jobs until there are none and no agent asks for more."""
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    hide()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # the agent gets the same signal, and sends us what it means for jobs; jobs would inherit SIG_IGN
         signal.signal(number, lambda *_: None)

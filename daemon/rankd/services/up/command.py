@@ -72,7 +72,9 @@ def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple
         "--config",
         str(options.config.absolute()),
     ]
-    commands = [(name, [*rankd, name, *place]) for name in ("intake", "prioritizer", "scheduler")]
+    rights = ["--run-as", options.run_as] if options.local_agent else []
+    commands = [("intake", [*rankd, "intake", *place, *rights])]
+    commands += [(name, [*rankd, name, *place]) for name in ("prioritizer", "scheduler")]
     if options.has_site:
         commands.append(("gateway", [*rankd, *_gateway(options, url)]))
     if options.local_agent:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rankd.identity.credentials import write_private
 from rankd.identity.site import Role, Site, open_site
+from rankd.identity.trusted_node import read_trusted
 from rankd.services.up.broker import Trust
 from rankd.services.up.command import (
     ADMIN_CREDENTIALS,
@@ -14,6 +15,7 @@ from rankd.services.up.command import (
     UpOptions,
     auth_directory,
 )
+from rankd.wire.subject import HEAD
 
 DIRECTORY = 0o700
 
@@ -31,6 +33,9 @@ def establish(options: UpOptions, now: float) -> Trust:
     for file, role, name in _roles(options):
         _write(site, directory / file, role, name, now)
     accounts = [site.account(role, name, now) for _, role, name in _roles(options)]
+    accounts.append(site.account(Role.GATEWAY, HEAD, now))
+    accounts += [site.account(Role.NODE, node, now) for node in read_trusted(directory)]
+    accounts = list({account.public: account for account in accounts}.values())
     known = {account.public for account in accounts}
     accounts += [account for account in site.barred_accounts(now) if account.public not in known]
     return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(accounts))

@@ -14,6 +14,7 @@ from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, se
 from rankd.config.change import Change as Difference
 from rankd.store.engine.connection import Connection
 from rankd.store.record.dead_letter import has_unpublished, unpublished
+from rankd.store.record.job import VIA
 from rankd.store.record.relay_mark import Mark
 from rankd.store.schema.table import configurations, job_events, jobs, node_events, queue_events, relay_marks
 from rankd.wire.configuration import ConfigurationChange
@@ -68,8 +69,10 @@ def _configuration(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
 
 
 def _job(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
-    id_, job, event, state, at, actor, cause, user = row
-    return NamedEvent(user, Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause))
+    id_, job, event, state, at, actor, cause, via, user = row
+    return NamedEvent(
+        user, Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause, via=via)
+    )
 
 
 def _unmarked(mark: Mark, id_: ColumnElement[int]) -> ColumnElement[bool]:
@@ -119,7 +122,17 @@ _KINDS = {
         _configuration,
     ),
     Mark.JOBS: _Kind(
-        select(_JOBS.id, _JOBS.job_id, _JOBS.event, _JOBS.state, _JOBS.at, _JOBS.actor, _JOBS.cause, jobs.c.user)
+        select(
+            _JOBS.id,
+            _JOBS.job_id,
+            _JOBS.event,
+            _JOBS.state,
+            _JOBS.at,
+            _JOBS.actor,
+            _JOBS.cause,
+            func.json_extract(_JOBS.detail, f"$.{VIA}"),
+            jobs.c.user,
+        )
         .join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)
         .where(_unmarked(Mark.JOBS, _JOBS.id))
         .order_by(_JOBS.id)

@@ -30,7 +30,7 @@ SELECT (SELECT max(id) FROM job_events) AS newest,
     (SELECT id FROM job_events WHERE id > ? ORDER BY id LIMIT 1) AS next"""
 _AT = "SELECT id, at FROM job_events WHERE id >= ? ORDER BY id LIMIT 1"
 _EVENTS = """
-SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, j."user"
+SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, json_extract(e.detail, '$.via') AS via, j."user"
 FROM job_events e CROSS JOIN jobs j ON j.id = e.job_id
 WHERE e.id >= ? AND e.id <= ?{terms} ORDER BY e.id LIMIT ?"""
 _SINCE = " AND e.at >= ?"

@@ -38,12 +38,17 @@ COUNT_PENDING = "SELECT count(*) FROM jobs WHERE state IN ('pending', 'allocated
 COUNT_PENDING_OF_USER = "SELECT count(*) FROM jobs WHERE \"user\" = ? AND state = 'pending'"
 
 
+VIA = "via"
+"""In the detail of an event: the gateway that vouched for its actor."""
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to insert: who sent it, and when."""
+    """A job to insert: who sent it, when, and the gateway that vouched for the sender."""
 
     accepted: AcceptedJob
     actor: str
     at: float
+    via: str | None = None
 
 
 _JOB_COLUMNS = (
@@ -119,7 +124,8 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
         if same not in seen.columns:
             seen.columns[same] = _columns(connection, entry, catalog, seen)
         rows.append((job, event, *seen.columns[same]))
-        events.append((event, job, _SUBMIT, _PENDING, entry.at, entry.actor, None, None))
+        detail = None if entry.via is None else json.dumps({VIA: entry.via})
+        events.append((event, job, _SUBMIT, _PENDING, entry.at, entry.actor, None, detail))
         ids.append(job)
         if key[1] is not None:
             known[key] = job

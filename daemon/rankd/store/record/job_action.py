@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.job_action import Decide, permitted
 from rankd.core.change.job_change import Change, EndRequest
 from rankd.core.errors import Refused
-from rankd.store.record.job import apply_changes, read_states
+from rankd.store.record.job import VIA, apply_changes, read_states
 from rankd.wire.message import Failed, JobFilter, SelectionReply
 
 MAX_SELECTED = 1_000_000
@@ -74,11 +75,18 @@ def act(
         if isinstance(decision, EndRequest):
             ends.append(decision)
         else:
-            changes.append(decision)
+            changes.append(_through(decision, asker))
     if not dry_run:
         apply_changes(connection, changes, now)
         _request_ends(connection, ends, asker)
     return SelectionReply(done=done, failed=failed)
+
+
+def _through(change: Change, asker: Submitter) -> Change:
+    """The change, with the gateway that vouched for the asker."""
+    if asker.via is None:
+        return change
+    return msgspec.structs.replace(change, detail={**(change.detail or {}), VIA: asker.via})
 
 
 def _request_ends(connection: Connection, ends: Sequence[EndRequest], asker: Submitter) -> None:

@@ -9,7 +9,10 @@ from sqlalchemy import Connection
 
 from rankd.core.errors import InvalidTransition, PastEvent
 
-_EVENTS = "SELECT event, state, at, actor FROM job_events WHERE job_id = ? ORDER BY id"
+_EVENTS = (
+    "SELECT event, state, at, actor || coalesce(' via ' || json_extract(detail, '$.via'), '')"
+    " FROM job_events WHERE job_id = ? ORDER BY id"
+)
 
 
 def past_events(connection: Connection, job: int) -> list[PastEvent]:

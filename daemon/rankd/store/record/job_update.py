@@ -22,7 +22,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.job import Event, JobRequest, State
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.dependency import progress_of, waited_for
-from rankd.store.record.job import apply_changes
+from rankd.store.record.job import VIA, apply_changes
 from rankd.store.record.update_column import Ids, columns_of
 from rankd.wire.message import Failed, SelectionReply
 
@@ -113,7 +113,7 @@ def _change(verdict: Verdict, task: Task, ids: Ids) -> Change:
         state=verdict.stored.state,
         event=Event.UPDATE,
         actor=task.asker.user,
-        detail=verdict.event_detail(),
+        detail=verdict.event_detail() | ({} if task.asker.via is None else {VIA: task.asker.via}),
         columns=columns,
     )
 

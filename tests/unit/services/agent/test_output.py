@@ -48,8 +48,8 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-async def swept(root: Path, *running: int, keep_s: float | None = 90 * DAY) -> int:
-    outputs = OldOutputs(root, lambda: running)
+async def swept(root: Path, *running: int, keep_s: float | None = 90 * DAY, has_users_rights: bool = True) -> int:
+    outputs = OldOutputs(root, lambda: running, has_users_rights=has_users_rights)
     outputs.keep_s = keep_s
     return await outputs.run_once(NOW)
 
@@ -290,3 +290,15 @@ def test_every_descriptor_is_closed(output):
     while sweep.more:
         sweep.part()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize("has_users_rights", [True, False])
+async def test_directories_of_users_are_the_agents_where_all_jobs_run_as_its_user(output, has_users_rights):
+    put(output / "alice" / "job-1.out")
+    assert await swept(output, has_users_rights=has_users_rights) == (0 if has_users_rights else 1)
+
+
+@needs_root
+async def test_directories_of_others_are_left_alone_where_all_jobs_run_as_the_agents_user(output, alices):
+    put(alices / "job-1.out", OLD, USER)
+    assert await swept(output, has_users_rights=False) == 0

@@ -29,9 +29,9 @@ class AsSubmitter:
         return Identity(name=ME.pw_name, uid=ME.pw_uid, gid=ME.pw_gid, groups=[ME.pw_gid])
 
 
-def start(*, resources=None, nodes=("n1",), rank=0, **request):
+def start(*, resources=None, nodes=("n1",), rank=0, user="alice", **request):
     return StartJob(
-        allocation=5, job=17, user="alice", name="fit", nodes=list(nodes), rank=rank, resources=resources or {},
+        allocation=5, job=17, user=user, name="fit", nodes=list(nodes), rank=rank, resources=resources or {},
         request=JobRequest(command=["true"], **request),
     )  # fmt: skip
 
@@ -43,14 +43,24 @@ def planner(tmp_path, monkeypatch):
 
 
 def test_output_goes_to_the_agents_directory(planner, tmp_path):
-    launch = planner.plan(start())
+    launch = planner.plan(start(user=ME.pw_name))
     assert (launch.stdout, launch.stderr) == (f"{tmp_path}/out/job-17.out", f"{tmp_path}/out/job-17.err")
     assert (launch.cwd, launch.stdin, launch.append) == (f"{tmp_path}/", None, False) or launch.cwd == str(tmp_path)
 
 
 def test_a_per_cent_sign_in_the_directorys_name_is_no_pattern(tmp_path):
-    launch = Planner(tmp_path / "state", tmp_path / "100%j", RunAs()).plan(start())
+    launch = Planner(tmp_path / "state", tmp_path / "100%j", RunAs()).plan(start(user=ME.pw_name))
     assert launch.stdout == f"{tmp_path}/100%j/job-17.out"
+
+
+@pytest.mark.parametrize(
+    ("user", "directory"),
+    [("alice", "alice"), ("../../etc", "%2E%2E%2F%2E%2E%2Fetc"), (".", "%2E"), ("100%j", "100%25j"), ("x" * 300, None)],
+)
+def test_jobs_of_others_that_run_as_the_agents_user_have_a_directory_each(planner, tmp_path, user, directory):
+    """A name is one entry of the output directory, whatever it holds; one that is too long has no entry."""
+    launch = planner.plan(start(user=user))
+    assert launch.stdout == f"{tmp_path}/out/{f'{directory}/' if directory else ''}job-17.out"
 
 
 def test_paths_of_a_job_start_from_its_own_directory(planner):

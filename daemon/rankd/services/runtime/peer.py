@@ -32,10 +32,15 @@ def peer_of(connection: socket.socket) -> Peer:
 
 def name_of(uid: int) -> str:
     """The user's name; the number where this machine knows no name for it, as in containers."""
+    return known_name_of(uid) or str(uid)
+
+
+def known_name_of(uid: int) -> str | None:
+    """The user's name; None where this machine knows no name for it."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return str(uid)
+        return None
 
 
 class Policy(NamedTuple):

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.services.gateway.peer import Policy, name_of, peer_of
+from rankd.services.runtime.peer import Policy, name_of, peer_of
 
 NOBODY = 2**31 - 7
 """A number that no machine has a name for."""

@@ -1,0 +1,26 @@
+"""Which gateway may ask for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rankd.core.errors import Refused
+
+ROOT = "root"
+
+
+def check_gateway(gateway: str, user: str, trusted: Collection[str], *, has_rights: bool) -> None:
+    """Check that a node's gateway may ask for this user. That of the head needs no check: it has the site's secret.
+
+    ``trusted``: the nodes that an administrator has listed. Whoever controls one of them can ask as any user whom it
+    may name. So it may name nobody who ``has_rights`` beyond those of an ordinary user, and not root.
+
+    Raises:
+        Refused: ``unknown_gateway``, ``not_permitted``.
+    """
+    if gateway not in trusted:
+        message = f"node '{gateway}' may not vouch for its users; an administrator can let it: rankd node trust NODE"
+        raise Refused("unknown_gateway", message, status=403)
+    if has_rights or user == ROOT:
+        message = f"'{user}' has an administrator's rights, and a node's gateway may not name such a user"
+        raise Refused("not_permitted", f"{message}; ask with credentials (--nats, --creds)", "user", status=403)

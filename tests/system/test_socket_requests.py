@@ -1,0 +1,234 @@
+"""Requests over the login socket: who asks is whom the kernel says, and no command needs a NATS client for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, suppress
+
+import pytest
+from system.conftest import RANKD
+from system.test_gateway import ONE, TWO, as_user, connected_as, log_in, shared  # noqa: F401 - a fixture
+
+from rankd.bus.login import ask_at
+from rankd.core.errors import Refused, Unavailable
+from rankd.services.runtime.socket_room import AT_ONCE_PER_USER, MOST_BYTES_PER_USER
+from rankd.wire.login import MOST_REQUEST_BYTES
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+JOB = b'{"command":["true"],"resources":{"vcore":1000}}'
+"""It waits for ever."""
+SLOW = {"nats", "asyncio", "uvloop", "sqlalchemy", "numpy"}
+
+
+def own(machine, *words: str, status: int = 0, python: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """A command of the owner, who names only the directory."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RANKD_")}
+    command = [sys.executable, *python, "-m", "rankd"] if python else RANKD
+    named = ["--dir", str(machine.directory)]
+    words = (*words[:2], *named, *words[2:]) if words[0] == "node" else (words[0], *named, *words[1:])
+    done = subprocess.run(
+        [*command, *words], capture_output=True, text=True, check=False, env=environment, cwd=machine.directory.parent
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def by_whom(machine, job: int) -> list[tuple[str, str, str | None]]:
+    """The job's events: what happened, by whom, and the gateway that vouched."""
+    rows = machine.rows("SELECT event, actor, detail FROM job_events WHERE job_id = ? ORDER BY id", job)
+    return [(row["event"], row["actor"], json.loads(row["detail"] or "{}").get("via")) for row in rows]
+
+
+@pytest.fixture
+def alone(machine):
+    """A ``rankd up`` without a node, so that all jobs wait."""
+    machine.start("--no-local-agent")
+    return machine
+
+
+def test_the_owners_commands_ask_over_the_socket(alone):
+    own(alone, "submit", "--", "true")
+    me = alone.rows("SELECT actor FROM job_events")[0]["actor"]
+    own(alone, "hold", "1")
+    own(alone, "release", "1")
+    own(alone, "update", "1", "--name", "other")
+    own(alone, "cancel", "1")
+    events = [("submit", me, "head"), ("hold", me, "head"), ("release", me, "head"), ("update", me, "head"),
+              ("cancel", me, "head")]  # fmt: skip
+    assert by_whom(alone, 1) == events
+    assert f"{me} via head" in own(alone, "history", "1").stdout
+    assert "Submitted 3 batch jobs 2-4" in own(alone, "submit", "--count", "3", "--", "true").stdout
+
+
+def test_the_gateway_is_in_the_published_event_and_in_what_watch_shows(alone):
+    own(alone, "submit", "--", "true")
+    environment = {**os.environ, "RANKD_DIR": str(alone.directory)}
+    watching = subprocess.Popen(
+        [*RANKD, "watch", "1", "--since", "now-1hour"], stdout=subprocess.PIPE, text=True, env=environment,
+        cwd=alone.directory.parent,
+    )  # fmt: skip
+    try:
+        assert "submit by" in (line := watching.stdout.readline())
+        assert " via head" in line
+    finally:
+        watching.terminate()
+        watching.communicate()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("submit", "--", "true"), ("cancel", "1"), ("hold", "1"), ("update", "1", "--name", "x"), ("cancel", "--me")],
+)
+def test_a_command_that_asks_over_the_socket_imports_neither_nats_nor_an_event_loop(alone, words):
+    own(alone, "submit", "--", "true")
+    done = own(alone, *words, python=("-X", "importtime"))
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "rankd.bus.login" in imported
+    assert imported & SLOW == set()
+
+
+def test_who_names_the_broker_credentials_a_user_or_rights_asks_the_broker(alone):
+    creds = str(alone.directory / "auth" / "admin.creds")
+    own(alone, "submit", "--creds", creds, "--", "true")
+    own(alone, "submit", "--as", "alice", "--", "true")
+    own(alone, "submit", "--admin", "--class", "high", "--", "true")
+    alone.rankd("submit", "--nats", alone.up["nats"], "--", "true")
+    assert [by_whom(alone, job)[0][2] for job in (1, 2, 3, 4)] == [None] * 4
+    assert "--admin" in own(alone, "node", "drain", "n1", status=1).stderr
+
+
+def test_many_jobs_go_in_requests_that_the_socket_takes(alone):
+    job = {"command": ["true", "x" * 2_000], "resources": {"vcore": 1000}}
+    file = alone.directory.parent / "jobs.json"
+    file.write_text(json.dumps([job | {"name": f"j{number}"} for number in range(4_000)]))
+    assert file.stat().st_size > 1.5 * MOST_REQUEST_BYTES
+    assert "Submitted 4000 batch jobs 1-4000" in own(alone, "submit", "--file", str(file)).stdout
+    assert alone.rows("SELECT count(*) AS n FROM jobs") == [{"n": 4_000}]
+
+
+def test_a_gateway_that_is_killed_delays_a_submission_only(alone):
+    alone.kill("gateway")
+    assert "Submitted batch job 1" in own(alone, "submit", "--", "true").stdout
+
+
+@needs_root
+def test_other_users_ask_as_themselves(shared):  # noqa: F811
+    assert "Submitted batch job 1" in as_user(ONE, shared, "submit", "--", "sleep", "600").stdout
+    assert "Submitted batch job 2" in as_user(TWO, shared, "submit", "--hold", "--", "true").stdout
+    assert by_whom(shared, 1)[0] == ("submit", "daemon", "head")
+    assert by_whom(shared, 2)[0] == ("submit", "bin", "head")
+    assert "belongs to 'bin'" in as_user(ONE, shared, "cancel", "2").stderr
+    assert "bin" in as_user(ONE, shared, "queue").stdout
+    assert as_user(TWO, shared, "cancel", "2").returncode == 0
+    assert by_whom(shared, 2)[-1] == ("cancel", "bin", "head")
+
+
+@needs_root
+def test_a_revoked_user_is_not_answered(shared):  # noqa: F811
+    shared.rankd("auth", "revoke", "--user", "daemon")
+    assert "revoked the access of 'daemon'" in as_user(ONE, shared, "submit", "--", "true").stderr
+    assert "Submitted" in as_user(TWO, shared, "submit", "--", "true").stdout
+
+
+def said(uid: int, machine, line: bytes, behind: bytes = b"") -> dict:
+    """The first line of the answer to a process of this user."""
+    with connected_as(uid, machine) as connection:
+        with suppress(OSError):  # it was refused before all of it was read
+            connection.sendall(line + b"\n" + behind)
+            connection.shutdown(socket.SHUT_WR)
+        with connection.makefile("rb") as answer:
+            return json.loads(answer.readline())
+
+
+def asking(**fields: object) -> bytes:
+    return json.dumps({"want": "answer", "verb": "job.list", "size": 2} | fields).encode()
+
+
+@needs_root
+def test_a_request_that_is_hostile_is_refused_and_the_next_one_is_answered(shared):  # noqa: F811
+    lines = [
+        (asking(verb="job.>"), b"{}", "bad_request"),
+        (asking(verb="as-admin.job.list"), b"{}", "bad_request"),
+        (asking(verb="job.list.x"), b"{}", "bad_request"),
+        (asking(size=-1), b"", "bad_request"),
+        (asking(size=MOST_REQUEST_BYTES + 1), b"x" * 100_000, "too_large"),
+        (asking(size=10**30), b"", "too_large"),
+        (asking(size=100), b"{}", "bad_request"),
+        (asking(user="root"), b"{}", "unknown_field"),
+        (asking(admin=True), b"{}", "unknown_field"),
+        (asking(key="a\nNats-Msg-Id: b"), b"{}", "bad_request"),
+    ]
+    for line, behind, code in lines:
+        assert said(ONE, shared, line, behind).get("code") == code, line
+    assert said(ONE, shared, asking(), b"{}")["size"] > 0
+    assert said(ONE, shared, asking(verb="config.reload"), b"{}")["status"] == "403"
+    assert said(ONE, shared, asking(verb="job.submit", size=1), b"[")["status"] == "400"
+    assert said(ONE, shared, asking(verb="no.such"), b"{}")["code"] == "no_answer"
+
+
+@needs_root
+def test_who_sends_slowly_or_reads_nothing_keeps_nobody_else_out(shared):  # noqa: F811
+    with ExitStack() as stack:
+        for _ in range(2 * MOST_BYTES_PER_USER // MOST_REQUEST_BYTES):
+            connection = stack.enter_context(connected_as(ONE, shared))
+            connection.sendall(asking(size=MOST_REQUEST_BYTES) + b"\n" + b"x" * 50_000)
+        assert said(TWO, shared, asking(), b"{}")["size"] > 0
+        assert log_in(TWO, shared)["user"] == "bin"
+        refused = said(ONE, shared, asking(), b"{}")
+        assert (refused["code"], refused["status"]) == ("busy", 503)
+
+
+def test_at_most_so_many_connections_of_one_user_are_answered_and_the_others_may_come_again(alone):
+    path, outcomes = alone.directory / "login.sock", []
+
+    def ask() -> None:
+        try:
+            outcomes.append(ask_at(path, "job.submit", JOB, timeout_s=60).status)
+        except Unavailable as error:
+            outcomes.append(error.code)
+
+    threads = [threading.Thread(target=ask) for _ in range(3 * AT_ONCE_PER_USER)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(outcomes) <= {None, "busy"}
+    n_jobs = alone.rows("SELECT count(*) AS n FROM jobs")[0]["n"]
+    assert n_jobs == outcomes.count(None) >= 1
+
+
+def test_an_error_of_the_service_comes_as_over_the_bus(alone):
+    assert "unknown queue 'root.none'" in own(alone, "submit", "-q", "root.none", "--", "true", status=1).stderr
+    with pytest.raises(Refused, match="is not a verb"):
+        ask_at(alone.directory / "login.sock", "x", b"")
+
+
+def test_the_same_key_gives_the_same_job(alone):
+    path = alone.directory / "login.sock"
+    one, other = (ask_at(path, "job.submit", JOB, key="k-1").payload for _ in range(2))
+    assert json.loads(one) == json.loads(other) == {"id": 1}
+
+
+@needs_root
+def test_without_share_no_other_user_asks(alone):
+    assert (alone.directory / "login.sock").stat().st_mode & 0o777 == 0o600
+    assert not can_connect(alone)
+
+
+def can_connect(machine) -> bool:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setresuid(ONE, ONE, ONE)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(machine.directory / "login.sock"))
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
