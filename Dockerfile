@@ -1,4 +1,4 @@
-# One image for every service; docker-compose.yml says which one a container is.
+# One image for the head and for agents; docker-compose.yml says which one a container is.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY requirements.lock requirements-dev.lock ./
@@ -14,15 +14,16 @@ RUN /build/bin/python -m hatchling build -t wheel -d /wheel \
 
 FROM python:3.11-slim-bookworm
 COPY --from=build /opt/rankd /opt/rankd
-RUN useradd --system --create-home --home-dir /var/lib/rankd rankd
+# The head runs as rankd. Jobs of an agent run as job, unless their user exists here.
+RUN useradd --system --create-home --home-dir /var/lib/rankd rankd \
+    && useradd --create-home job \
+    && install -d -m 700 -o rankd -g rankd /var/lib/rankd /var/lib/rankd-creds \
+    && install -d -m 711 /var/lib/rankd-agent
 ENV PATH=/opt/rankd/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    RANKD_NATS=nats://nats:4222 \
-    RANKD_DB=/var/lib/rankd/rankd.db \
     RANKD_CONFIG=/etc/rankd
 COPY config /etc/rankd
 USER rankd
 WORKDIR /var/lib/rankd
-VOLUME /var/lib/rankd
 ENTRYPOINT ["rankd"]
 CMD ["--help"]

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 lint format docs reference bench bench-scale soak soak-load torture lock clean
+.PHONY: help install demo test test-users test-cgroup2 lint audit format docs reference bench bench-scale soak soak-load torture lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -47,6 +47,9 @@ lint: install ## ruff, mypy (strict), import-linter
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+audit: ## known vulnerabilities of the locked dependencies; status 3 if no package registry answers
+	@PYTHON=$(PYTHON) .ci/audit
+
 format: install ## let ruff format and fix what it can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -86,12 +89,13 @@ bench-scale: install ## a million pending jobs on real processes: ten minutes; a
 	@$(BIN)/python benchmarks/bench_scale.py
 
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
-	--custom-compile-command "make lock" pyproject.toml
+	--custom-compile-command "make lock"
 
 lock: ## resolve the dependencies again (needs uv)
-	@$(COMPILE) --output-file requirements.lock
-	@$(COMPILE) --group dev --output-file requirements-dev.lock
+	@$(COMPILE) pyproject.toml --output-file requirements.lock
+	@$(COMPILE) pyproject.toml --group dev --output-file requirements-dev.lock
+	@$(COMPILE) --group audit --output-file requirements-audit.lock
 
 clean: ## remove everything that was made here
-	rm -rf $(VENV) .rankd dist build site .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results
+	rm -rf $(VENV) .venv-audit .rankd dist build site .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,10 +18,14 @@ from rankd.config import plugin
 
 
 class Broker:
-    """A nats-server with JetStream on 127.0.0.1, which can be killed and started again on its port and store."""
+    """A nats-server with JetStream on 127.0.0.1, which can be killed and started again on its port and store.
 
-    def __init__(self, directory: Path) -> None:
+    ``more``: further lines of its configuration.
+    """
+
+    def __init__(self, directory: Path, more: str = "") -> None:
         directory.mkdir(parents=True, exist_ok=True)
+        self.more = more
         self._configuration = directory / "nats.conf"
         self._directory = directory
         self._port = -1  # the server's way to say: any free one
@@ -36,6 +40,7 @@ class Broker:
         store = self._directory / "jetstream"
         self._configuration.write_text(
             f'host: 127.0.0.1\nport: {self._port}\njetstream {{ store_dir: "{store}", sync_interval: always }}\n'
+            f"{self.more}\n"
         )
         server = Path(sys.executable).with_name("nats-server")
         self._process = subprocess.Popen(

@@ -9,6 +9,7 @@ import stat
 import subprocess
 from pathlib import Path
 
+import pytest
 from system.client import connected
 from system.conftest import RANKD, Machine
 from watch import PATIENCE_S, gone_within
@@ -38,22 +39,33 @@ async def test_a_second_agent_joins_over_the_address_that_it_listens_on(machine)
     assert node == {"capacity": '{"memory": 67108864, "vcore": 3000}', "labels": '{"site": "north"}'}
 
 
-def test_what_listening_means_is_said(machine):
+@pytest.mark.parametrize(
+    ("options", "scheme", "meaning"),
+    [
+        (
+            [],
+            "tls",
+            "The connection is encrypted. The credentials hold what the other machine needs to check this one.",
+        ),
+        (["--no-tls"], "nats", "The connection is not encrypted: anyone between the machines can read it."),
+    ],
+)
+def test_what_listening_means_is_said(machine, options, scheme, meaning):
     process = subprocess.Popen(
-        [*RANKD, "up", "--dir", str(machine.directory), "--no-local-agent", "--listen", "0.0.0.0"],
+        [*RANKD, "up", "--dir", str(machine.directory), "--no-local-agent", "--listen", "0.0.0.0", *options],
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with process:
         said = []
         for line in process.stdout:
             said.append(line)
-            if "not encrypted" in line:
+            if "The connection is" in line:
                 break
         process.terminate()
     text = "".join(said)
     assert "rankd auth creds --node NODE --out NODE.creds" in text
-    assert "rankd agent --nats nats://THIS-HOST:" in text
-    assert "anyone between the machines can read it" in text
+    assert f"rankd agent --nats {scheme}://{os.uname().nodename}:" in text
+    assert meaning in text
 
 
 def test_an_address_that_is_not_of_this_machine_is_refused_at_once(machine):

@@ -1,4 +1,4 @@
-"""The health checks of docker-compose.yml leave a busy machine time, and are commands that exist."""
+"""docker-compose.yml: checks that leave a busy machine time, and containers with no more rights than they need."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rankd.cli.main import main
+from rankd.cli.main import _parser, main
 
-SERVICES = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())["services"]
-CHECKS = {name: service["healthcheck"] for name, service in SERVICES.items() if name != "migrate"}
+ROOT = Path(__file__).parents[2]
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+END_BY_THEMSELVES = {"credentials"}
+CHECKS = {name: service["healthcheck"] for name, service in SERVICES.items() if name not in END_BY_THEMSELVES}
 LEAST_S = 30
 
 
@@ -29,10 +31,56 @@ def test_a_slow_answer_is_not_taken_for_none(name):
     assert [LEAST_S > int(wait) > 2 for wait in waits] == [True]
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKS if name != "nats"])
+@pytest.mark.parametrize("name", CHECKS)
 def test_the_check_asks_the_service_by_its_name(name, monkeypatch, capsys):
     kind, command, *words = CHECKS[name]["test"]
     assert (kind, command) == ("CMD", "rankd")
     monkeypatch.setenv("RANKD_NATS", "http://no-broker")
     assert main(words) == 2
     assert "is not the URL of a broker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_container_has_no_right_that_it_does_not_need(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"privileged", "devices", "pid", "ipc", "cgroup"} & set(service)
+    assert ("cap_add" in service) == (service["user"] == "root") == (name == "agent")
+
+
+def test_the_agent_has_the_same_capabilities_as_under_systemd():
+    unit = (ROOT / "config" / "systemd" / "rankd-agent.service").read_text()
+    bounding = re.search(r"^CapabilityBoundingSet=(.+)$", unit, re.MULTILINE)[1].split()
+    assert {f"CAP_{name}" for name in SERVICES["agent"]["cap_add"]} == set(bounding)
+
+
+def mounts(name: str) -> dict[str, bool]:
+    """The volumes of a container, and whether it can write them."""
+    found = (text.split(":") for text in SERVICES[name]["volumes"])
+    return {volume: mode != ["ro"] for volume, _, *mode in found}
+
+
+def test_a_job_can_write_nothing_that_the_services_use():
+    """Jobs run in the agent's container. They once ran as the services' user, beside the database."""
+    head, agent = mounts("head"), mounts("agent")
+    assert not set(head) & set(agent)
+    assert [volume for volume, is_writable in agent.items() if is_writable] == ["agent-state"]
+    assert SERVICES["agent"]["user"] != SERVICES["head"]["user"]
+    words = SERVICES["agent"]["command"]
+    assert words[words.index("--run-as") + 1] == "submitter"
+
+
+def test_everybody_needs_credentials_and_the_port_is_on_loopback():
+    words = [word for service in SERVICES.values() for word in service["command"]]
+    assert not {"--no-auth", "--no-tls"} & set(words)
+    assert SERVICES["agent"]["environment"]["RANKD_NATS"].startswith("tls://")
+    ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert ports == ["127.0.0.1:4222:4222"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_command_is_one_that_exists(name):
+    words = SERVICES[name]["command"]
+    assert _parser(words[0]).parse_args(words).run

@@ -32,6 +32,7 @@ ROOMS = (
 RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, _ in completeness.verbs()}
 
 DECLARES = {
+    "bus/tls_files.py": "a record",
     "core/adapter/source.py": "a protocol and what it is built with",
     "core/change/job_change.py": "records of decisions",
     "core/evaluate/result.py": "records of results",
@@ -88,6 +89,7 @@ WAITS = {
     "plugin/worker.py": "a process",
     "plugin/worker_factor.py": "processes and threads",
     "bus/account_update.py": "asks over a connection",
+    "bus/access_check.py": "asks over a connection",
     "services/gateway/service.py": "a socket and a broker",
     "services/agent/allocation_request.py": "asks over a connection",
     "services/agent/real_node.py": "a keeper",

@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 
 from rankd.bus.connection import LOST, Bus
+from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Unavailable
 from rankd.identity.site import Account, Role, Site
 
@@ -25,7 +26,12 @@ class _Reply(msgspec.Struct):
     error: _Fault | None = None
 
 
-def system_bus(url: str, site: Site, connect_timeout_s: float | None = TIMEOUT_S) -> Bus:
+def system_bus(
+    url: str,
+    site: Site,
+    connect_timeout_s: float | None = TIMEOUT_S,
+    tls: TlsFiles = TlsFiles(),  # noqa: B008 - a tuple, which nobody changes
+) -> Bus:
     """A connection to the broker's system account; enter it with ``async with``."""
     now = time.time()
     return Bus(
@@ -33,6 +39,7 @@ def system_bus(url: str, site: Site, connect_timeout_s: float | None = TIMEOUT_S
         "accounts",
         connect_timeout_s=connect_timeout_s,
         credentials=partial(site.credentials, Role.SYSTEM, "", now),
+        tls=tls,
     )
 
 

@@ -45,6 +45,30 @@ def without_secret(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
+def host_in(url: str) -> str:
+    """The host that the URL names, an IPv6 address without brackets.
+
+    >>> host_in("tls://[fd00::1]:4222")
+    'fd00::1'
+
+    Raises:
+        Refused: ``usage``: this is not the URL of a broker.
+    """
+    return _parts(url).hostname or ""
+
+
+def is_encrypted(url: str) -> bool:
+    """Whether the URL demands an encrypted connection.
+
+    >>> is_encrypted("tls://broker:4222"), is_encrypted("nats://broker:4222")
+    (True, False)
+
+    Raises:
+        Refused: ``usage``: this is not the URL of a broker.
+    """
+    return _parts(url).scheme == "tls"
+
+
 def _parts(url: str) -> SplitResult:
     if wrong := _fault(url):
         scheme, separator, rest = url.rpartition("://")

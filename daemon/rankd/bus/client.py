@@ -10,12 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
+from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
 from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
+from nats.aio.transport import TcpTransport
 from nats.errors import ConnectionClosedError, Error, FlushTimeoutError
 
 log = logging.getLogger("rankd.bus")
+
+
+class NotEncryptedError(Error):
+    """The broker does not encrypt a connection that has to be encrypted."""
+
 
 ENDS_CONNECTION = ("authentication expired", "authentication revoked", "maximum connections", "maximum account")
 """Reasons for which the server ends a connection that may come again: with newer credentials, or when there is room."""
@@ -25,19 +34,75 @@ class PatientClient(Client):
     """A client whose pongs follow all earlier commands and are never cancelled, and that survives any headers.
 
     ``signs``: it answers the server's challenge with ``signature_cb``, which nats-py does only if it knows of
-    credentials in a file.
+    credentials in a file. ``context`` is called for each handshake. ``encrypts``: whether a connection in plain text
+    is refused; nats-py encrypts only if the server says so, whatever the URL says. ``public_key``: the key that signs,
+    for servers that have keys in their configuration file; nats-py names it only where there is no token.
     """
 
-    def __init__(self, *, signs: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        signs: bool = False,
+        context: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        encrypts: Callable[[], bool] = lambda: False,
+        public_key: Callable[[], str] | None = None,
+    ) -> None:
         super().__init__()
         self._auth_configured = signs
+        self._context = context
+        self._encrypts = encrypts
+        self._public_key = public_key
+
+    @property
+    def ssl_context(self) -> ssl.SSLContext:
+        """For the handshake of one connection; nats-py would keep the certificates that it began with."""
+        return self._context()
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the present connection is encrypted; the server's own word does not count."""
+        writer = self._writer()
+        return writer is not None and writer.get_extra_info("sslcontext") is not None
+
+    def _writer(self) -> asyncio.StreamWriter | None:
+        transport = self._transport
+        return transport._io_writer if isinstance(transport, TcpTransport) else None  # noqa: SLF001 - no public way
+
+    def _connect_command(self) -> bytes:
+        """The first command, which holds credentials.
+
+        Raises:
+            NotEncryptedError: nothing is sent, since others could read it.
+        """
+        if self._encrypts() and not self.is_encrypted:
+            raise NotEncryptedError("nats: the server does not encrypt")
+        if self.is_encrypted and (writer := self._writer()) is not None:
+            # as asyncio's own start_tls does; without it, asyncio logs a warning at the end of each connection
+            writer._protocol._over_ssl = True  # type: ignore[attr-defined]  # noqa: SLF001
+        command: bytes = super()._connect_command()
+        return command if self._public_key is None else _with_key(command, self._public_key())
 
     async def _select_next_server(self) -> None:
         """Connect to a server; the socket of a refused attempt is closed first, which nats-py leaves open."""
+        self._drop_socket()
+        await super()._select_next_server()
+
+    async def abandon(self) -> None:
+        """Close for good, after an attempt to connect that was cut short: nats-py leaves its socket open."""
+        self._drop_socket()
+        await self.close()
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        """Close; after a failed attempt without waiting: nats-py would wait for ever after a failed handshake."""
+        if status == Client.DISCONNECTED:
+            self._drop_socket()
+        await super()._close(status, do_cbs)
+
+    def _drop_socket(self) -> None:
         if self._transport is not None:
             with suppress(OSError, RuntimeError):
                 self._transport.close()  # type: ignore[no-untyped-call]
-        await super()._select_next_server()
+        self._transport = None
 
     async def _process_err(self, err_msg: str) -> None:
         """Reconnect after an error that ends this connection only; nats-py would close the client for good."""
@@ -84,3 +149,10 @@ class PatientClient(Client):
                 await asyncio.shield(pong)  # a caller that gives up is cancelled without cancelling the pong
         except TimeoutError:
             raise FlushTimeoutError from None
+
+
+def _with_key(command: bytes, public: str) -> bytes:
+    """The first command, which names the key, too. A server that trusts signed tokens ignores it."""
+    word, _, text = command.partition(b" ")
+    options = {**msgspec.json.decode(text, type=dict[str, object]), "nkey": public}
+    return word + b" " + msgspec.json.encode(options) + b"\r\n"

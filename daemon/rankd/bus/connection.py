@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import ssl
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -29,7 +30,9 @@ from rankd.bus.client import PatientClient
 from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
 from rankd.bus.outage import Outage
-from rankd.bus.refusal import not_permitted, raise_if_refused
+from rankd.bus.refusal import not_authorized, not_permitted, raise_if_refused
+from rankd.bus.tls import Encryption
+from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.identity.credentials import Credentials, Source
 from rankd.wire.codec import UNREADABLE, encode
@@ -75,21 +78,28 @@ class Bus(AbstractAsyncContextManager["Bus"]):
     """``async with Bus(url, name) as bus``. Reconnects without end once it was connected.
 
     ``connect_timeout_s``: how long to wait for the first connection; None means without limit.
-    ``credentials`` is called at every connection; None without credentials.
+    ``credentials`` is called at every connection; None without credentials. ``tls``: files for encrypted connections.
     """
 
     def __init__(
-        self, url: str, name: str, *, connect_timeout_s: float | None = 30.0, credentials: Source | None = None
+        self,
+        url: str,
+        name: str,
+        *,
+        connect_timeout_s: float | None = 30.0,
+        credentials: Source | None = None,
+        tls: TlsFiles = TlsFiles(),  # noqa: B008 - a tuple, which nobody changes
     ) -> None:
         self.url = without_secret(url)
         self.name = name
         self._address = url
         self._credentials = credentials
         self._presented: Credentials | None = None
-        self._not_authorized = False
+        self._encryption = Encryption(url, tls)
+        self._refusal: Refused | None = None
         self._connecting = asyncio.timeout(None)
         self._forbidden: dict[str, set[asyncio.Timeout]] = {}
-        self.client = PatientClient(signs=credentials is not None)
+        self.client = self._new_client()
         self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
         self.unreadable = Counter[str]()
         """The number of messages that could not be decoded, by stream or kind; ``rankd diag`` shows it."""
@@ -115,37 +125,22 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
         Raises:
             Unavailable: ``no_broker``: no broker answered in time.
-            Refused: ``not_authorized``: the broker does not know this user, or the password is wrong.
+            Refused: ``not_authorized``: the broker does not know this user, or the password is wrong;
+            ``not_encrypted``, ``not_trusted``, ``bad_certificate``: see :mod:`rankd.bus.tls`.
         """
         try:
             async with asyncio.timeout(self._connect_timeout_s) as self._connecting:
                 await self._connect()
         except TimeoutError:
-            await self.client.close()
-            if self._not_authorized:
-                raise self._unauthorized() from None
+            await self.client.abandon()
+            if self._refusal is not None:
+                raise self._refusal from None
             message = f"no NATS server at {self.url}; start one, or give --nats URL"
             raise Unavailable("no_broker", message) from None
         except asyncio.CancelledError:
-            await self.client.close()  # so that a cancelled connect leaves no socket behind
+            await self.client.abandon()  # so that a cancelled connect leaves no socket behind
             raise
         return self
-
-    def _unauthorized(self) -> Refused:
-        if self._presented is not None:
-            name = self._presented.claims().name
-            message = (
-                f"the NATS server at {self.url} does not accept the credentials of '{name}': it belongs to another"
-            )
-            message += " site, or they have expired or were revoked; get new ones"
-            return Refused("not_authorized", message, "creds", status=401)
-        who = user_in(self._address)
-        wrong = f"does not accept '{who}' with this password"
-        message = f"the NATS server at {self.url} {wrong}: give nats://USER:PASSWORD@HOST:PORT, best in $RANKD_NATS"
-        if who is None:
-            message = f"the NATS server at {self.url} wants to know who connects: give --creds FILE"
-            message += " (`rankd auth creds` writes it), or nats://USER:PASSWORD@HOST:PORT in $RANKD_NATS"
-        return Refused("not_authorized", message, status=401)
 
     @property
     def knows_users(self) -> bool:
@@ -167,14 +162,40 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         """What the credentials let this connection be; None without credentials."""
         return None if self._presented is None else self._presented.claims().role
 
-    def _signature(self, nonce: str) -> bytes:
-        """The answer to the broker's challenge, with the credentials of this moment."""
-        assert self._credentials is not None  # noqa: S101 - only then is this called
-        assert self._presented is not None  # noqa: S101 - read before the first connection
+    def _new_client(self) -> PatientClient:
+        encryption, signs = self._encryption, self._credentials is not None
+        return PatientClient(
+            signs=signs,
+            context=self._context,
+            encrypts=lambda: encryption.is_required,
+            public_key=self._public_key if signs else None,
+        )
+
+    def _public_key(self) -> str:
+        return "" if self._presented is None else self._presented.claims().public
+
+    def _context(self) -> ssl.SSLContext:
+        """For the next handshake, with the certificates of this moment."""
+        self._refresh()
+        return self._encryption.context()
+
+    def _refresh(self) -> None:
+        """Use the credentials of this moment."""
+        if self._credentials is None:
+            return
         try:
-            self._presented = self._credentials()
+            self._use(self._credentials())
         except RankdError as error:  # an exception here would end nats-py's reconnecting for good
             log.warning("bus: connecting with the credentials of before: %s", error.message)
+
+    def _use(self, credentials: Credentials) -> None:
+        self._presented = credentials
+        self._encryption.believe(credentials.ca)
+
+    def _signature(self, nonce: str) -> bytes:
+        """The answer to the broker's challenge, with the credentials of this moment."""
+        self._refresh()
+        assert self._presented is not None  # noqa: S101 - read before the first connection
         from rankd.identity.key import answer  # noqa: PLC0415 - cryptography, which most connections do not need
 
         return answer(self._presented.seed, nonce)
@@ -187,8 +208,11 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         user = user_in(self._address)
         signing: dict[str, Any] = {}
         if self._credentials is not None:
-            self._presented = self._credentials()  # what can't be read is an error now, not at some reconnect
+            self._use(self._credentials())  # what can't be read is an error now, not at some reconnect
             signing = {"signature_cb": self._signature, "user_jwt_cb": self._token}
+        if self._encryption.is_required:
+            self._encryption.context()  # as above
+            signing["tls_hostname"] = self._encryption.host  # also for servers that this one names
         while True:
             try:
                 await self.client.connect(
@@ -209,7 +233,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
                 _check_cancelled()
                 with suppress(*LOST):
                     await self.client.close()  # nats-py leaves the socket of a refused connection open
-                self.client = PatientClient(signs=self._credentials is not None)
+                self.client = self._new_client()
                 await asyncio.sleep(RECONNECT_WAIT_S)
             else:
                 self.connected_at = time.monotonic()
@@ -231,17 +255,26 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         return time.monotonic() - self.connected_at if self.client.is_connected else 0.0
 
     async def _on_error(self, error: Exception) -> None:
-        if self.client.is_connected and not isinstance(error, BROKEN):
+        text = str(error).lower()
+        fault = self._encryption.fault(error)
+        if "authorization violation" in text:
+            fault = not_authorized(self._address, self._presented)
+        if fault is not None and not self.connected_at:
+            await self._refuse(fault)
+        elif self.client.is_connected and not isinstance(error, BROKEN):
             log.warning("bus: %s: %s", type(error).__name__, error)
         elif not self._closing:
-            self.outage.lost(error)
-        text = str(error).lower()
-        if "authorization violation" in text and not self._connecting.expired() and not self.connected_at:
-            self._not_authorized = True
-            self._connecting.reschedule(asyncio.get_running_loop().time())
+            self.outage.lost(fault or error)
         if found := _FORBIDDEN.search(text):
             for scope in self._forbidden.get(found[1], ()):
                 scope.reschedule(asyncio.get_running_loop().time())
+
+    async def _refuse(self, fault: Refused) -> None:
+        """Give the first connection up: the next attempt would fail for the same reason."""
+        if not self._connecting.expired():
+            self._refusal = fault
+            self._connecting.reschedule(asyncio.get_running_loop().time())
+            await asyncio.sleep(LOOK_EVERY_S)  # it ends here, before nats-py begins another attempt
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
+from rankd.core.errors import RankdError
+
 log = logging.getLogger("rankd.bus")
 
 REMIND_EVERY_S = 60.0
@@ -49,7 +51,8 @@ class Outage(Spell):
 
     def lost(self, error: Exception | None) -> None:
         """Note that the connection was lost, or could not be made."""
-        why = "" if error is None else f" ({type(error).__name__}: {error})"
+        name = "" if isinstance(error, RankdError) else f"{type(error).__name__}: "
+        why = "" if error is None else f" ({name}{error})"
         broker = f"no connection to the broker at {self._url}{why}"
         self.note(f"{broker}; trying until it works", f"still {broker}")
 

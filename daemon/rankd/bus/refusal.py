@@ -5,11 +5,29 @@ from __future__ import annotations
 import msgspec
 from nats.aio.msg import Msg
 
+from rankd.bus.address import user_in, without_secret
 from rankd.core.errors import Refused
+from rankd.identity.credentials import Credentials
 from rankd.wire.answer import ErrorBody, error_of
 from rankd.wire.subject import is_admin_request, is_node_request
 
 STATUS_HEADER = "Nats-Service-Error-Code"
+
+
+def not_authorized(url: str, presented: Credentials | None) -> Refused:
+    """The refusal for when the broker does not let this connection in. ``presented``: its credentials, if any."""
+    server = f"the NATS server at {without_secret(url)}"
+    if presented is not None:
+        message = f"{server} does not accept the credentials of '{presented.claims().name}': it belongs to another"
+        message += " site, or they have expired or were revoked; get new ones"
+        return Refused("not_authorized", message, "creds", status=401)
+    who = user_in(url)
+    message = f"{server} does not accept '{who}' with this password: give nats://USER:PASSWORD@HOST:PORT, best in"
+    message += " $RANKD_NATS"
+    if who is None:
+        message = f"{server} wants to know who connects: give --creds FILE"
+        message += " (`rankd auth creds` writes it), or nats://USER:PASSWORD@HOST:PORT in $RANKD_NATS"
+    return Refused("not_authorized", message, status=401)
 
 
 def not_permitted(user: str, subject: str) -> Refused:

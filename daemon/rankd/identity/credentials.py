@@ -1,5 +1,6 @@
 """Credentials of a connection: a signed token and the key that it is about, in the ``.creds`` form of NATS.
 
+Behind them, a file may hold the certificate of the CA of the broker. Other NATS clients ignore that part.
 Imports no cryptography, so that commands start fast.
 """
 
@@ -15,6 +16,8 @@ from typing import NamedTuple
 from rankd.core.errors import Refused, Unavailable
 from rankd.identity.token import ReadClaims, read_claims
 
+CA_FILE = "ca.pem"
+"""The certificate with which the broker's one is checked; exists only while the broker encrypts its connections."""
 OWNER_ONLY = 0o600
 MOST_BYTES = 64 * 2**10
 
@@ -31,14 +34,20 @@ Anyone who has this file can act as {role} '{name}'. Keep it to yourself.
 ------END USER NKEY SEED------
 """
 _SEED = re.compile(r"SU[A-Z2-7]{56}")
+_CERTIFICATE = re.compile(r"^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]+\n-----END CERTIFICATE-----$", re.MULTILINE)
 _BLOCK = re.compile(r"-{3,}BEGIN [^-\n]*-{3,}\s*([A-Za-z0-9_.=-]+?)\s*-{3,}END [^-\n]*-{3,}")
 
 
 class Credentials(NamedTuple):
-    """A user's token and seed. The seed is a secret: neither is shown by ``repr``."""
+    """A user's token and seed. The seed is a secret: neither is shown by ``repr``.
+
+    ``ca``: the certificate (PEM) with which a broker's one is checked; empty where its connections are not encrypted,
+    or where its certificate is signed by a CA that all systems know.
+    """
 
     token: str
     seed: str
+    ca: str = ""
 
     def __repr__(self) -> str:
         return "Credentials(…)"
@@ -55,11 +64,17 @@ class Credentials(NamedTuple):
         """As a ``.creds`` file has them, for any NATS client."""
         claims = self.claims()
         name = "".join(char if char.isprintable() else "?" for char in claims.name)
-        return _FORM.format(token=self.token, seed=self.seed, name=name, role=claims.role or "user")
+        form = _FORM.format(token=self.token, seed=self.seed, name=name, role=claims.role or "user")
+        return f"{form}\n{self.ca}" if self.ca else form
 
 
 Source = Callable[[], Credentials]
 """Returns the credentials for a connection that is about to be made; they may be other ones than the last time."""
+
+
+def certificates_in(text: str) -> str:
+    """The certificates of a text in PEM form, without what is between them."""
+    return "".join(f"{block}\n" for block in _CERTIFICATE.findall(text))
 
 
 def parse_credentials(text: str) -> Credentials:
@@ -71,7 +86,8 @@ def parse_credentials(text: str) -> Credentials:
     blocks = _BLOCK.findall(text)
     if len(blocks) != 2:
         raise ValueError("a file of credentials has a token (BEGIN NATS USER JWT) and a seed (BEGIN USER NKEY SEED)")
-    credentials = Credentials(*blocks)
+    token, seed = blocks
+    credentials = Credentials(token, seed, certificates_in(text))
     credentials.claims()
     if _SEED.fullmatch(credentials.seed) is None:
         raise ValueError("the seed of the key is damaged")

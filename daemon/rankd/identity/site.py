@@ -1,12 +1,15 @@
 """A site: one secret, and what is signed with it. Whoever can read the secret can act as anybody.
 
-The directory holds ``site.key`` (mode 0600 in a directory of mode 0700) and the credentials of rankd's own
-processes. Keys are derived from the secret (:mod:`rankd.identity.key`), tokens are signed when they are needed.
+The directory holds ``site.key`` (mode 0600 in a directory of mode 0700), the credentials of rankd's own processes,
+and ``ca.pem`` while the broker encrypts its connections. Keys are derived from the secret
+(:mod:`rankd.identity.key`), tokens are signed when they are needed.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import hmac
 import os
 import secrets
 from collections.abc import Collection, Iterator, Mapping
@@ -27,7 +30,7 @@ from rankd.identity.claims import (
     operator_token,
     user_token,
 )
-from rankd.identity.credentials import Credentials, write_private
+from rankd.identity.credentials import CA_FILE, Credentials, write_private
 from rankd.identity.key import SECRET_BYTES, Key, KeyKind, derive, new_key
 from rankd.identity.reach import admin_imports, gateway_imports, node_imports, services_exports, user_imports
 from rankd.identity.trusted_node import read_trusted
@@ -70,13 +73,19 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 class Site:
     """Signs accounts and credentials. Methods take ``now`` in UTC seconds.
 
-    ``vouching``: the nodes that may ask for the users of their machines.
+    ``vouching``: the nodes that may ask for the users of their machines. ``ca``: the certificate that credentials hold,
+    so that whoever has them can check the broker's one.
     """
 
     def __init__(
-        self, secret: bytes, revoked: Mapping[str, Revocation] | None = None, vouching: Collection[str] = ()
+        self,
+        secret: bytes,
+        revoked: Mapping[str, Revocation] | None = None,
+        vouching: Collection[str] = (),
+        ca: str = "",
     ) -> None:
         self._secret = secret
+        self.ca = ca
         self._revoked = revoked or {}
         self._vouching = vouching
         self._operator = derive(secret, KeyKind.OPERATOR, "site")
@@ -84,6 +93,10 @@ class Site:
     def operator(self, now: float) -> str:
         """The operator's token, which the server's configuration names."""
         return operator_token(self._operator, self.account_of(Role.SYSTEM), now)
+
+    def authority_seed(self) -> bytes:
+        """48 bytes, from which the key of the site's CA comes."""
+        return hmac.digest(self._secret, b"certificate authority", hashlib.sha384)
 
     def account_of(self, role: Role, name: str = "") -> str:
         """The public key of an account. A user and the same one as an administrator share an account."""
@@ -120,7 +133,17 @@ class Site:
         claims = UserClaims(public=key.public, name=name, role=role, expires_at=expires_at)
         found = self._revoked.get(_family(role, name))
         signed_at = now if found is None else max(now, found.at + 1)
-        return Credentials(user_token(self._account(role, name), claims, signed_at), key.seed)
+        return Credentials(user_token(self._account(role, name), claims, signed_at), key.seed, self.ca)
+
+    def static_key(self, role: Role, name: str) -> Key:
+        """The one key of an account at a server that has accounts in its configuration file."""
+        return derive(self._secret, KeyKind.USER, f"static {_family(role, name)}")
+
+    def static_credentials(self, role: Role, name: str, now: float) -> Credentials:
+        """Credentials for :meth:`static_key`. Such a server looks at the key only; the token says who they are for."""
+        key = self.static_key(role, name)
+        claims = UserClaims(public=key.public, name=name, role=role)
+        return Credentials(user_token(self._account(role, name), claims, now), key.seed, self.ca)
 
     def is_barred(self, role: Role, name: str) -> bool:
         """Whether an administrator has revoked what this user or node had, and has given nothing new."""
@@ -170,7 +193,8 @@ def read_site(directory: Path) -> Site:
         message = f"{path} does not hold the secret of a site; restore it, or remove it: then all credentials change"
         raise Refused("bad_secret", message)
     trusted = read_trusted(directory)
-    return Site(secret, _read_revoked(directory), {name for name, is_trusted in trusted.items() if is_trusted})
+    vouching = {name for name, is_trusted in trusted.items() if is_trusted}
+    return Site(secret, _read_revoked(directory), vouching, _read_ca(directory))
 
 
 def revoke(directory: Path, role: Role, name: str, now: float) -> None:
@@ -204,6 +228,15 @@ def _one_writer(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _read_ca(directory: Path) -> str:
+    try:
+        return (directory / CA_FILE).read_text(encoding="ascii")
+    except FileNotFoundError:
+        return ""
+    except ValueError:
+        raise Refused("bad_secret", f"{directory / CA_FILE} holds no certificate; start `rankd up` again") from None
 
 
 def _read_revoked(directory: Path) -> dict[str, Revocation]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.bus.address import user_in, without_secret
+from rankd.bus.address import host_in, is_encrypted, user_in, without_secret
 from rankd.core.errors import Refused
 
 
@@ -29,6 +29,15 @@ def test_what_is_not_the_address_of_a_broker_is_refused(url):
     with pytest.raises(Refused) as refusal:
         without_secret(url)
     assert (refusal.value.code, refusal.value.field) == ("usage", "nats")
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "encrypted"),
+    [("demo.nats.io", "demo.nats.io", False), ("tls://a:b@[::1]:4222", "::1", True), ("tls://Head", "head", True)],
+)
+def test_the_host_and_whether_it_has_to_encrypt(url, host, encrypted):
+    assert host_in(url) == host
+    assert is_encrypted(url) is encrypted
 
 
 def test_a_refusal_never_shows_a_password():

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankd.core.errors import Refused, Unavailable
-from rankd.identity.credentials import parse_credentials, read_credentials, source_of, write_private
+from rankd.identity.authority import issue
+from rankd.identity.credentials import (
+    certificates_in,
+    parse_credentials,
+    read_credentials,
+    source_of,
+    write_private,
+)
 from rankd.identity.site import Role, Site
 
 SITE = Site(bytes(32))
@@ -48,6 +55,27 @@ def test_the_form_is_the_one_that_nats_py_reads(tmp_path):
     client._user_credentials = str(file)
     client._setup_nkeys_jwt_connect()
     assert bytes(client._user_jwt_cb()).decode() == ALICE.token
+
+
+def test_the_certificate_of_the_ca_is_kept_and_other_clients_ignore_it(tmp_path):
+    """With nats-py's own reader; that of Go takes the first block and the second one."""
+    from nats.aio.client import Client
+
+    ca = issue(Site(bytes(32)).authority_seed(), ["head"], time.time()).ca
+    credentials = ALICE._replace(ca=ca)
+    file = tmp_path / "alice.creds"
+    write_private(file, credentials.text())
+    assert read_credentials(file) == credentials
+    assert file.read_text().startswith("-----BEGIN NATS USER JWT-----")
+    client = Client()
+    assert client._read_creds_user_jwt(str(file)).decode() == ALICE.token
+    assert client._read_creds_user_nkey(str(file)).decode() == ALICE.seed
+
+
+def test_only_certificates_are_taken_from_a_text():
+    ca = issue(Site(bytes(32)).authority_seed(), ["head"], time.time()).ca
+    assert certificates_in(f"a comment\n{ca}-----BEGIN X-----\nabc\n-----END X-----\n{ca}") == ca + ca
+    assert certificates_in("-----BEGIN CERTIFICATE-----\n<script>\n-----END CERTIFICATE-----\n") == ""
 
 
 def test_secrets_are_not_shown():

@@ -24,6 +24,16 @@ def test_the_secret_is_made_once_and_is_private(tmp_path):
     assert open_site(tmp_path).account_of(Role.USER, "alice") == first.account_of(Role.USER, "alice")
 
 
+def test_credentials_hold_the_cas_certificate_while_the_broker_encrypts(tmp_path):
+    open_site(tmp_path)
+    assert read_site(tmp_path).credentials(Role.USER, "alice", NOW).ca == ""
+    (tmp_path / "ca.pem").write_text("a certificate")
+    assert read_site(tmp_path).credentials(Role.USER, "alice", NOW).ca == "a certificate"
+    (tmp_path / "ca.pem").write_bytes(b"\xff")
+    with pytest.raises(Refused, match="holds no certificate"):
+        read_site(tmp_path)
+
+
 def test_two_sites_have_nothing_in_common(tmp_path):
     (tmp_path / "other").mkdir()
     assert open_site(tmp_path).account_of(Role.SERVICES) != open_site(tmp_path / "other").account_of(Role.SERVICES)

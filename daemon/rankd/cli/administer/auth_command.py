@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankd.cli.administer import auth_check, auth_external
 from rankd.cli.common.duration import parse_duration
 from rankd.cli.common.option import add_command, add_place, refuse_empty
 from rankd.cli.common.place import find
@@ -43,6 +44,8 @@ def add_parser(subparsers: Subparsers) -> None:
     creds.add_argument("--out", metavar="FILE", type=Path, required=True, help="the file to write (mode 0600)")
     creds.set_defaults(run=run_creds)
     add_place(creds)
+    auth_external.add_init(commands)
+    auth_check.add_check(commands)
     revoke = commands.add_parser(
         "revoke",
         help="end the access of a user or a node",
@@ -79,7 +82,7 @@ def run_creds(arguments: argparse.Namespace) -> int:
         role = Role.ADMIN
     readmit(directory, role, name)
     site = site_in(directory)
-    run_quietly(url, lambda: make_known(url, site, role, name))
+    run_quietly(url, lambda: make_known(place, url, site, role, name))
     with usable(arguments.out, "out"):
         write_private(arguments.out, site.credentials(role, name, time.time(), lasts_s).text())
     print(f"{arguments.out}: credentials of {role} '{name}' for {url}")
@@ -101,7 +104,7 @@ def run_revoke(arguments: argparse.Namespace) -> int:
     revoke(directory, role, name, time.time())
     site = site_in(directory)
     if (url := place.nats) is not None:
-        run_quietly(url, lambda: make_known(url, site, role, name))
+        run_quietly(url, lambda: make_known(place, url, site, role, name))
     print(f"the access of {role} '{name}' is revoked")
     return 0
 
@@ -140,11 +143,11 @@ def site_in(directory: Path) -> Site:
         raise Refused("not_permitted", message, "dir", status=403) from None
 
 
-async def make_known(url: str, site: Site, role: Role, name: str) -> None:
+async def make_known(place: Place, url: str, site: Site, role: Role, name: str) -> None:
     """Give an account to the broker, as it is now."""
     from rankd.bus.account_update import system_bus, update_accounts
 
-    async with system_bus(url, site) as system:
+    async with system_bus(url, site, tls=place.tls) as system:
         await update_accounts(system, [site.account(role, name, time.time())])
 
 

@@ -84,7 +84,7 @@ def run_trust(arguments: argparse.Namespace) -> int:
     site = site_in(directory)
     if (url := place.nats) is not None:
         for node in nodes:
-            run_quietly(url, partial(make_known, url, site, Role.NODE, node))
+            run_quietly(url, partial(make_known, place, url, site, Role.NODE, node))
     for node in nodes:
         may = "may" if arguments.is_trusted else "may not"
         print_line(f"node '{node}' {may} vouch for the users of its machine")

@@ -1,11 +1,14 @@
-"""Options that commands share. Every command imports this module, so it imports only argparse."""
+"""Options that commands share. Every command imports this module, so it imports only argparse and records."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -16,6 +19,9 @@ MOST_IDS = 1_000_000
 
 LARGEST_LIMIT = 2**31 - 1
 """The largest limit; it means all."""
+
+TLS_OPTIONS = ("ca", "tls_cert", "tls_key")
+"""The options and, in capitals behind ``RANKD_``, the variables for encrypted connections."""
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -47,9 +53,27 @@ def add_place(parser: argparse.ArgumentParser, *, looks: bool = False) -> None:
         metavar="FILE",
         help="credentials for the broker (default: $RANKD_CREDS, then those of `rankd up` in the directory)",
     )
+    add_tls(group)
     group.add_argument("--db", metavar="FILE", help="the database file (default: $RANKD_DB)")
     group.add_argument("-v", "--verbose", action="store_true", help="print which rankd was chosen, and why")
     parser.set_defaults(looks=looks)
+
+
+def add_tls(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup,
+    cert: str = "certificate for a broker that wants one of its clients (default: $RANKD_TLS_CERT)",
+) -> None:
+    """Options for encrypted connections to the broker. ``cert``: the help of ``--tls-cert``."""
+    parser.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="certificate of the CA that signed the broker's (default: $RANKD_CA, then the one in the credentials, then"
+        " those of the system). The connection then has to be encrypted",
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", help=cert)
+    parser.add_argument(
+        "--tls-key", metavar="FILE", help="the key of that certificate, without a password (default: $RANKD_TLS_KEY)"
+    )
 
 
 def add_asker(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -69,6 +93,17 @@ def add_output(parser: argparse.ArgumentParser, *no_header: str) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help="print JSON")
     group.add_argument(*no_header, "--noheader", action="store_true", help="leave out the header line")
+
+
+def tls_files(arguments: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> TlsFiles:
+    """The files that options name, else those of the environment.
+
+    Raises:
+        Refused: ``usage``: an option is empty.
+    """
+    refuse_empty(arguments, *TLS_OPTIONS)
+    given = (getattr(arguments, name, None) or environment.get(f"RANKD_{name.upper()}") for name in TLS_OPTIONS)
+    return TlsFiles(*(Path(path).expanduser() if path else None for path in given))
 
 
 def refuse_empty(arguments: argparse.Namespace, *options: str) -> None:

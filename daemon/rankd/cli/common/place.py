@@ -13,8 +13,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISLNK
 from typing import TYPE_CHECKING, NamedTuple
 
-from rankd.cli.common.option import refuse_empty
-from rankd.cli.common.place_rule import Chosen, Found, Named, PassedOver, choose, distrust
+from rankd.bus.tls_files import TlsFiles
+from rankd.cli.common.option import refuse_empty, tls_files
+from rankd.cli.common.place_rule import BrokerFiles, Chosen, Found, Named, PassedOver, choose, distrust
 from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ DEFAULT_DIRECTORY = ".rankd"
 UP_FILE = "up.json"
 LOGIN_SOCKET = "login.sock"
 DATABASE_FILE = "rankd.db"
+UP_FILES = ("creds", "ca", "tls_cert", "tls_key")
+"""The files that ``up.json`` names for its broker."""
 USER_FILE = "rankd/client.toml"
-UP_FIELDS = ("nats", "creds", "login", "db")
+UP_FIELDS = ("nats", "login", "db")
 MOST_BYTES = 64 * 2**10
 """At most this much of ``up.json`` and of the user's file is read. Files of rankd are smaller."""
 
@@ -41,9 +44,10 @@ class Place(NamedTuple):
 
     ``directory`` is that of ``rankd up``, or None if no directory was named or found. ``is_both``: broker and database
     were named together, and must belong to the same site. ``reason`` and ``passed_over`` are for the user.
-    ``creds``: the file of credentials for the broker. ``login``: the socket that gives credentials, of a ``rankd up``
-    of another user. ``socket``: one that carries requests; None where the broker or credentials were named.
-    ``acts_as`` is the user who was named; ``is_admin``: with an administrator's rights.
+    ``creds``: the file of credentials for the broker; ``tls``: files for encrypted connections. ``login``: the socket
+    that gives credentials, of a ``rankd up`` of another user. ``socket``: one that carries requests; None where the
+    broker or credentials were named. ``acts_as`` is the user who was named; ``is_admin``: with an administrator's
+    rights.
     """
 
     directory: Path | None
@@ -54,6 +58,7 @@ class Place(NamedTuple):
     reason: str = ""
     passed_over: tuple[PassedOver, ...] = ()
     creds: Path | None = None
+    tls: TlsFiles = TlsFiles()
     login: Path | None = None
     socket: Path | None = None
     acts_as: str | None = None
@@ -129,14 +134,22 @@ def find(arguments: argparse.Namespace) -> Place:
     environment = Named(*(os.environ.get(f"RANKD_{name.upper()}") or None for name in Named._fields))
     chosen = choose(options, environment, _directories(), _user_file, os.geteuid())
     place = _place_of(chosen)
-    if creds := getattr(arguments, "creds", None) or os.environ.get("RANKD_CREDS") or chosen.creds:
+    if creds := getattr(arguments, "creds", None) or os.environ.get("RANKD_CREDS") or chosen.files.creds:
         place = place._replace(creds=Path(creds).expanduser(), socket=None)
+    place = place._replace(tls=_tls(place, arguments))
     acts_as = getattr(arguments, "asker", None) or os.environ.get("RANKD_USER")
     place = place._replace(acts_as=acts_as, is_admin=getattr(arguments, "admin", False))
     if not getattr(arguments, "has_told", False):
         arguments.has_told = True
         _tell(place, is_verbose=getattr(arguments, "verbose", False), acts=not getattr(arguments, "looks", False))
     return place
+
+
+def _tls(place: Place, arguments: argparse.Namespace) -> TlsFiles:
+    """What options name, else what ``up.json`` says of its broker, else the environment, else the user's own file."""
+    is_described = place.nats is not None and not place.by_bus
+    named = tls_files(arguments, {} if is_described else os.environ)
+    return TlsFiles(*(own or known for own, known in zip(named, place.tls, strict=True)))
 
 
 def _tell(place: Place, *, is_verbose: bool, acts: bool) -> None:
@@ -179,7 +192,13 @@ def _place_of(chosen: Chosen) -> Place:
         login=Path(up["login"]) if "login" in up and "creds" not in up else None,
         socket=Path(up["login"]) if "login" in up and not named.nats else None,
         creds=Path(up["creds"]) if up.get("creds") and up.get("nats") == (named.nats or up["nats"]) else None,
+        tls=_named_files(chosen.files if named.nats else BrokerFiles(**{name: up.get(name) for name in UP_FILES})),
     )
+
+
+def _named_files(files: BrokerFiles) -> TlsFiles:
+    paths = (files.ca, files.tls_cert, files.tls_key)
+    return TlsFiles(*(None if path is None else Path(path).expanduser() for path in paths))
 
 
 def _database_of(directory: Path | None, up: dict[str, str]) -> Path | None:
@@ -227,8 +246,8 @@ def _directories() -> Iterator[Found]:
             yield Found(str(path), status.st_uid, status.st_mode, S_ISLNK(status.st_mode))
 
 
-def _user_file() -> tuple[Found, str, str | None] | None:
-    """The user's own file, the broker that it names, and the file of credentials if it names one.
+def _user_file() -> tuple[Found, str, BrokerFiles] | None:
+    """The user's own file, the broker that it names, and the files for it.
 
     Raises:
         Refused: ``usage``: it can't be read, or names no broker.
@@ -245,11 +264,13 @@ def _user_file() -> tuple[Found, str, str | None] | None:
         given = tomllib.loads(_read(path).decode())
     except (OSError, ValueError) as error:
         raise Refused("usage", f"{path} can't be read: {error}", "nats") from None
-    nats, creds = given.pop("nats", None), given.pop("creds", None)
-    if given or not (isinstance(nats, str) and nats) or not (creds is None or (isinstance(creds, str) and creds)):
-        message = f'{path}: write nats = "nats://HOST:4222", and creds = "FILE" if the broker wants credentials'
+    nats = given.pop("nats", None)
+    files = {name: given.pop(name) for name in BrokerFiles._fields if name in given}
+    if given or not all(isinstance(value, str) and value for value in (nats, *files.values())):
+        message = f'{path}: write nats = "nats://HOST:4222", and creds = "FILE" if the broker wants credentials;'
+        message += " also known here: ca, tls_cert, tls_key, each the name of a file"
         raise Refused("usage", message, "nats")
-    return Found(str(path), status.st_uid, status.st_mode), nats, creds
+    return Found(str(path), status.st_uid, status.st_mode), nats, BrokerFiles(**files)
 
 
 def _read(path: Path, within: int | None = None) -> bytes:
@@ -288,7 +309,7 @@ def _logged_in(path: Path) -> dict[str, str]:
 
 
 def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
-    """``nats``, ``creds`` and ``db`` of the ``rankd up`` in this directory; empty if none runs.
+    """``nats``, ``db`` and :data:`UP_FILES` of the ``rankd up`` in this directory; empty if none runs.
 
     A directory that was not named is checked and read through the same handle, so that it can't be replaced in
     between.
@@ -319,7 +340,8 @@ def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
         os.close(handle)
     try:
         up = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        read = {name: msgspec.json.decode(up[name], type=str | None) for name in UP_FIELDS if name in up}
+        names = [name for name in (*UP_FIELDS, *UP_FILES) if name in up]
+        read = {name: msgspec.json.decode(up[name], type=str | None) for name in names}
         return {name: value for name, value in read.items() if value is not None}
     except msgspec.MsgspecError as error:
         raise Refused("bad_request", f"{directory / UP_FILE}: {error}") from None

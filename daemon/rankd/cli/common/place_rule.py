@@ -44,17 +44,26 @@ class PassedOver(NamedTuple):
     is_own: bool
 
 
+class BrokerFiles(NamedTuple):
+    """Files for a broker: credentials, and those for encrypted connections."""
+
+    creds: str | None = None
+    ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+
 class Chosen(NamedTuple):
     """The source that won. ``reason`` says which it is. ``is_found``: its directory was found, not named.
 
-    ``creds``: the file of credentials, if the user's own file names one.
+    ``files``: what the user's own file names besides the broker.
     """
 
     named: Named
     reason: str
     passed_over: tuple[PassedOver, ...] = ()
     is_found: bool = False
-    creds: str | None = None
+    files: BrokerFiles = BrokerFiles()
 
 
 OPTIONS = Named("--dir", "--nats", "--db")
@@ -65,14 +74,14 @@ def choose(
     options: Named,
     environment: Named,
     directories: Iterable[Found],
-    user_file: Callable[[], tuple[Found, str, str | None] | None],
+    user_file: Callable[[], tuple[Found, str, BrokerFiles] | None],
     uid: int,
 ) -> Chosen:
     """The first source that names anything.
 
     ``directories``: every ``.rankd``, from the current directory up to the root. ``user_file``: the user's own file,
-    the broker that it names, and its file of credentials or None. Both are read only when their turn comes. ``uid``:
-    who runs the command.
+    the broker that it names, and the files for it. Both are read only when their turn comes. ``uid``: who runs the
+    command.
 
     Raises:
         Refused: ``usage``: other users can write to the user's own file.
@@ -87,10 +96,10 @@ def choose(
             return Chosen(Named(dir=found.path), f"found {found.path}", tuple(passed_over), is_found=True)
         passed_over.append(PassedOver(f"{found.path}: {why}", found.owner == uid))
     if own := user_file():
-        file, nats, creds = own
+        file, nats, files = own
         if why := distrust(file, uid):
             raise Refused("usage", f"{file.path} names the broker, but {why}; mend that, or give --nats URL", "nats")
-        return Chosen(Named(nats=nats), f"named in {file.path}", tuple(passed_over), creds=creds)
+        return Chosen(Named(nats=nats), f"named in {file.path}", tuple(passed_over), files=files)
     return Chosen(Named(), "nothing was named or found", tuple(passed_over))
 
 

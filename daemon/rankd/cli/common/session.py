@@ -124,7 +124,7 @@ def with_bus(
         from rankd.bus.connection import Bus
 
         source = credentials or credentials_for(place)
-        async with Bus(url, "command", connect_timeout_s=connect_timeout_s, credentials=source) as bus:
+        async with Bus(url, "command", connect_timeout_s=connect_timeout_s, credentials=source, tls=place.tls) as bus:
             if place.is_both and place.database is not None:
                 await _check_site(bus, place.database, bus.user or login_name())
             return await action(bus)
@@ -170,7 +170,8 @@ def connecting(place: Place, *, connect_timeout_s: float = CONNECT_TIMEOUT_S) ->
     url = place.need_nats()
 
     async def connected() -> Bus:
-        bus = Bus(url, "command", connect_timeout_s=connect_timeout_s, credentials=credentials_for(place))
+        credentials = credentials_for(place)
+        bus = Bus(url, "command", connect_timeout_s=connect_timeout_s, credentials=credentials, tls=place.tls)
         return await bus.__aenter__()
 
     with _quiet(url), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

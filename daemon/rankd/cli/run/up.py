@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import user_in, without_secret
-from rankd.cli.common.option import add_command, refuse_empty
+from rankd.cli.common.option import add_command, add_tls, refuse_empty, tls_files
 from rankd.cli.common.output import OutputError
 from rankd.cli.common.session import login_name
 from rankd.cli.services.service_command import pairs
@@ -18,6 +18,9 @@ from rankd.core.errors import Refused
 from rankd.core.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rankd.bus.tls_files import TlsFiles
     from rankd.cli.common.option import Subparsers
     from rankd.services.up.interface import Up
 
@@ -72,6 +75,29 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
         help="let everybody who can connect act as any user; for trials, on loopback only",
     )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded broker (default: 0, any free port)")
+    _add_encryption(parser)
+
+
+def _add_encryption(parser: argparse.ArgumentParser) -> None:
+    """Options for encrypted connections."""
+    parser.add_argument(
+        "--tls",
+        action=argparse.BooleanOptionalAction,
+        help="encrypt the connections to the embedded broker, with a certificate of a CA that rankd makes (default:"
+        " only with --listen on an address other than loopback)",
+    )
+    parser.add_argument(
+        "--tls-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another name or address by which other machines reach the broker, for its certificate; may be repeated",
+    )
+    add_tls(
+        parser,
+        cert="certificate of the embedded broker in place of the one that rankd makes, with those that lead to its CA;"
+        " with --nats: the one to show to a broker that wants one of its clients (default: $RANKD_TLS_CERT)",
+    )
 
 
 def _add_rights(parser: argparse.ArgumentParser) -> None:
@@ -137,7 +163,7 @@ def _check_addresses(arguments: argparse.Namespace) -> None:
     Raises:
         Refused: ``usage``.
     """
-    from rankd.services.up.broker import is_loopback
+    from rankd.services.up.address import is_loopback
 
     refuse_empty(arguments, "dir", "nats", "listen")
     if arguments.nats and arguments.listen:
@@ -149,6 +175,46 @@ def _check_addresses(arguments: argparse.Namespace) -> None:
         raise Refused("usage", "--share needs the embedded broker with authentication on", "share")
     if arguments.nats:
         without_secret(arguments.nats)
+    _check_encryption(arguments)
+
+
+def _check_encryption(arguments: argparse.Namespace) -> None:
+    """Check the options for encrypted connections.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    tls = _tls(arguments)
+    if arguments.nats and (arguments.tls is not None or arguments.tls_name):
+        message = "--tls and --tls-name are for the embedded broker; with --nats, write tls:// to demand encryption"
+        raise Refused("usage", message, "tls")
+    if tls.key is not None and tls.cert is None:
+        raise Refused("usage", "--tls-key needs --tls-cert FILE, the certificate that belongs to the key", "tls_cert")
+    if arguments.nats:
+        return
+    if arguments.tls is False and (tls.cert or arguments.tls_name):
+        raise Refused("usage", "--no-tls can't be used with a certificate; leave out one of them", "tls")
+    if arguments.tls_name and tls.cert:
+        message = "--tls-name is for the certificate that rankd makes; the one in --tls-cert has its own names"
+        raise Refused("usage", message, "tls_name")
+    if arguments.no_auth and _is_encrypted(arguments):
+        message = "--no-auth is for trials on loopback, without encryption; leave out --tls and --tls-cert"
+        raise Refused("usage", message, "no_auth")
+
+
+def _tls(arguments: argparse.Namespace) -> TlsFiles:
+    """Files for encryption. What the environment names is for a broker that is named, not for one that starts here."""
+    return tls_files(arguments, os.environ if arguments.nats else {})
+
+
+def _is_encrypted(arguments: argparse.Namespace) -> bool:
+    """Whether the embedded broker encrypts its connections."""
+    from rankd.services.up.address import is_loopback
+
+    if arguments.nats or arguments.tls is not None:
+        return bool(arguments.tls)
+    is_named = arguments.tls_cert or arguments.tls_name
+    return bool(is_named or (arguments.listen and not is_loopback(arguments.listen)))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -178,6 +244,9 @@ def run(arguments: argparse.Namespace) -> int:
         listen=arguments.listen or "127.0.0.1",
         port=arguments.port,
         admin=login_name(),
+        is_encrypted=_is_encrypted(arguments),
+        tls=_tls(arguments),
+        tls_names=tuple(arguments.tls_name),
         is_shared=arguments.share,
         run_as=_run_as(arguments),
         has_authentication=not arguments.no_auth,
@@ -270,7 +339,7 @@ Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}
     if arguments.share:
         _say(f"\nOther users of this machine: rankd submit --dir {_word(arguments.dir.absolute())} -- COMMAND")
     if arguments.listen:
-        _say("\n".join(_joining(state.nats)))
+        _say("\n".join(_joining(state, arguments.listen, arguments.tls_name)))
 
 
 def _rights(arguments: argparse.Namespace) -> str:
@@ -285,19 +354,26 @@ def _word(path: Path | str) -> str:
     return printable(shlex.quote(str(path)))
 
 
-def _joining(url: str) -> list[str]:
-    """Lines that say how another machine joins."""
-    from rankd.services.up.broker import url_of
+def _joining(state: Up, listen: str, names: Sequence[str]) -> list[str]:
+    """Lines that say how another machine joins. ``names``: those of this machine that were given."""
+    from rankd.bus.address import is_encrypted
+    from rankd.services.up.address import reached
 
-    port = int(url.rpartition(":")[2])
-    joined = url if url != url_of("0.0.0.0", port) else f"nats://THIS-HOST:{port}"  # noqa: S104 - nothing is bound here
+    joined, port = state.nats, state.nats.rpartition(":")[2]
+    if names or reached(listen) != listen:
+        joined = f"{joined.partition(':')[0]}://{names[0] if names else os.uname().nodename}:{port}"
+    encryption = "The connection is not encrypted: anyone between the machines can read it."
+    if is_encrypted(joined):
+        encryption = "The connection is encrypted. The credentials hold what the other machine needs to check this one."
+        if state.ca is None:
+            encryption = "The connection is encrypted; the other machine checks the certificate with its system's CAs."
     return [
         "",
         "Another machine joins with credentials of its own. Here:",
         "  rankd auth creds --node NODE --out NODE.creds      (copy the file to that machine, and remove it here)",
         "There:",
         f"  rankd agent --nats {joined} --creds NODE.creds --name NODE --state DIR",
-        "The connection is not encrypted: anyone between the machines can read it.",
+        encryption,
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
-from rankd.cli.common.option import add_command, key_value
+from rankd.cli.common.option import add_command, add_tls, key_value, tls_files
 from rankd.cli.services.process import Main, serve
 from rankd.core.errors import Refused
 
@@ -65,6 +65,7 @@ def _service(
     parser.add_argument(
         "--creds", metavar="FILE", type=Path, default=creds, help="credentials for the broker (default: $RANKD_CREDS)"
     )
+    add_tls(parser)
     parser.add_argument(
         "--parent-pid",
         type=int,
@@ -228,6 +229,7 @@ def run_intake(arguments: argparse.Namespace) -> int:
     options = IntakeOptions(
         nats=arguments.nats,
         creds=arguments.creds,
+        tls=tls_files(arguments),
         db=arguments.db,
         config=_config(arguments),
         stream_bytes=arguments.stream_bytes,
@@ -245,6 +247,7 @@ def run_prioritizer(arguments: argparse.Namespace) -> int:
     options = PrioritizerOptions(
         nats=arguments.nats,
         creds=arguments.creds,
+        tls=tls_files(arguments),
         db=arguments.db,
         config=_config(arguments),
         weights=dict(arguments.weight),
@@ -261,6 +264,7 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
     options = SchedulerOptions(
         nats=arguments.nats,
         creds=arguments.creds,
+        tls=tls_files(arguments),
         db=arguments.db,
         config=_config(arguments),
         stream_bytes=arguments.stream_bytes,
@@ -279,6 +283,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
     options = AgentOptions(
         nats=arguments.nats,
         creds=arguments.creds,
+        tls=tls_files(arguments),
         state_dir=arguments.state,
         output_dir=arguments.output,
         name=os.uname().nodename if arguments.name is None else arguments.name,
@@ -309,6 +314,7 @@ def run_gateway(arguments: argparse.Namespace) -> int:
     options = GatewayOptions(
         nats=arguments.nats,
         creds=arguments.creds,
+        tls=tls_files(arguments),
         site=arguments.site,
         socket=arguments.socket,
         owner_name=arguments.owner,

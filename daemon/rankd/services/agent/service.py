@@ -21,6 +21,7 @@ import msgspec
 
 from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health
+from rankd.bus.tls_files import TlsFiles
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Unavailable
 from rankd.core.model.node_holder import NODE_TAKEN
@@ -67,6 +68,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     nats: str
     creds: Path | None = None
+    tls: TlsFiles = TlsFiles()
     state_dir: Path
     name: str = msgspec.field(default_factory=platform.node)
     output_dir: Path | None = None
@@ -105,7 +107,8 @@ async def run(
         check_private(options.creds)
     async with AsyncExitStack() as stack:
         credentials = source_of(options.creds)
-        bus = Bus(options.nats, f"agent-{options.name}", connect_timeout_s=None, credentials=credentials)
+        name = f"agent-{options.name}"
+        bus = Bus(options.nats, name, connect_timeout_s=None, credentials=credentials, tls=options.tls)
         if await unless(stop, stack.enter_async_context(bus)) is None:
             return
         if options.creds is not None:

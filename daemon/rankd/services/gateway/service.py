@@ -17,6 +17,7 @@ import msgspec
 from rankd.bus.account_update import system_bus, update_accounts
 from rankd.bus.connection import Bus
 from rankd.bus.health import answer_health
+from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Refused, Unavailable
 from rankd.identity.credentials import Credentials, source_of
 from rankd.identity.site import REVOKED_FILE, Role, Site, read_site
@@ -42,6 +43,7 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     nats: str
     creds: Path
+    tls: TlsFiles = TlsFiles()
     site: Path
     socket: Path
     owner_name: str
@@ -67,15 +69,16 @@ async def run(options: GatewayOptions, stop: asyncio.Event, clock: Clock = time.
 
 async def _start(options: GatewayOptions, site: Site, stack: AsyncExitStack, clock: Clock) -> Gateway:
     """Connect: as a service for the health, as the system for accounts, and as the gateway for requests of users."""
-    bus = Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds))
+    bus = Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds), tls=options.tls)
     await stack.enter_async_context(bus)
-    system = await stack.enter_async_context(system_bus(options.nats, site, connect_timeout_s=None))
+    system = system_bus(options.nats, site, connect_timeout_s=None, tls=options.tls)
+    await stack.enter_async_context(system)
 
     def own() -> Credentials:
         return site.credentials(Role.GATEWAY, HEAD, clock(), OWN_LAST_S)
 
     await update_accounts(system, [site.account(Role.GATEWAY, HEAD, clock())])
-    asking = Bus(options.nats, f"{ROLE} {HEAD}", connect_timeout_s=None, credentials=own)
+    asking = Bus(options.nats, f"{ROLE} {HEAD}", connect_timeout_s=None, credentials=own, tls=options.tls)
     await stack.enter_async_context(asking)
     return Gateway(options, site, Buses(bus, system, asking), clock)
 

@@ -22,6 +22,7 @@ from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.endpoint import Endpoints, IdempotentVerb, Reply, Verb
 from rankd.bus.health import answer_health, own_health
 from rankd.bus.stream import ensure_streams, until_done
+from rankd.bus.tls_files import TlsFiles
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables, Submitter
@@ -87,6 +88,7 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     nats: str
     creds: Path | None = None
+    tls: TlsFiles = TlsFiles()
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
@@ -107,7 +109,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     database = await stack.enter_async_context(open_database(options.db, clock=clock))
     found = await find(database, options.config)
     bus = await stack.enter_async_context(
-        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds))
+        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds), tls=options.tls)
     )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)

@@ -54,7 +54,7 @@ def _most(task: Task) -> int:
 async def _talk(process: asyncio.subprocess.Process, task: bytes, most: int) -> bytes | None:
     """Send the task and read the answer; None if the answer has more than ``most`` bytes."""
     assert process.stdin is not None  # noqa: S101 - as it was started
-    assert process.stdout is not None  # noqa: S101
+    assert process.stdout is not None  # noqa: S101 - as it was started
     with suppress(ConnectionError):
         process.stdin.write(task)
         await process.stdin.drain()

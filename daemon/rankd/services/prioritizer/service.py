@@ -23,6 +23,7 @@ from rankd.bus.diag_request import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.liveness import Loop
 from rankd.bus.stream import ensure_streams
+from rankd.bus.tls_files import TlsFiles
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import load_application_sorts, load_factors
 from rankd.core.errors import Unavailable
@@ -70,6 +71,7 @@ class PrioritizerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     nats: str
     creds: Path | None = None
+    tls: TlsFiles = TlsFiles()
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
@@ -92,7 +94,7 @@ async def _start(options: PrioritizerOptions, stack: AsyncExitStack, clock: Cloc
     stated = await starting_configuration(database, options.config)
     with_weights(stated.configuration, options.weights)
     bus = await stack.enter_async_context(
-        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds))
+        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds), tls=options.tls)
     )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)

@@ -21,6 +21,7 @@ from rankd.bus.connection import STREAM_BYTES, Bus
 from rankd.bus.diag_request import answer_diag
 from rankd.bus.health import answer_health
 from rankd.bus.stream import ensure_streams
+from rankd.bus.tls_files import TlsFiles
 from rankd.identity.credentials import source_of
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import probe, run_until, stay_alive, unless
@@ -39,6 +40,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     nats: str
     creds: Path | None = None
+    tls: TlsFiles = TlsFiles()
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
@@ -66,7 +68,7 @@ async def _start(options: SchedulerOptions, stack: AsyncExitStack, clock: Clock)
     database = await stack.enter_async_context(open_database(options.db, clock=clock))
     stated = await starting_configuration(database, options.config)
     bus = await stack.enter_async_context(
-        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds))
+        Bus(options.nats, ROLE, connect_timeout_s=None, credentials=source_of(options.creds), tls=options.tls)
     )
     bus.stream_bytes = options.stream_bytes
     bus.loops.reasons.append(database.trouble)

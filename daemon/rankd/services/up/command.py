@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from rankd.bus.address import user_in
+from rankd.bus.tls_files import TlsFiles
+from rankd.identity.credentials import CA_FILE
 from rankd.plugin.interpreter import python_command
 
 SIMULATED = "sim"
@@ -33,6 +35,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``resources`` None means what this machine allows. ``keep_jobs``: running jobs outlive ``rankd up``. ``admin`` is
     the user who started it. ``has_authentication``: the embedded broker asks for credentials. ``is_shared``: other
     users of this machine may submit, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
+    ``is_encrypted``: the embedded broker encrypts its connections, with the certificate in ``tls`` or else with one
+    for ``tls_names`` and the names of this machine. With ``nats``, ``tls`` has the files for connections to it.
     """
 
     directory: Path
@@ -47,6 +51,9 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
     admin: str = "root"
     has_authentication: bool = True
+    is_encrypted: bool = False
+    tls: TlsFiles = TlsFiles()
+    tls_names: tuple[str, ...] = ()
     is_shared: bool = False
     run_as: str = "agent"
     keep_jobs: bool = False
@@ -57,9 +64,22 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.has_authentication and self.nats is None
 
     @property
+    def client_tls(self) -> TlsFiles:
+        """The files with which processes connect; for the embedded broker, all they need is in their credentials."""
+        return TlsFiles() if self.nats is None else self.tls
+
+    @property
     def agents(self) -> list[str]:
         """The names of the agents that run here."""
         return [self.agent_name] * self.local_agent + [SIMULATED] * bool(self.simulate)
+
+
+def files_to_connect(options: UpOptions) -> TlsFiles:
+    """The files with which any program of this user connects; what they hold is no secret, but for the key."""
+    if options.nats is not None:
+        return options.tls
+    ca = auth_directory(options.directory) / CA_FILE
+    return TlsFiles(ca if options.is_encrypted and ca.is_file() else None)
 
 
 def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple[str, list[str]]]:
@@ -95,7 +115,12 @@ def broker_flag(url: str) -> list[str]:
 def _broker(options: UpOptions, url: str, credentials: str) -> list[str]:
     """The broker and the credentials for it. The path of a file is no secret."""
     creds = ["--creds", str(auth_directory(options.directory) / credentials)] if options.has_site else []
-    return [*broker_flag(url), *creds]
+    return [*broker_flag(url), *creds, *_tls(options.client_tls)]
+
+
+def _tls(files: TlsFiles) -> list[str]:
+    named = (("--ca", files.ca), ("--tls-cert", files.cert), ("--tls-key", files.key))
+    return [word for flag, path in named if path is not None for word in (flag, str(path.absolute()))]
 
 
 def _agent(options: UpOptions, url: str, name: str, folder: str, credentials: str) -> list[str]:

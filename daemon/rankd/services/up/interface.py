@@ -9,10 +9,16 @@ import msgspec
 
 
 class Up(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``up.json``."""
+    """The content of ``up.json``.
+
+    ``ca``, ``tls_cert`` and ``tls_key`` are files for encrypted connections, None where none is needed.
+    """
 
     nats: str
     creds: str | None
+    ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
     login: str | None
     db: str
     pids: dict[str, int]

@@ -30,7 +30,8 @@ from rankd.identity.credentials import source_of
 from rankd.services.keeper.orphan import end_kept
 from rankd.services.runtime.life import end_tasks
 from rankd.services.runtime.log_file import keep_small
-from rankd.services.up.broker import find_server, free_port, keep_streams, url_of, write_configuration
+from rankd.services.up.address import free_port, url_of
+from rankd.services.up.broker import find_server, keep_streams, write_configuration
 from rankd.services.up.child import STOP_PATIENCE_S, Child, Manner
 from rankd.services.up.command import (
     ADMIN_CREDENTIALS,
@@ -38,6 +39,7 @@ from rankd.services.up.command import (
     SERVICES_CREDENTIALS,
     UpOptions,
     auth_directory,
+    files_to_connect,
     login_socket,
     service_commands,
 )
@@ -149,7 +151,8 @@ class _Machine:
         configuration = write_configuration(self._directory / "nats", host, port, trust)
         keep_streams(self._directory / "nats", None if trust is None else trust.accounts[0].public)
         self._broker = self._child("nats", [find_server(), "--config", str(configuration)])
-        return url_of(host, port)
+        certified = None if trust is None else trust.certified
+        return url_of(host, port) if certified is None else url_of(certified.host, port, "tls")
 
     def _child(self, name: str, command: list[str]) -> Child:
         return Child(name, command, self._log(name), self._write_file, self._manner(name))
@@ -273,7 +276,8 @@ class _Machine:
 
     def _bus(self, credentials: str) -> Bus:
         source = source_of(self._creds(credentials))
-        return Bus(self._url, "up", connect_timeout_s=self._broker_patience_s, credentials=source)
+        patience_s, tls = self._broker_patience_s, self._options.client_tls
+        return Bus(self._url, "up", connect_timeout_s=patience_s, credentials=source, tls=tls)
 
     def _creds(self, file: str) -> Path | None:
         """One of the files of credentials; None where the broker has not got them from us."""
@@ -348,9 +352,13 @@ class _Machine:
         children = {name: child.pid for name, child in self._services.items()}
         if self._broker is not None:
             children["nats"] = self._broker.pid
+        files = [None if path is None else str(path.absolute()) for path in files_to_connect(self._options)]
         return Up(
             nats=without_secret(self._url),
             creds=None if (creds := self._creds(ADMIN_CREDENTIALS)) is None else str(creds),
+            ca=files[0],
+            tls_cert=files[1],
+            tls_key=files[2],
             login=str(login_socket(self._directory)) if self._options.has_site else None,
             db=str(self._db),
             pids={name: pid for name, pid in children.items() if pid is not None},

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rankd.identity.credentials import write_private
-from rankd.identity.site import Role, Site, open_site
+from rankd.identity.site import Role, Site, open_site, read_site
 from rankd.identity.trusted_node import read_trusted
 from rankd.services.up.broker import Trust
+from rankd.services.up.certificate import certify
 from rankd.services.up.command import (
     ADMIN_CREDENTIALS,
     NODE_CREDENTIALS,
@@ -24,12 +25,13 @@ def establish(options: UpOptions, now: float) -> Trust:
     """Make or open the site, and write credentials for the services, the node, and whoever started this.
 
     Raises:
-        Refused: ``bad_secret``.
+        Refused: ``bad_secret``; ``bad_certificate``: see :mod:`rankd.services.up.certificate`.
         OSError: the directory can't be written.
     """
     directory = auth_directory(options.directory)
     directory.mkdir(mode=DIRECTORY, exist_ok=True)
-    site = open_site(directory)
+    certified = certify(options, open_site(directory), directory, now)
+    site = read_site(directory)  # with the certificate that belongs into credentials
     for file, role, name in _roles(options):
         _write(site, directory / file, role, name, now)
     accounts = [site.account(role, name, now) for _, role, name in _roles(options)]
@@ -38,7 +40,7 @@ def establish(options: UpOptions, now: float) -> Trust:
     accounts = list({account.public: account for account in accounts}.values())
     known = {account.public for account in accounts}
     accounts += [account for account in site.barred_accounts(now) if account.public not in known]
-    return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(accounts))
+    return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(accounts), certified)
 
 
 def _roles(options: UpOptions) -> list[tuple[str, Role, str]]:

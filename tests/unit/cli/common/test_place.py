@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rankd.bus.tls_files import TlsFiles
 from rankd.cli.common.place import find, sqlite_file
 from rankd.core.errors import RankdError, Refused, Unavailable
 
@@ -14,7 +15,7 @@ def nowhere(tmp_path, monkeypatch):
     here = tmp_path / "work" / "deep"
     here.mkdir(parents=True)
     monkeypatch.chdir(here)
-    for name in ("RANKD_DIR", "RANKD_NATS", "RANKD_DB"):
+    for name in ("RANKD_DIR", "RANKD_NATS", "RANKD_DB", "RANKD_CA", "RANKD_TLS_CERT", "RANKD_TLS_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     return here
@@ -212,4 +213,34 @@ def test_a_broken_up_file_is_named(nowhere):
     (nowhere / ".rankd").mkdir()
     (nowhere / ".rankd" / "up.json").write_text("{")
     with pytest.raises(RankdError, match=r"up\.json"):
+        find(flags())
+
+
+def test_what_up_says_of_encryption_counts_for_its_broker(nowhere, monkeypatch):
+    running(nowhere / ".rankd", nats="tls://up:1", ca="/up/ca.pem", tls_cert=None)
+    monkeypatch.setenv("RANKD_CA", "/environment/ca.pem")
+    monkeypatch.setenv("RANKD_TLS_KEY", "/environment/key.pem")
+    assert find(flags()).tls == TlsFiles(ca=Path("/up/ca.pem"))
+    named = flags()
+    named.ca = "other.pem"
+    assert find(named).tls.ca == Path("other.pem")
+
+
+def test_a_broker_that_is_named_has_the_files_of_options_then_of_the_environment(monkeypatch):
+    monkeypatch.setenv("RANKD_CA", "/environment/ca.pem")
+    monkeypatch.setenv("RANKD_TLS_CERT", "/environment/cert.pem")
+    named = flags(nats="tls://there:1")
+    named.ca = "~/ca.pem"
+    assert find(named).tls == TlsFiles(Path("~/ca.pem").expanduser(), Path("/environment/cert.pem"), None)
+
+
+def test_the_users_own_file_names_files_for_encryption(tmp_path):
+    user_file(tmp_path, 'nats = "tls://head:4222"\nca = "~/ca.pem"\ntls_cert = "/c.pem"\ntls_key = "/k.pem"\n')
+    assert find(flags()).tls == TlsFiles(Path("~/ca.pem").expanduser(), Path("/c.pem"), Path("/k.pem"))
+
+
+@pytest.mark.parametrize("more", ["ca = 1", 'ca = ""', 'tls = "x"', "tls_key = []"])
+def test_what_the_users_own_file_can_not_say_is_refused(tmp_path, more):
+    user_file(tmp_path, f'nats = "tls://head:4222"\n{more}\n')
+    with pytest.raises(Refused, match="also known here: ca, tls_cert, tls_key"):
         find(flags())

@@ -2,13 +2,13 @@
 
 import pytest
 
-from rankd.cli.common.place_rule import Found, Named, choose, distrust
+from rankd.cli.common.place_rule import BrokerFiles, Found, Named, choose, distrust
 from rankd.core.errors import Refused
 
 ME, ROOT, OTHER = 1000, 0, 1001
 MINE = Found("/work/.rankd", ME, 0o40700)
 ABOVE = Found("/.rankd", ROOT, 0o40755)
-FILE = (Found("/home/me/.config/rankd/client.toml", ME, 0o100644), "nats://user:1", None)
+FILE = (Found("/home/me/.config/rankd/client.toml", ME, 0o100644), "nats://user:1", BrokerFiles())
 
 
 def own_file():
