@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from rankd.identity.claims import Export, Import
@@ -18,7 +18,11 @@ ANOTHERS_EVENTS = job_event(ANOTHER)
 FORGED = (ANOTHERS_EVENTS, node_subject(ANOTHER, "allocation"), f"_INBOX.{ANOTHER}.1", "$JS.API.STREAM.NAMES")
 """Reply subjects that must not arrive as they were sent: whoever answers would speak for the sender."""
 
-_IMPORTS = {Role.ADMIN: admin_imports, Role.USER: user_imports, Role.NODE: node_imports}
+_IMPORTS: Mapping[Role, Callable[[str, str], list[Import]]] = {
+    Role.ADMIN: admin_imports,
+    Role.USER: user_imports,
+    Role.NODE: node_imports,
+}
 
 
 class Expected(NamedTuple):

@@ -6,7 +6,7 @@ node. Each has one key (nkey), which comes from the site's secret, so that the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rankd.identity.claims import Export, Import
@@ -15,7 +15,11 @@ from rankd.identity.site import USER_LIMITS, Role, Site
 from rankd.wire.subject import encode_name
 
 SERVICES = "RANKD"
-_IMPORTS = {Role.ADMIN: admin_imports, Role.USER: user_imports, Role.NODE: node_imports}
+_IMPORTS: Mapping[Role, Callable[[str, str], list[Import]]] = {
+    Role.ADMIN: admin_imports,
+    Role.USER: user_imports,
+    Role.NODE: node_imports,
+}
 
 
 class Member(NamedTuple):
