@@ -77,7 +77,7 @@ def _commit(connection, site: Site, writer: int) -> int:
     execute = connection.exec_driver_sql
     execute("UPDATE counters SET number = number + 1 WHERE writer = ?", (writer,))
     number = execute("SELECT number FROM counters WHERE writer = ?", (writer,)).scalar_one()
-    bulk_insert(connection, "INSERT INTO commits", [(writer, number, content(writer, number))])
+    bulk_insert(connection, "commits", ("writer", "number", "content"), [(writer, number, content(writer, number))])
     execute("DELETE FROM commits WHERE writer = ? AND number <= ?", (writer, number - KEPT))
     return number
 

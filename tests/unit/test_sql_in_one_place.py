@@ -1,4 +1,7 @@
-"""SQL is written in ``store/`` and in the migrations. The two exceptions have a reason beside them."""
+"""SQL is written in ``store/`` and in the migrations. The two exceptions have a reason beside them.
+
+Within the store, verbs and feeds use SQLAlchemy Core over the declared tables. :data:`TEXT` names those that use text.
+"""
 
 import ast
 import re
@@ -14,6 +17,27 @@ ALLOWED = (
     "plugins/rankd_plugins/adapters/sql.py",  # it reads other people's databases
     "daemon/rankd/plugin/worker.py",  # it tries a factor's formula in an empty database in memory
 )
+
+STORE = ROOT / "daemon" / "rankd" / "store"
+CORE = ("record", "feed")
+_COMMAND_LINE = "the command line runs it too, and must not import SQLAlchemy"
+_HOT = "a hot path; its docstring has the figure"
+TEXT = {
+    "record/adapter.py": _COMMAND_LINE,
+    "record/all_nodes.py": _COMMAND_LINE,
+    "record/configuration.py": _COMMAND_LINE,
+    "record/given_value.py": _COMMAND_LINE,
+    "feed/factor_value.py": _HOT,
+    "feed/job.py": _HOT,
+    "feed/occupancy.py": _HOT,
+    "feed/order.py": _HOT,
+    "feed/pending.py": _HOT,
+    "feed/pending_kind.py": _HOT,
+}
+"""Files of verbs and feeds that use text, and why."""
+FIGURE = re.compile(r"\d[\d,.]* (s|ms|µs)\b")
+ENGINES_OWN = re.compile(r"\bjson_each\b|\bINDEXED BY\b|\bCROSS JOIN\b", re.IGNORECASE)
+"""Words that each database has in its own way. ``store/engine`` has names for them."""
 
 STATEMENT = re.compile(
     r"^\s*(SELECT\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|REPLACE\s+INTO\s|UPDATE\s+\S+\s+SET\s|DELETE\s+FROM\s|PRAGMA\s"
@@ -36,6 +60,15 @@ def sql_texts(path: Path) -> list[str]:
     ]
 
 
+def texts(path: Path) -> Iterator[str]:
+    """All strings of a module except docstrings."""
+    tree = ast.parse(path.read_text())
+    docstrings = set(map(id, _docstrings(tree)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
 def _docstrings(tree: ast.Module) -> Iterator[ast.expr]:
     """Docstrings of modules, classes and functions, and the strings below attributes that describe them."""
     for node in ast.walk(tree):
@@ -53,6 +86,26 @@ def _modules() -> Iterator[str]:
 def test_only_the_store_has_sql(name):
     found = sql_texts(ROOT / name)
     assert not found, "move these statements to daemon/rankd/store (feed, look or record)"
+
+
+def _of_store(*rooms: str) -> list[str]:
+    return sorted(path.relative_to(STORE).as_posix() for room in rooms for path in (STORE / room).glob("*.py"))
+
+
+@pytest.mark.parametrize("name", _of_store(*CORE))
+def test_verbs_and_feeds_use_core_unless_a_reason_is_named(name):
+    found = sql_texts(STORE / name)
+    assert bool(found) == (name in TEXT), found or f"{name} has no text any more: take it out of TEXT"
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_a_file_with_text_has_a_figure(name):
+    assert FIGURE.search(ast.get_docstring(ast.parse((STORE / name).read_text())))
+
+
+@pytest.mark.parametrize("name", _of_store("record", "feed", "look", "schema"))
+def test_words_of_one_database_are_in_the_engine(name):
+    assert not [text for text in texts(STORE / name) if ENGINES_OWN.search(text)]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,9 @@ BATCH = 10_000
 class Bulk(Protocol):
     """The operations of a database on many rows. The functions of this module describe them."""
 
-    def bulk_insert(self, connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
+    def bulk_insert(
+        self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+    ) -> None:
         """See :func:`bulk_insert`."""
 
     def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
@@ -43,9 +45,9 @@ class Bulk(Protocol):
 _BULK: dict[str, Bulk] = {"sqlite": sqlite_bulk.SqliteBulk()}
 
 
-def bulk_insert(connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
-    """Insert rows in their order. ``into`` is the statement up to its values: ``INSERT INTO t (a, b)``."""
-    _BULK[connection.dialect.name].bulk_insert(connection, into, rows)
+def bulk_insert(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Insert rows in their order. Each row has the values of these columns."""
+    _BULK[connection.dialect.name].bulk_insert(connection, table, columns, rows)
 
 
 def bulk_replace(connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:

@@ -21,15 +21,15 @@ AT_ONCE = (250, 50, 10, 1)
 class SqliteBulk:
     """Implements :class:`.bulk.Bulk`."""
 
-    def bulk_insert(self, connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
+    def bulk_insert(
+        self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+    ) -> None:
         """See :func:`.bulk.bulk_insert`."""
-        for some in _some(rows):
-            statement = f"{into} {_values(len(some[0]), len(some))}"
-            connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
+        _insert(connection, _into(table, tuple(columns)), rows)
 
     def bulk_replace(self, connection: Connection, table: Table, rows: Sequence[Sequence[object]]) -> None:
         """See :func:`.bulk.bulk_replace`."""
-        self.bulk_insert(connection, f"INSERT OR REPLACE INTO {table.name}", rows)
+        _insert(connection, f"INSERT OR REPLACE INTO {table.name}", rows)
 
     def replace_numbered(self, connection: Connection, table: Table, first: int, values: str) -> None:
         """See :func:`.bulk.replace_numbered`."""
@@ -56,6 +56,19 @@ class SqliteBulk:
                 yield rows
         finally:
             cursor.close()
+
+
+def _insert(connection: Connection, into: str, rows: Sequence[Sequence[object]]) -> None:
+    """Insert rows. ``into`` is the statement up to its values."""
+    for some in _some(rows):
+        statement = f"{into} {_values(len(some[0]), len(some))}"
+        connection.exec_driver_sql(statement, tuple(chain.from_iterable(some)))
+
+
+@lru_cache(maxsize=128)
+def _into(table: str, columns: tuple[str, ...]) -> str:
+    names = ", ".join(f'"{name}"' for name in columns)
+    return f"INSERT INTO {table} ({names})"
 
 
 def _some(rows: Sequence[Sequence[object]]) -> Iterator[Sequence[Sequence[object]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -16,6 +17,7 @@ from sqlalchemy.pool import StaticPool
 
 from rankd.core.errors import Unavailable
 from rankd.store.engine.driver import sqlite3
+from rankd.store.engine.plan import SqliteCompiler
 
 BUSY_TIMEOUT_MS = 30_000
 STORAGE_CODES = frozenset(
@@ -42,7 +44,7 @@ def writing_engine(path: Path, *, durable: bool) -> Engine:
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = OFF")
 
-    engine = create_engine(_url(path), module=sqlite3, poolclass=StaticPool, connect_args=_ARGUMENTS)
+    engine = _engine(path, poolclass=StaticPool)
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", _begin_immediate)
     return engine
@@ -51,7 +53,7 @@ def writing_engine(path: Path, *, durable: bool) -> Engine:
 def reading_engine(path: Path, size: int) -> Engine:
     """Up to ``size`` connections that stay open. They cannot write."""
     # last in, first out: the connection that was used last still has its pages in the cache
-    engine = create_engine(_url(path), module=sqlite3, pool_size=size, pool_use_lifo=True, connect_args=_ARGUMENTS)
+    engine = _engine(path, pool_size=size, pool_use_lifo=True)
     event.listen(engine, "connect", _on_reader_connect)
     return engine
 
@@ -71,8 +73,11 @@ def storage_failures(done: str) -> Iterator[None]:
         raise
 
 
-def _url(path: Path) -> URL:
-    return URL.create("sqlite", database=str(path))
+def _engine(path: Path, **pool: Any) -> Engine:  # noqa: ANN401 - SQLAlchemy's options of a pool
+    url = URL.create("sqlite", database=str(path))
+    engine = create_engine(url, module=sqlite3, connect_args=_ARGUMENTS, **pool)
+    engine.dialect.statement_compiler = SqliteCompiler
+    return engine
 
 
 def _begin_immediate(connection: Connection) -> None:

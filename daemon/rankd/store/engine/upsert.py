@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import Connection, Executable, Table
+from sqlalchemy import Connection, Executable, Select, Table
 from sqlalchemy.dialects import sqlite
 
 _INSERT = {"sqlite": sqlite.insert}
@@ -39,3 +40,20 @@ def _statement(
     if changed:
         return new.on_conflict_do_update(index_elements=key, set_=changed)
     return new.on_conflict_do_nothing(index_elements=key)
+
+
+def insert_missing(connection: Connection, table: Table, query: Select[Any], parameters: Mapping[str, object]) -> None:
+    """Insert whole rows from a query, which gives the columns in the table's order. Rows with known keys are left out.
+
+    The query has a condition; without one, SQLite takes ``ON CONFLICT`` for that of a join.
+    """
+    new = _INSERT[connection.dialect.name](table).from_select(list(table.columns), query)
+    connection.execute(new.on_conflict_do_nothing(), parameters)
+
+
+def add_sums(connection: Connection, table: Table, query: Select[Any], parameters: Mapping[str, object]) -> None:
+    """As :func:`insert_missing`, but the values of rows with known primary keys are added to those that are there."""
+    new = _INSERT[connection.dialect.name](table).from_select(list(table.columns), query)
+    sums = {column.name: column + new.excluded[column.name] for column in table.columns if not column.primary_key}
+    key = [column.name for column in table.primary_key]
+    connection.execute(new.on_conflict_do_update(index_elements=key, set_=sums), parameters)

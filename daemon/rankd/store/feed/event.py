@@ -13,6 +13,7 @@ from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, se
 
 from rankd.config.change import Change as Difference
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import item_of
 from rankd.store.record.dead_letter import has_unpublished, unpublished
 from rankd.store.record.job import VIA
 from rankd.store.record.relay_mark import Mark
@@ -130,7 +131,7 @@ _KINDS = {
             _JOBS.at,
             _JOBS.actor,
             _JOBS.cause,
-            func.json_extract(_JOBS.detail, f"$.{VIA}"),
+            item_of(_JOBS.detail, f"$.{VIA}"),
             jobs.c.user,
         )
         .join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)

@@ -1,7 +1,8 @@
 """The ranking as the scheduler follows it: the newest generation, a full one's leaves, and a delta's chunks.
 
-The statements are text because they run often: the scheduler reads the newest generation at every wake-up. A leaf is
-read as three byte strings, which numpy uses directly: a million ranked jobs in 2,000 leaves take 30 ms.
+A leaf is read with text, as three byte strings, which numpy uses directly: a million ranked jobs in 2,000 leaves take
+30 ms. The rest uses SQLAlchemy Core, although the scheduler reads the newest generation at every wake-up: 23 µs,
+as text 21 µs.
 """
 
 from __future__ import annotations
@@ -11,33 +12,46 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from sqlalchemy import Integer, bindparam, cast, func, select
 
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.delta import Entries
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.plan import most
 from rankd.store.record.generation import STAGED_AT, STAGED_REVISION
+from rankd.store.schema.generation_table import generation_numbers, generations, ranking_delta_places, ranking_deltas
 
 MAX_ID = 2**63 - 1
 """The largest id that a queue can have."""
 
-_NEWEST = "SELECT number, base, revision, ranked_at FROM generations ORDER BY number DESC LIMIT 1"
+_OF, _CHUNK, _PLACE = generations.c, ranking_deltas.c, ranking_delta_places.c
+_NEWEST = select(_OF.number, _OF.base, _OF.revision, _OF.ranked_at).order_by(_OF.number.desc()).limit(most(1))
+_NEW_JOBS = select(func.coalesce(func.sum(_OF.new_jobs), 0)).where(_OF.number > bindparam("generation"))
 
-_NEW_JOBS = "SELECT coalesce(sum(new_jobs), 0) FROM generations WHERE number > ?"
+_AT, _REVISION = (generation_numbers.alias(name).c for name in ("ranked", "included"))
+_STAGED = (
+    select(_AT.generation, _AT.value, cast(_REVISION.value, Integer))
+    .where(
+        _AT.generation > bindparam("visible"),
+        _AT.name == STAGED_AT,
+        _REVISION.generation == _AT.generation,
+        _REVISION.name == STAGED_REVISION,
+    )
+    .order_by(_AT.generation.desc())
+    .limit(most(1))
+)
 
-_STAGED = f"""
-SELECT at.generation, at.value, cast(revision.value AS INTEGER)
-FROM generation_numbers at JOIN generation_numbers revision
-ON revision.generation = at.generation AND revision.name = '{STAGED_REVISION}'
-WHERE at.generation > ? AND at.name = '{STAGED_AT}' ORDER BY at.generation DESC LIMIT 1"""
+_CHANGED = select(_CHUNK.chunk, _CHUNK.positions, _CHUNK.ids, _CHUNK.priorities, _CHUNK.queues).where(
+    _CHUNK.generation == bindparam("base"), _CHUNK.number > bindparam("since")
+)
+_PLACES = (
+    select(_PLACE.chunk).where(_PLACE.generation == bindparam("base")).order_by(_PLACE.first_position, _PLACE.place)
+)
 
 _LEAVES = """
 SELECT queue_id, ids, priorities, ranks FROM ranking_leaves WHERE generation = ? AND queue_id BETWEEN ? AND ?
 ORDER BY queue_id, chunk"""
-
-_CHANGED = "SELECT chunk, positions, ids, priorities, queues FROM ranking_deltas WHERE generation = ? AND number > ?"
-
-_PLACES = "SELECT chunk FROM ranking_delta_places WHERE generation = ? ORDER BY first_position, place"
 
 _INTEGERS = msgspec.json.Decoder(list[int])
 
@@ -84,19 +98,19 @@ class DeltaChanges(NamedTuple):
 
 def newest_generation(connection: Connection) -> NewestGeneration | None:
     """The newest generation; None before the first generation."""
-    row = connection.exec_driver_sql(_NEWEST).first()
+    row = connection.execute(_NEWEST).first()
     return None if row is None else NewestGeneration(*row)
 
 
 def staged_generation(connection: Connection, visible: int) -> StagedGeneration | None:
     """The full generation that is staged after the visible full one; None if there is none."""
-    row = connection.exec_driver_sql(_STAGED, (visible,)).first()
+    row = connection.execute(_STAGED, {"visible": visible}).first()
     return None if row is None else StagedGeneration(*row)
 
 
 def new_jobs_since(connection: Connection, generation: int) -> int:
     """How many new jobs the generations after this one have."""
-    return int(connection.exec_driver_sql(_NEW_JOBS, (generation,)).scalar_one())
+    return int(connection.execute(_NEW_JOBS, {"generation": generation}).scalar_one())
 
 
 def read_leaves(connection: Connection, generation: int, first: int = 0, last: int = MAX_ID) -> dict[int, RankedLeaf]:
@@ -120,6 +134,6 @@ def read_delta(connection: Connection, base: int, since: int) -> DeltaChanges:
     """The delta based on the full generation ``base``. ``since``: the newest generation whose delta is known."""
     changed = {
         chunk: Entries(*(np.array(_INTEGERS.decode(text), dtype=np.int64) for text in texts))
-        for chunk, *texts in connection.exec_driver_sql(_CHANGED, (base, since))
+        for chunk, *texts in connection.execute(_CHANGED, {"base": base, "since": since})
     }
-    return DeltaChanges([row[0] for row in connection.exec_driver_sql(_PLACES, (base,))], changed)
+    return DeltaChanges(list(connection.execute(_PLACES, {"base": base}).scalars()), changed)

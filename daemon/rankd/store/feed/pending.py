@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from sqlalchemy import select
 
 from rankd.core.model.quantity import Resources
 from rankd.core.ranking.columns import NO_GROUP, BoolArray, FloatArray, IntArray
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
+from rankd.store.schema.table import jobs
 
 PENDING = """
 SELECT id, association_id << 32 | queue_id, qos_id << 32 | coalesce(application_id, 0),
@@ -24,8 +27,7 @@ SELECT id, association_id << 32 | queue_id, qos_id << 32 | coalesce(application_
     time_limit_s, submitted_at, eligible_at, fixed_priority
 FROM jobs WHERE state = 'pending' ORDER BY id"""
 
-_SHAPES = """
-SELECT j.shape, j.nodes, j.vcore, j.resources FROM json_each(?) w JOIN jobs j ON j.id = w.value"""
+_SHAPES = select(jobs.c.shape, jobs.c.nodes, jobs.c.vcore, jobs.c.resources).where(jobs.c.id.in_(values_of("jobs")))
 
 BATCH = 2_000
 """Rows per batch: few enough to stay in the processor's cache while they are converted to arrays."""
@@ -82,9 +84,9 @@ def read_shapes(connection: Connection, jobs: PendingJobs) -> ShapeColumn:
     return ShapeColumn(keys.tolist(), [found[key] for key in keys.tolist()], places)
 
 
-def shapes_of(connection: Connection, jobs: Sequence[int]) -> dict[int, ShapeRow]:
+def shapes_of(connection: Connection, ids: Sequence[int]) -> dict[int, ShapeRow]:
     """The shapes of these jobs by their keys in the records."""
-    rows = (row for rows in stream(connection, _SHAPES, (json.dumps(jobs),)) for row in rows)
+    rows = connection.execute(_SHAPES, {"jobs": ids})
     return {key: ShapeRow(nodes, vcore, json.loads(resources)) for key, nodes, vcore, resources in rows}
 
 

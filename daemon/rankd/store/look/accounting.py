@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rankd.store.engine.reading import fetch
+from rankd.store.engine.word import IN_LIST
 from rankd.store.look.job_filter import job_ids
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def accounting(connection: Reader, wanted: AccountingFilter) -> list[Row]:
 
 def accounting_of(connection: Reader, ids: Sequence[int]) -> list[Row]:
     """The usage of these jobs, by id."""
-    sql = f"SELECT {_COLUMNS} FROM job WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id"
+    sql = f"SELECT {_COLUMNS} FROM job WHERE id {IN_LIST} ORDER BY id"
     return fetch(connection, sql, [json.dumps(ids)])
 
 

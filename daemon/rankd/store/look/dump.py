@@ -23,6 +23,7 @@ from rankd.core.model.job import URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.store.engine.reading import Reader, Row, fetch, tuples
+from rankd.store.engine.word import IN_LIST, elements
 from rankd.store.record.adapter import in_force
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.given_value import given_values
@@ -31,8 +32,8 @@ _GENERATION = """
 SELECT number, ranked_at AS at, policy, revision, failures
 FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
 
-_WEIGHTS = """
-SELECT w.key AS name, coalesce(n.value, w.value) AS weight FROM generations g, json_each(g.weights) w
+_WEIGHTS = f"""
+SELECT w.key AS name, coalesce(n.value, w.value) AS weight FROM generations g, {elements("g.weights", "w")}
 LEFT JOIN generation_numbers n ON n.generation = g.number AND n.name = 'weight.' || w.key
 WHERE g.number = ? ORDER BY w.id"""
 
@@ -56,19 +57,19 @@ SELECT e.id, e.job_id AS job, e.event, e.state, e.at, json_extract(e.detail, '$.
     json_extract(e.detail, '$.held.after') AS turned, json_extract(e.detail, '$.eligible_at.after') AS eligible
 FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e.id"""
 
-_RANKED = "SELECT i.value AS job FROM ranking_chunks c, json_each(c.ids) i WHERE c.generation = ?"
+_RANKED = f"SELECT i.value AS job FROM ranking_chunks c, {elements('c.ids', 'i')} WHERE c.generation = ?"
 
-_APPLICATIONS = """
+_APPLICATIONS = f"""
 SELECT p.name AS id, q.path AS queue, q.partition, p.created_at, p.state
 FROM applications p JOIN queues q ON q.id = p.queue_id
-WHERE p.name IN (SELECT value FROM json_each(?)) ORDER BY p.id"""
+WHERE p.name {IN_LIST} ORDER BY p.id"""
 
-_ALLOCATIONS = """
+_ALLOCATIONS = f"""
 SELECT l.id, l.job_id AS job, e.value AS node, l.resources, coalesce(l.started_at, l.allocated_at) AS started_at
-FROM allocations l, json_each(l.nodes) e JOIN nodes n ON n.name = e.value
-WHERE l.id IN (SELECT value FROM json_each(?)) ORDER BY l.id, e.key"""
+FROM allocations l, {elements("l.nodes", "e")} JOIN nodes n ON n.name = e.value
+WHERE l.id {IN_LIST} ORDER BY l.id, e.key"""
 
-_OTHERS = "SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
+_OTHERS = f"SELECT id, state FROM jobs WHERE id {IN_LIST}"
 
 _PLAIN = (
     "class_value",

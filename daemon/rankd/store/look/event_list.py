@@ -3,8 +3,7 @@
 Ids of events grow in the order of the commits. So a reader that asks after the last id that it has seen gets every
 event once, whatever became of the messages on the bus.
 
-Text, as in all modules beside it. Each database has its own way to fix the order of a join: ``CROSS JOIN`` does it in
-SQLite.
+Text, as in all modules beside it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.engine.word import IN_LIST, JOIN_IN_ORDER, unindexed
 from rankd.store.look.job_filter import as_json
 
 if TYPE_CHECKING:
@@ -29,14 +29,13 @@ _ENDS = """
 SELECT (SELECT max(id) FROM job_events) AS newest,
     (SELECT id FROM job_events WHERE id > ? ORDER BY id LIMIT 1) AS next"""
 _AT = "SELECT id, at FROM job_events WHERE id >= ? ORDER BY id LIMIT 1"
-_EVENTS = """
+_EVENTS = f"""
 SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, json_extract(e.detail, '$.via') AS via, j."user"
-FROM job_events e CROSS JOIN jobs j ON j.id = e.job_id
-WHERE e.id >= ? AND e.id <= ?{terms} ORDER BY e.id LIMIT ?"""
+FROM job_events e {JOIN_IN_ORDER} jobs j ON j.id = e.job_id
+WHERE e.id >= ? AND e.id <= ?{{terms}} ORDER BY e.id LIMIT ?"""
 _SINCE = " AND e.at >= ?"
-_JOBS = " AND +e.job_id IN (SELECT value FROM json_each(?))"
-_USERS = ' AND +j."user" IN (SELECT value FROM json_each(?))'
-"""With the sign, SQLite reads the events in the order of their ids, and looks up the job of each."""
+_JOBS, _USERS = (f" AND {unindexed(column)} {IN_LIST}" for column in ("e.job_id", 'j."user"'))
+"""So the events are read in the order of their ids, and the job of each is looked up."""
 
 
 class Found(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.store.engine.reading import Reader, fetch
+from rankd.store.engine.word import IN_LIST, LISTED
 from rankd.wire.message import JobFilter, JobList
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
         ("qos", wanted.qos),
     ]
     given = [(column, values) for column, values in lists if values is not None]
-    terms = [f"{column} IN (SELECT value FROM json_each(?))" for column, _ in given]
+    terms = [f"{column} {IN_LIST}" for column, _ in given]
     parameters: list[object] = [as_json(values) for _, values in given]
     if wanted.queues is not None:
-        terms.append("lower(queue) IN (SELECT lower(value) FROM json_each(?))")
+        terms.append(f"lower(queue) IN (SELECT lower(value) FROM {LISTED})")
         parameters.append(as_json(wanted.queues))
     if wanted.after is not None:
         terms.append("id > ?")

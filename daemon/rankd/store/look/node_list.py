@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.engine.word import IN_LIST, JOIN_IN_ORDER
 from rankd.store.look.job_filter import as_json
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def count_running(connection: Reader, agents: Sequence[str]) -> int:
     """The number of jobs that run on the nodes of these agents."""
     query = (
         "SELECT count(DISTINCT l.job_id) AS n FROM allocations l"
-        " CROSS JOIN allocation_nodes p ON p.allocation_id = l.id JOIN nodes n ON n.name = p.node"
+        f" {JOIN_IN_ORDER} allocation_nodes p ON p.allocation_id = l.id JOIN nodes n ON n.name = p.node"
         " WHERE l.ended_at IS NULL AND p.started_at IS NOT NULL AND p.ended_at IS NULL"
-        " AND n.agent IN (SELECT value FROM json_each(?))"
+        f" AND n.agent {IN_LIST}"
     )
     return int(fetch(connection, query, [as_json(agents)])[0]["n"])

@@ -16,6 +16,7 @@ from rankd.core.model.queue import QueueProperties
 from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.engine.word import IN_LIST
 from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities
 from rankd.store.look.rank_look import at_rank
@@ -69,7 +70,7 @@ def _nearest_other(connection: Reader, own: Row) -> int | None:
     last, width = own["rank"] - 1, 8
     while last > max(0, own["rank"] - 1 - OTHER_WITHIN):
         ids = [at_rank(connection, rank) for rank in range(last, max(0, last - width), -1)]
-        sql = 'SELECT id FROM job WHERE "user" <> ? AND id IN (SELECT value FROM json_each(?))'
+        sql = f'SELECT id FROM job WHERE "user" <> ? AND id {IN_LIST}'
         others = {row["id"] for row in fetch(connection, sql, [own["user"], json.dumps(ids)])}
         if found := next((job_id for job_id in ids if job_id in others), None):
             return found
@@ -101,10 +102,7 @@ def _path(connection: Reader, partition: str, queue: str, priority: int) -> list
     """
     names = queue.split(".")
     paths = [".".join(names[:depth]) for depth in range(len(names), 1, -1)]
-    sql = (
-        "SELECT path, policy, offset FROM queue_priority"
-        " WHERE partition = ? AND path IN (SELECT value FROM json_each(?))"
-    )
+    sql = f"SELECT path, policy, offset FROM queue_priority WHERE partition = ? AND path {IN_LIST}"
     settings = {row["path"]: row for row in fetch(connection, sql, [partition, json.dumps(paths)])}
     shown = []
     for path in paths:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_column, or_, select
+from sqlalchemy import bindparam, delete, func, insert, or_, select
 
 from rankd.core.model.application import (
     COMPLETING_S,
@@ -23,8 +23,10 @@ from rankd.core.model.application import (
 from rankd.store.engine.bulk import bulk_update
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
-from rankd.store.engine.listed import values_of
+from rankd.store.engine.listed import values_of, written
+from rankd.store.engine.plan import most
 from rankd.store.schema.generation_table import generation_waiting_applications
+from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import applications, jobs
 
 _OF = applications.c
@@ -35,18 +37,9 @@ _OF_JOBS = select(jobs.c.id, jobs.c.application_id).where(
 _LIVES = select(_OF.id, _OF.state, _OF.state_at, _OF.created_at).where(_OF.id.in_(values_of("ids")))
 
 
-def _texts(*values: str) -> list[ColumnElement[str]]:
-    """Values that are written into the statement, as a partial index has them. SQLite does not use it otherwise."""
-    return [literal_column(f"'{value}'") for value in values]
-
-
-_LEFT = (
-    select(jobs.c.id)
-    .where(jobs.c.application_id == bindparam("id"), jobs.c.state.in_(_texts("pending", "allocated", "running")))
-    .limit(1)
-)
+_LEFT = select(jobs.c.id).where(jobs.c.application_id == bindparam("id"), IS_ACTIVE).limit(most(1))
 _OVERDUE = select(_OF.id, _OF.state, _OF.state_at, _OF.created_at, _OF.failed).where(
-    _OF.state.in_(_texts("starting", "completing")), _OF.state_at <= bindparam("before")
+    _OF.state.in_(written("starting", "completing")), _OF.state_at <= bindparam("before")
 )
 
 

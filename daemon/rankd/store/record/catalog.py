@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
-from sqlalchemy import bindparam, select, text, update
+from sqlalchemy import bindparam, select, update
 
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admit import AdmissionTables
@@ -27,12 +27,11 @@ from rankd.store.engine.upsert import upsert
 from rankd.store.record.adapter import in_force
 from rankd.store.record.priority_class import read_classes, sync_classes
 from rankd.store.record.queue_event import note_changes, snapshot
+from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import associations, jobs, qos, queues
 
 _QUEUES = select(queues).order_by(queues.c.id)
 _MADE = _QUEUES.where(queues.c.dynamic, queues.c.configured, queues.c.is_leaf)
-_ACTIVE = text("state IN ('pending', 'allocated', 'running')")
-"""The same text as in the partial index on jobs. With any other text, SQLite does not use the index."""
 _RENAME = (
     update(queues)
     .where(queues.c.partition == bindparam("in_partition"), queues.c.path == bindparam("old"))
@@ -196,7 +195,7 @@ def forget_idle_queues(connection: Connection, now: float) -> None:
     if not made_leaves(connection):
         return
     before = snapshot(connection)
-    in_use = select(jobs.c.queue_id).where(_ACTIVE)
+    in_use = select(jobs.c.queue_id).where(IS_ACTIVE)
     idle = update(queues).where(queues.c.dynamic, queues.c.is_leaf, queues.c.id.not_in(in_use))
     connection.execute(idle.values(configured=False, dynamic=False))
     note_changes(connection, before, now)

@@ -2,6 +2,9 @@
 
 A node's agent requests its allocations. Each allocation in the answer is recorded as taken in the same transaction. So
 an allocation that was withdrawn meanwhile is never sent.
+
+Uses SQLAlchemy Core, although every agent asks here for work: 200 agents without news take 5.9 ms, as text
+4.9 ms.
 """
 
 from __future__ import annotations
@@ -10,15 +13,20 @@ import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import and_, bindparam, func, or_, select, update
 
 from rankd.core.admission.job_size import MAX_JOB_BYTES
 from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent
 from rankd.core.model.report import Report
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
+from rankd.store.engine.plan import in_order, most
+from rankd.store.engine.prepared import run_each
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
+from rankd.store.schema.table import allocation_nodes, allocations, jobs, nodes
 from rankd.wire.message import StartOrder, Taken
 
 MOST_STARTS = 500
@@ -27,18 +35,57 @@ AROUND_BYTES = 1_000
 """The approximate bytes of a start without its request and nodes."""
 MOST_CANCELS = 10_000
 
-_PRESENT = f"('{NodeState.UP}', '{NodeState.DRAINING}')"
-_UNTAKEN = "p.taken_at IS NULL AND p.ended_at IS NULL"
-_TO_END = "l.cancel IS NOT NULL AND l.ended_at IS NULL"
+_PART, _OF = allocation_nodes.c, allocations.c
+_IS_PRESENT = or_(nodes.c.state == NodeState.UP.value, nodes.c.state == NodeState.DRAINING.value)
+_IS_UNTAKEN = and_(_PART.taken_at.is_(None), _PART.ended_at.is_(None))
+_IS_TAKEN = and_(_PART.taken_at.is_not(None), _PART.ended_at.is_(None))
+_IS_PART = _PART.allocation_id == _OF.id
 
-_STARTS = f"""
-SELECT l.id, l.job_id, l.nodes, l.resources, l.cancel, j."user", j.name, j.request
-FROM allocation_nodes p CROSS JOIN allocations l ON l.id = p.allocation_id CROSS JOIN jobs j ON j.id = l.job_id
-WHERE p.node = ? AND {_UNTAKEN} ORDER BY p.allocation_id LIMIT {MOST_STARTS + 1}"""
-_KNOWN = """
-SELECT l.id, l.job_id, p.started_at IS NOT NULL
-FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id AND p.node = ?
-WHERE l.ended_at IS NULL AND p.taken_at IS NOT NULL AND p.ended_at IS NULL ORDER BY l.id"""
+_AGENTS = select(nodes.c.name, nodes.c.agent, func.coalesce(nodes.c.instance, "")).where(
+    _IS_PRESENT, nodes.c.name.in_(values_of("names"))
+)
+_NEWEST = select(_PART.node, func.max(_PART.allocation_id)).where(_IS_UNTAKEN).group_by(_PART.node)
+_ENDS = (
+    select(_PART.node, _OF.id)
+    .select_from(in_order(allocations, allocation_nodes, _IS_PART))
+    .where(_OF.cancel.is_not(None), _OF.ended_at.is_(None), _IS_TAKEN)
+    .order_by(_OF.id)
+)
+_STARTS = (
+    select(_OF.id, _OF.job_id, _OF.nodes, _OF.resources, _OF.cancel, jobs.c.user, jobs.c.name, jobs.c.request)
+    .select_from(in_order(in_order(allocation_nodes, allocations, _IS_PART), jobs, jobs.c.id == _OF.job_id))
+    .where(_PART.node == bindparam("node"), _IS_UNTAKEN)
+    .order_by(_PART.allocation_id)
+    .limit(most(MOST_STARTS + 1))
+)
+_KNOWN = (
+    select(_OF.id, _OF.job_id, _PART.started_at.is_not(None))
+    .select_from(in_order(allocations, allocation_nodes, and_(_IS_PART, _PART.node == bindparam("node"))))
+    .where(_OF.ended_at.is_(None), _IS_TAKEN)
+    .order_by(_OF.id)
+)
+_OF_NODE = update(allocation_nodes).where(
+    _PART.allocation_id == bindparam("allocation"), _PART.node == bindparam("of_node")
+)
+_TAKE, _SEND_AGAIN = _OF_NODE.values(taken_at=bindparam("now")), _OF_NODE.values(taken_at=None)
+
+_UNTAKEN = (
+    select(_PART.allocation_id, _OF.job_id)
+    .join_from(allocation_nodes, allocations, _IS_PART)
+    .where(_PART.node == bindparam("node"), _IS_UNTAKEN)
+    .order_by(_PART.allocation_id)
+)
+_OLDEST = (
+    select(_PART.node, func.min(_PART.allocation_id).label("id"))
+    .where(_IS_UNTAKEN)
+    .group_by(_PART.node)
+    .subquery("oldest")
+)
+_WAITING = (
+    select(_OLDEST.c.node, _OLDEST.c.id, _OF.job_id, _OF.allocated_at, nodes.c.heartbeat_at, _IS_PRESENT)
+    .join_from(_OLDEST, allocations, _OF.id == _OLDEST.c.id)
+    .join(nodes, nodes.c.name == _OLDEST.c.node)
+)
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,10 +99,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 def waiting_nodes(connection: Connection) -> dict[str, Newest]:
     """Nodes for which allocations, or ends of allocations, wait."""
-    starts = connection.exec_driver_sql(
-        f"SELECT p.node, max(p.allocation_id) FROM allocation_nodes p WHERE {_UNTAKEN} GROUP BY p.node"
-    )
-    waiting: dict[str, Newest] = {node: (newest, 0) for node, newest in starts}
+    waiting: dict[str, Newest] = {node: (newest, 0) for node, newest in connection.execute(_NEWEST)}
     for node, ids in _ends(connection).items():
         waiting[node] = (waiting.get(node, (0, 0))[0], ids[-1])
     return waiting
@@ -64,11 +108,7 @@ def waiting_nodes(connection: Connection) -> dict[str, Newest]:
 def _ends(connection: Connection) -> dict[str, list[int]]:
     """The allocations that each node has taken and has to end, ascending."""
     ends: dict[str, list[int]] = {}
-    rows = connection.exec_driver_sql(
-        "SELECT p.node, l.id FROM allocations l CROSS JOIN allocation_nodes p ON p.allocation_id = l.id"
-        f" WHERE {_TO_END} AND p.taken_at IS NOT NULL AND p.ended_at IS NULL ORDER BY l.id"
-    )
-    for node, id_ in rows:
+    for node, id_ in connection.execute(_ENDS):
         ends.setdefault(node, []).append(id_)
     return ends
 
@@ -81,7 +121,7 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
     """
     agents = _agents(connection, [ask.node for ask in asks])
     reports: list[tuple[str, Report]] = []
-    given: list[tuple[float, int, str]] = []
+    given: list[dict[str, object]] = []
     answers: list[Taken | None] = []
     ends = _ends(connection)
     for ask in asks:
@@ -92,14 +132,11 @@ def give(connection: Connection, asks: Sequence[Ask], max_requeues: int, now: fl
         if ask.known is not None:
             reports += _compare(connection, ask.node, ask.known, now)
         starts, over, has_more = _starts(connection, ask.node)
-        given += [(now, start.allocation, ask.node) for start in starts]
+        given += [{"allocation": start.allocation, "of_node": ask.node, "now": now} for start in starts]
         reports += [(ask.node, _end(id_, job, "cancel", now)) for id_, job in over]
         cancels = ends.get(ask.node, [])[:MOST_CANCELS]
         answers.append(Taken(starts=starts, cancels=cancels, more=has_more))
-    if given:
-        connection.exec_driver_sql(
-            "UPDATE allocation_nodes SET taken_at = ? WHERE allocation_id = ? AND node = ?", given
-        )
+    run_each(connection, _TAKE, given)
     if reports:
         take_reports(connection, reports, max_requeues, now)
     return answers
@@ -109,22 +146,16 @@ def _agent(ask: Ask) -> Agent:
     return Agent(name=ask.agent, instance=ask.instance)
 
 
-def _agents(connection: Connection, nodes: Sequence[str]) -> dict[str, Agent]:
-    rows = connection.exec_driver_sql(
-        f"SELECT name, agent, coalesce(instance, '') FROM nodes WHERE state IN {_PRESENT}"
-        " AND name IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(nodes)),),
-    )
-    return {node: Agent(name=name, instance=instance) for node, name, instance in rows}
+def _agents(connection: Connection, names: Sequence[str]) -> dict[str, Agent]:
+    rows = connection.execute(_AGENTS, {"names": names})
+    return {node: Agent(name=agent, instance=instance) for node, agent, instance in rows}
 
 
 def _compare(connection: Connection, node: str, known: frozenset[int], now: float) -> list[tuple[str, Report]]:
     """Allocations that the agent should know but does not. Sent again if they never started, otherwise lost."""
-    missing = [row for row in connection.exec_driver_sql(_KNOWN, (node,)).all() if row[0] not in known]
-    if again := [(id_, node) for id_, _, started in missing if not started]:
-        connection.exec_driver_sql(
-            "UPDATE allocation_nodes SET taken_at = NULL WHERE allocation_id = ? AND node = ?", again
-        )
+    missing = [row for row in connection.execute(_KNOWN, {"node": node}).all() if row[0] not in known]
+    if again := [{"allocation": id_, "of_node": node} for id_, _, started in missing if not started]:
+        connection.execute(_SEND_AGAIN, again)
     return [(node, _end(id_, job, "lost", now)) for id_, job, started in missing if started]
 
 
@@ -133,12 +164,13 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
     starts: list[StartOrder] = []
     over: list[tuple[int, int]] = []
     total = 0
-    rows = connection.exec_driver_sql(_STARTS, (node,)).all()
-    for id_, job, nodes, resources, cancel, user, name, request in rows[:MOST_STARTS]:
+    rows = connection.execute(_STARTS, {"node": node}).all()
+    for row in rows[:MOST_STARTS]:
+        id_, job, listed, resources, cancel, user, name, request = row
         if cancel is not None:
             over.append((id_, job))
             continue
-        total += len(request.encode()) + len(nodes) + AROUND_BYTES
+        total += len(request.encode()) + len(listed) + AROUND_BYTES
         if starts and total > 2 * MAX_JOB_BYTES:
             return starts, over, True
         starts.append(
@@ -147,8 +179,8 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
                 job=job,
                 user=user,
                 name=name,
-                nodes=msgspec.Raw(nodes.encode()),
-                rank=json.loads(nodes).index(node),
+                nodes=msgspec.Raw(listed.encode()),
+                rank=json.loads(listed).index(node),
                 resources=msgspec.Raw(resources.encode()),
                 request=msgspec.Raw(request.encode()),
             )
@@ -162,14 +194,9 @@ def _end(allocation: int, job: int, cause: str, now: float) -> Report:
 
 def untaken(connection: Connection) -> list[Waiting]:
     """The oldest allocation that waits for each node."""
-    rows = connection.exec_driver_sql(
-        f"SELECT w.node, w.id, l.job_id, l.allocated_at, n.heartbeat_at, n.state IN {_PRESENT} FROM"
-        f" (SELECT p.node, min(p.allocation_id) AS id FROM allocation_nodes p WHERE {_UNTAKEN} GROUP BY p.node) w"
-        " JOIN allocations l ON l.id = w.id JOIN nodes n ON n.name = w.node"
-    )
     return [
         Waiting(node=node, allocation=id_, job=job, allocated_at=at, heard_at=heard_at, present=bool(present))
-        for node, id_, job, at, heard_at, present in rows
+        for node, id_, job, at, heard_at, present in connection.execute(_WAITING)
     ]
 
 
@@ -181,11 +208,7 @@ def take_back(connection: Connection, overdue: Iterable[Waiting], reason: str, m
     """
     n_back = 0
     for waiting in overdue:
-        rows = connection.exec_driver_sql(
-            "SELECT p.allocation_id, l.job_id FROM allocation_nodes p JOIN allocations l ON l.id = p.allocation_id"
-            f" WHERE p.node = ? AND {_UNTAKEN} ORDER BY p.allocation_id",
-            (waiting.node,),
-        ).all()
+        rows = connection.execute(_UNTAKEN, {"node": waiting.node}).all()
         if not any(id_ == waiting.allocation for id_, _ in rows):
             continue
         if waiting.present:

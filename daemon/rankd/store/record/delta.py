@@ -1,4 +1,8 @@
-"""Delta generations. A delta's entries are stored in short chunks, so a change writes only the chunks it touches."""
+"""Delta generations. A delta's entries are stored in short chunks, so a change writes only the chunks it touches.
+
+Uses SQLAlchemy Core, although the prioritizer stores several deltas a second: a small one takes 0.17 ms, as text
+0.10 ms.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,26 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import bindparam, delete
 
 from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.delta import Edit, Entries
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
 from rankd.store.record.generation import Stage, insert
 from rankd.store.record.order_rows import json_list
+from rankd.store.schema.generation_table import ranking_delta_jobs, ranking_delta_places, ranking_deltas
 
 MAX_ENTRIES = 256
 """Entries per chunk; a larger chunk is split into halves."""
+
+_EMPTY_CHUNKS = delete(ranking_deltas).where(
+    ranking_deltas.c.generation == bindparam("base"), ranking_deltas.c.chunk.in_(values_of("chunks"))
+)
+_PLACES = delete(ranking_delta_places).where(ranking_delta_places.c.generation == bindparam("base"))
+_LOST_JOBS = delete(ranking_delta_jobs).where(
+    ranking_delta_jobs.c.generation == bindparam("base"), ranking_delta_jobs.c.job_id.in_(values_of("jobs"))
+)
 
 
 class _Chunk(msgspec.Struct):
@@ -112,19 +127,15 @@ class DeltaRows:
 
         def write(connection: Connection) -> None:
             insert(connection, "ranking_deltas", rows)
-            _delete(connection, "ranking_deltas", "chunk", base, empty)
-            connection.exec_driver_sql("DELETE FROM ranking_delta_places WHERE generation = ?", (base,))
+            if empty:
+                connection.execute(_EMPTY_CHUNKS, {"base": base, "chunks": empty})
+            connection.execute(_PLACES, {"base": base})
             insert(connection, "ranking_delta_places", places)
             insert(connection, "ranking_delta_jobs", [(base, job, chunk) for job, chunk in moved.items()])
-            _delete(connection, "ranking_delta_jobs", "job_id", base, lost)
+            if lost:
+                connection.execute(_LOST_JOBS, {"base": base, "jobs": lost})
 
         return write
-
-
-def _delete(connection: Connection, table: str, column: str, base: int, keys: set[int]) -> None:
-    if keys:
-        rows = [(base, key) for key in keys]
-        connection.exec_driver_sql(f"DELETE FROM {table} WHERE generation = ? AND {column} = ?", rows)
 
 
 def value_stage(base: int, values: Sequence[tuple[str, int, float]]) -> Stage:

@@ -2,62 +2,61 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import and_, bindparam, select, true, update
 
 from rankd.core.admission.dependency import BEGIN_TIME, Blocked, Progress, blocked_by
 from rankd.core.model.job import Dependency, State
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import elements_of, item_of, listed, values_of
+from rankd.store.schema.table import jobs
 
 _DEPENDENCIES = msgspec.json.Decoder(list[Dependency])
 
-_BLOCKED = """
-SELECT j.id, j.held, j.begin_at, j.depends_on FROM json_each(?) w JOIN jobs j ON j.id = w.value
-WHERE j.state = 'pending' AND j.blocked_by IS NOT NULL AND j.revision > ?"""
+_OF, _WANTED = jobs.c, listed("jobs")
+_ARE_WANTED = _OF.id.in_(values_of("jobs"))
+_KNOWN = select(_OF.id).where(_ARE_WANTED)
+_PROGRESS = select(_OF.id, _OF.state, _OF.started_at).where(_ARE_WANTED)
+_BLOCKED = (
+    select(_OF.id, _OF.held, _OF.begin_at, _OF.depends_on)
+    .join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
+    .where(_OF.state == State.PENDING.value, _OF.blocked_by.is_not(None), _OF.revision > bindparam("after"))
+)
+_FOR_ITS_TIME = update(jobs).where(_ARE_WANTED, _OF.blocked_by.is_not(None)).values(blocked_by=BEGIN_TIME)
 
-_WAITED_FOR = """
-WITH RECURSIVE waited_for(id) AS (
-    SELECT value FROM json_each(?)
-    UNION SELECT json_extract(d.value, '$.job') FROM waited_for w
-    JOIN jobs j ON j.id = w.id AND j.state = 'pending' AND j.depends_on IS NOT NULL, json_each(j.depends_on) d)
-SELECT id FROM waited_for"""
+_FIRST = select(_WANTED.c.value.label("id")).cte("waited_for", recursive=True)
+_DEPENDS_ON = elements_of(_OF.depends_on)
+_IS_WAITING = and_(_OF.id == _FIRST.c.id, _OF.state == State.PENDING.value, _OF.depends_on.is_not(None))
+_NEXT = select(item_of(_DEPENDS_ON.c.value, "$.job")).join_from(_FIRST, jobs, _IS_WAITING).join(_DEPENDS_ON, true())
+_WAITED_FOR = select(_FIRST.union(_NEXT).c.id)
 
 
 def progress_of(connection: Connection, dependencies: Iterable[Dependency]) -> dict[int, Progress]:
     """The progress of the awaited jobs; unknown jobs are left out."""
-    wanted = {dependency.job for dependency in dependencies}
-    rows = connection.exec_driver_sql(
-        "SELECT id, state, started_at FROM jobs WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps([job for job in wanted if isinstance(job, int)]),),
-    )
+    wanted = {dependency.job for dependency in dependencies if isinstance(dependency.job, int)}
+    rows = connection.execute(_PROGRESS, {"jobs": wanted})
     return {id_: Progress(State(state), started is not None) for id_, state, started in rows}
 
 
 def known_jobs(connection: Connection, ids: Iterable[int]) -> set[int]:
     """Those of these ids that belong to jobs."""
-    rows = connection.exec_driver_sql(
-        "SELECT w.value FROM json_each(?) w JOIN jobs j ON j.id = w.value", (json.dumps(list(ids)),)
-    )
-    return {row[0] for row in rows}
+    return set(connection.execute(_KNOWN, {"jobs": ids}).scalars())
 
 
 def blocked_jobs(connection: Connection, jobs: Sequence[int], after: int = -1) -> list[Blocked]:
     """Those of these jobs that wait for other jobs or for a time, and have changed after the event ``after``."""
-    rows = connection.exec_driver_sql(_BLOCKED, (json.dumps(jobs), after)).all()
+    rows = connection.execute(_BLOCKED, {"jobs": jobs, "after": after}).all()
     return [
-        Blocked(job=id_, held=bool(held), begin_at=begin_at, depends_on=dependencies_of(depends_on))
+        Blocked(job=id_, held=held, begin_at=begin_at, depends_on=dependencies_of(depends_on))
         for id_, held, begin_at, depends_on in rows
     ]
 
 
 def show_begin_time(connection: Connection, jobs: Iterable[int]) -> None:
     """Show for these jobs that they only wait for their begin time. This does not count as an event of the jobs."""
-    connection.exec_driver_sql(
-        "UPDATE jobs SET blocked_by = ? WHERE blocked_by IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
-        (BEGIN_TIME, json.dumps(sorted(jobs))),
-    )
+    connection.execute(_FOR_ITS_TIME, {"jobs": jobs})
 
 
 def still_blocked(connection: Connection, jobs: Sequence[int], seen: int, now: float) -> set[int]:
@@ -76,5 +75,5 @@ def dependencies_of(stored: str | None) -> tuple[Dependency, ...]:
 
 def waited_for(connection: Connection, jobs: Iterable[int | str]) -> set[int]:
     """These jobs, and, for each of them that is pending, all jobs for which it waits."""
-    first = json.dumps([job for job in jobs if isinstance(job, int)])
-    return {row[0] for row in connection.exec_driver_sql(_WAITED_FOR, (first,)) if isinstance(row[0], int)}
+    first = [job for job in jobs if isinstance(job, int)]
+    return {job for job in connection.execute(_WAITED_FOR, {"jobs": first}).scalars() if isinstance(job, int)}

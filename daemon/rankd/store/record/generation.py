@@ -27,6 +27,7 @@ from rankd.core.ranking.ranking import QueueRow, Ranking
 from rankd.store.engine.bulk import bulk_replace, bulk_update, replace_numbered
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.engine.plan import most
 from rankd.store.record.given_value import name_of_per
 from rankd.store.record.order_rows import TableRow, json_list, leaf_rows, order_rows
 from rankd.store.schema.generation_table import generations, ranking_head
@@ -49,7 +50,7 @@ STAGED_AT, STAGED_REVISION = "staged.ranked_at", "staged.revision"
 """Numbers of a full generation, stored after its leaves. They show that the leaves of this pass are complete."""
 
 _NEWEST_NUMBER = select(func.coalesce(func.max(generations.c.number), 0))
-_NEWEST_BASE = select(generations.c.base).order_by(generations.c.number.desc()).limit(1)
+_NEWEST_BASE = select(generations.c.base).order_by(generations.c.number.desc()).limit(most(1))
 _OLD_HEADERS = delete(generations).where(generations.c.number <= bindparam("last"))
 _CHARGED = update(allocations).where(allocations.c.id.in_(values_of("ids"))).values(charged=True)
 _BEHIND_HEAD = delete(ranking_head).where(ranking_head.c.rank > bindparam("last"))

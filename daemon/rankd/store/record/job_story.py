@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection
+from sqlalchemy import bindparam, func, literal, select
 
 from rankd.core.errors import InvalidTransition, PastEvent
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import item_of
+from rankd.store.schema.table import job_events
 
+_OF = job_events.c
+_VIA = func.coalesce(literal(" via ").concat(item_of(_OF.detail, "$.via")), "")
 _EVENTS = (
-    "SELECT event, state, at, actor || coalesce(' via ' || json_extract(detail, '$.via'), '')"
-    " FROM job_events WHERE job_id = ? ORDER BY id"
+    select(_OF.event, _OF.state, _OF.at, _OF.actor.concat(_VIA)).where(_OF.job_id == bindparam("job")).order_by(_OF.id)
 )
 
 
 def past_events(connection: Connection, job: int) -> list[PastEvent]:
     """The recorded events of a job, oldest first."""
-    return [PastEvent(*row) for row in connection.exec_driver_sql(_EVENTS, (job,))]
+    return [PastEvent(*row) for row in connection.execute(_EVENTS, {"job": job})]
 
 
 @contextmanager

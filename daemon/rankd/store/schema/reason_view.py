@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY
 from rankd.core.model.job import FINAL_STATES, State
+from rankd.store.engine.word import elements
 from rankd.store.schema.rank_view import NEWEST_BASE
 
 _FINAL = ", ".join(f"'{state.value}'" for state in sorted(FINAL_STATES))
 
 _UNMET = f"""(SELECT group_concat(json_extract(d.value, '$.type') || ' of job ' || json_extract(d.value, '$.job')
                 || ' (' || coalesce(o.state, 'not known') || ')', '; ')
-            FROM json_each(j.depends_on) d LEFT JOIN jobs o ON o.id = json_extract(d.value, '$.job')
+            FROM {elements("j.depends_on", "d")} LEFT JOIN jobs o ON o.id = json_extract(d.value, '$.job')
             WHERE NOT coalesce(CASE json_extract(d.value, '$.type')
                 WHEN 'afterok' THEN o.state = '{State.COMPLETED.value}'
                 WHEN 'afternotok' THEN o.state IN ({_FINAL}) AND o.state <> '{State.COMPLETED.value}'

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.core.ranking.factor import Per
+from rankd.store.engine.word import JOIN_IN_ORDER, elements
 from rankd.store.schema.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
 from rankd.store.schema.reason_view import REASON, REASON_FACT, REASON_JOINS
 
@@ -89,11 +90,11 @@ FROM allocations l JOIN jobs j ON j.id = l.job_id"""
 _NODE = f"""CREATE VIEW node AS
 SELECT n.name, n.partition, n.state, {_in_cores("n.capacity")} AS capacity, n.labels,
     n.agent, n.registered_at, n.heartbeat_at, n.drained_by, n.drained_at, n.drain_reason,
-    (SELECT count(*) FROM allocations l, json_each(l.nodes) e
+    (SELECT count(*) FROM allocations l, {elements("l.nodes", "e")}
      WHERE l.ended_at IS NULL AND e.value = n.name) AS allocations,
     (SELECT json_group_object(k, total) FROM (
         SELECT r.key AS k, CASE r.key WHEN 'vcore' THEN sum(r.value) / 1000.0 ELSE sum(r.value) END AS total
-        FROM allocations l, json_each(l.nodes) e, json_each(l.resources) r
+        FROM allocations l, {elements("l.nodes", "e")}, {elements("l.resources", "r")}
         WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key)) AS allocated
 FROM nodes n"""
 
@@ -274,10 +275,14 @@ class _Source(NamedTuple):
 
 
 _ALL = _Source(
-    "{} CROSS JOIN jobs j", "NULL", f"CASE WHEN fresh AND eligible_at IS NOT NULL THEN {rank_of('o.id', 'o.base')} END"
+    f"{{}} {JOIN_IN_ORDER} jobs j",
+    "NULL",
+    f"CASE WHEN fresh AND eligible_at IS NOT NULL THEN {rank_of('o.id', 'o.base')} END",
 )
 _HEAD = _Source(
-    "ranking_head h CROSS JOIN {} CROSS JOIN jobs j ON j.id = h.job_id AND j.revision <= g.revision", "h.rank", "place"
+    f"ranking_head h {JOIN_IN_ORDER} {{}} {JOIN_IN_ORDER} jobs j ON j.id = h.job_id AND j.revision <= g.revision",
+    "h.rank",
+    "place",
 )
 """The head is read first, otherwise SQLite sorts all of it for ``ORDER BY rank LIMIT 100``."""
 

@@ -10,7 +10,7 @@ from rankd.store.engine.sqlite_bulk import AT_ONCE
 from rankd.store.engine.url import open_database
 from rankd.store.schema.generation_table import ranking_head
 
-INTO = "INSERT INTO node_events (node, event, at, actor)"
+INTO = "node_events", ("node", "event", "at", "actor")
 QUERY = "SELECT node, event, at, actor FROM node_events ORDER BY id"
 
 
@@ -27,13 +27,13 @@ def rows_of(number):
 @pytest.mark.parametrize("n_rows", [0, 1, 9, 10, 59, 250, 2 * sum(AT_ONCE) + 7])
 async def test_rows_are_inserted_whole_and_in_their_order(database, n_rows):
     rows = rows_of(n_rows)
-    await database.write(lambda c: bulk_insert(c, INTO, rows))
+    await database.write(lambda c: bulk_insert(c, *INTO, rows))
     assert await database.read(lambda c: [tuple(row) for row in c.exec_driver_sql(QUERY)]) == rows
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 10, 259])
 async def test_an_update_changes_these_columns_of_these_rows_and_no_other(database, n_rows):
-    await database.write(lambda c: bulk_insert(c, INTO, rows_of(300)))
+    await database.write(lambda c: bulk_insert(c, *INTO, rows_of(300)))
     changes = [(f"new-{row}", -1.0, row + 1) for row in range(n_rows)]
     await database.write(lambda c: bulk_update(c, "node_events", ["node", "at"], changes))
     expected = [(f"new-{row}", "x", -1.0, actor) for row, (*_, actor) in enumerate(rows_of(300))][:n_rows]
@@ -59,7 +59,7 @@ def ranked(connection):
 
 async def test_a_stream_yields_every_row_in_batches(database):
     rows = rows_of(25)
-    await database.write(lambda c: bulk_insert(c, INTO, rows))
+    await database.write(lambda c: bulk_insert(c, *INTO, rows))
     batches = await database.read_in_thread(lambda c: list(stream(c, QUERY, batch=10)))
     assert [len(batch) for batch in batches] == [10, 10, 5]
     assert [row for batch in batches for row in batch] == rows
@@ -68,7 +68,7 @@ async def test_a_stream_yields_every_row_in_batches(database):
 
 
 async def test_a_stream_sees_the_state_of_its_transaction(database):
-    await database.write(lambda c: bulk_insert(c, INTO, rows_of(20)))
+    await database.write(lambda c: bulk_insert(c, *INTO, rows_of(20)))
 
     def read(connection):
         batches = stream(connection, QUERY, batch=5)
@@ -81,7 +81,7 @@ async def test_a_stream_sees_the_state_of_its_transaction(database):
 
 
 async def test_a_stream_that_is_given_up_leaves_a_usable_connection(database):
-    await database.write(lambda c: bulk_insert(c, INTO, rows_of(20)))
+    await database.write(lambda c: bulk_insert(c, *INTO, rows_of(20)))
     assert len(await database.read_in_thread(lambda c: next(stream(c, QUERY, batch=5)))) == 5
     assert len(await database.read_in_thread(lambda c: list(stream(c, QUERY, batch=5)))) == 4
 

@@ -1,11 +1,11 @@
 """A list as a table in a statement: any length, one statement."""
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, Text, create_engine, insert, select
+from sqlalchemy import Column, Integer, MetaData, Table, Text, create_engine, insert, literal, select, true
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.exc import CompileError
 
-from rankd.store.engine.listed import listed, values_of
+from rankd.store.engine.listed import elements_of, item_of, length_of, listed, values_of, written
 
 things = Table("things", MetaData(), Column("id", Integer, primary_key=True), Column("name", Text))
 
@@ -46,3 +46,30 @@ def test_the_statement_is_the_same_for_any_length():
 def test_a_database_that_has_no_such_table_says_so():
     with pytest.raises(CompileError, match="no default compilation handler"):
         values_of("ids").compile(dialect=mysql.dialect())
+
+
+def test_elements_of_a_column_stand_beside_their_row(connection):
+    connection.execute(insert(things), [{"id": 9, "name": '["a", {"job": 7}]'}, {"id": 10, "name": "[]"}])
+    of = elements_of(things.c.name)
+    query = select(things.c.id, of.c.value).join_from(things, of, true()).where(things.c.id > 5)
+    assert connection.execute(query).all() == [(9, "a"), (9, '{"job":7}')]
+
+
+def test_items_and_the_length_of_json():
+    value = literal('[{"job": 7}, "b"]')
+    query = select(item_of(value, "$[1]"), item_of(value, "$[0].job"), item_of(value, "$[5]"), length_of(value))
+    with create_engine("sqlite://").connect() as connection:
+        assert connection.execute(query).one() == ("b", 7, None, 2)
+
+
+def test_pairs_are_found_by_their_items(connection):
+    pairs = listed("pairs")
+    wanted = (things.c.id == item_of(pairs.c.value, "$[0]")) & (things.c.name == item_of(pairs.c.value, "$[1]"))
+    query = select(things.c.id).join_from(pairs, things, wanted)
+    assert connection.execute(query, {"pairs": [(1, "n1"), (2, "n3"), (3, "n3")]}).scalars().all() == [1, 3]
+
+
+def test_written_values_are_no_parameters(connection):
+    query = select(things.c.id).where(things.c.name.in_(written("n2", "n3"))).order_by(things.c.id)
+    assert "IN ('n2', 'n3')" in str(query.compile(dialect=sqlite.dialect()))
+    assert connection.execute(query).scalars().all() == [2, 3]

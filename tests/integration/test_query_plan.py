@@ -1,0 +1,157 @@
+"""What the services run all the time finds its rows by an index: nothing reads a million jobs to find a few."""
+
+import re
+
+import pytest
+from builder import NOW
+from contract.engine import Sqlite
+from contract.store import ROOT, Store
+from contract.world import BLOCKED, FIRST, RUNNING, SECOND, allocate, fill_world
+from query_plan import plans
+
+from rankd.core.change.job_action import cancel
+from rankd.core.model.job import Dependency
+from rankd.store.feed.application import begun_applications, changing_applications
+from rankd.store.feed.charge import open_charges
+from rankd.store.feed.event import read_unpublished
+from rankd.store.feed.factor_value import stored_values
+from rankd.store.feed.job import load_jobs
+from rankd.store.feed.job_end import has_freed_room
+from rankd.store.feed.occupancy import read_open
+from rankd.store.feed.shape import read_shape
+from rankd.store.record.catalog import forget_idle_queues, read_catalog
+from rankd.store.record.delivery import Ask, give, take_back, untaken, waiting_nodes
+from rankd.store.record.dependency import (
+    blocked_jobs,
+    known_jobs,
+    progress_of,
+    show_begin_time,
+    still_blocked,
+    waited_for,
+)
+from rankd.store.record.history import EVENT_TABLES, Named, prune_events, prune_jobs
+from rankd.store.record.job import count_pending, known_keys, read_states
+from rankd.store.record.job_action import act, select_ids
+from rankd.store.record.job_story import past_events
+from rankd.store.record.report import take_reports
+from rankd.wire.message import JobFilter, Report
+
+LONG = re.compile(
+    r"SCAN (jobs|job_events|allocations|allocation_nodes|applications|dead_letters|old_keys)\b(?: USING.* INDEX (\w+))?"
+)
+SHORT = {
+    "jobs_state",
+    "allocations_open",
+    "allocations_to_end",
+    "allocations_uncharged",
+    "allocation_nodes_untaken",
+    "dead_letters_unpublished",
+}
+"""Partial indexes that have only the rows that a statement looks for."""
+
+AFTER_A_JOB = [Dependency(type="afterok", job=BLOCKED)]
+ENDED = Report(allocation=3, job=RUNNING, kind="ended", at=NOW, exit_status=1)
+NONE = Named(frozenset(), 0)
+
+
+@pytest.fixture
+async def world(tmp_path):
+    async with Sqlite().open_copy(fill_world, tmp_path) as database:
+        opened = Store(database)
+        opened.catalog = await opened.read(read_catalog)
+        yield opened
+
+
+def long_scans(found):
+    """The steps that read a long table from its beginning to its end."""
+    matches = ((LONG.match(step), statement) for statement, steps in found for step in steps)
+    return [(match[0], statement) for match, statement in matches if match and match[2] not in SHORT]
+
+
+def watched(verb, *arguments, **named):
+    """Runs the verb and returns its long scans."""
+
+    def run(connection):
+        with plans(connection) as found:
+            result = verb(connection, *arguments, **named)
+            if hasattr(result, "__next__"):
+                list(result)
+        assert found, "it runs no statement"
+        return long_scans(found)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        (count_pending, []),
+        (count_pending, ["alice"]),
+        (known_keys, [[("alice", "k")]]),
+        (read_states, [[FIRST, SECOND]]),
+        (progress_of, [AFTER_A_JOB]),
+        (known_jobs, [[FIRST, 99]]),
+        (blocked_jobs, [[BLOCKED, FIRST]]),
+        (still_blocked, [[BLOCKED], 0, NOW]),
+        (waited_for, [[BLOCKED]]),
+        (past_events, [FIRST]),
+        (select_ids, [JobFilter()]),
+        (select_ids, [JobFilter(users=["alice"], states=["pending"])]),
+        (select_ids, [JobFilter(ids=[FIRST, SECOND], after=1)]),
+        (select_ids, [JobFilter(queues=["root.default"], partitions=["default"], names=["x"], qos=["normal"])]),
+        (waiting_nodes, []),
+        (untaken, []),
+        (read_shape, [FIRST]),
+        (has_freed_room, [1]),
+        (changing_applications, [[1, 2]]),
+        (begun_applications, [1]),
+        (stored_values, [["luck"]]),
+        (read_open, [[1, 2, 3]]),
+        (open_charges, []),
+        (load_jobs, []),
+        (read_unpublished, [100, 100]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_a_reading_scans_no_long_table(world, verb, arguments):
+    assert await world.read(watched(verb, *arguments)) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        (act, [[RUNNING, FIRST], ROOT, NOW, cancel]),
+        (give, [[Ask(node=node, agent=node, known=frozenset()) for node in ("n1", "n2")], 3, NOW]),
+        (take_reports, [[("n1", ENDED), ("n2", ENDED)], 3, NOW]),
+        (show_begin_time, [[BLOCKED]]),
+        (forget_idle_queues, [NOW]),
+        (prune_jobs, [0, NOW, NONE]),
+        *((prune_events, [table, 0, NOW + 10]) for table in EVENT_TABLES),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_a_change_scans_no_long_table(world, verb, arguments):
+    assert await world.write(watched(verb, *arguments)) == []
+
+
+async def test_an_allocation_and_its_return_scan_no_long_table(world):
+    def run(connection):
+        with plans(connection) as found:
+            overdue = untaken(connection)
+            assert take_back(connection, overdue, "not taken", 3, NOW + 60) == 1
+        return long_scans(found)
+
+    assert await allocate(world, FIRST, "n1")
+    assert await world.write(run) == []
+
+
+async def test_the_check_sees_a_long_scan(world):
+    def run(connection):
+        with plans(connection) as found:
+            connection.exec_driver_sql("SELECT id FROM jobs WHERE name = ?", ("x",)).all()
+            connection.exec_driver_sql("SELECT count(*) FROM jobs").all()
+        return [step for step, _ in long_scans(found)]
+
+    first, second = await world.read(run)
+    assert first == "SCAN jobs"
+    assert second.startswith("SCAN jobs USING COVERING INDEX")
