@@ -15,7 +15,10 @@ from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.queue import sort_policies
 from rankd.core.model.setting import PrioritySettings
 
-NO_PARTITION = "there is none, so no job could be submitted; add one with a queue, or remove the file for root.default"
+NO_PARTITION = (
+    "the file defines no partition, so users could not submit jobs; add a partition with a queue,"
+    " or remove the file to get the queue root.default"
+)
 
 CheckFactor = Callable[[str, PrioritySettings], object]
 
