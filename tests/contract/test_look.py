@@ -285,7 +285,7 @@ async def test_a_followed_event_is_as_published_with_its_user(world):
     [event] = (await world.look(follow_page, EventsRequest(after=0, jobs=[LATE]))).rows
     assert event == {
         "id": event["id"], "job": LATE, "event": "submit", "state": "pending", "at": NOW + 1, "actor": "bob",
-        "cause": None, "user": "bob",
+        "cause": None, "via": None, "user": "bob",
     }  # fmt: skip
 
 

@@ -105,6 +105,8 @@ WAITS = {
 """Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
 
 ELSEWHERE = {
+    "cli/administer/auth_check.py": "tests/system/test_auth_check.py",
+    "cli/administer/auth_external.py": "tests/system/test_auth_check.py",
     "cli/administer/auth_command.py": "tests/system/test_identity.py",
     "cli/administer/diag.py": "tests/integration/test_diag.py",
     "cli/administer/node_command.py": "tests/system/test_nodes.py",
