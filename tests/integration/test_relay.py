@@ -68,7 +68,16 @@ async def test_a_user_gets_one_message_with_his_own_transitions_in_order(broker,
             (4, 1, "hold", ROOT.user),
         ]
         assert bob[1] == [
-            {"id": 2, "job": 2, "event": "submit", "state": "pending", "at": NOW, "actor": "bob", "cause": None}
+            {
+                "id": 2,
+                "job": 2,
+                "event": "submit",
+                "state": "pending",
+                "at": NOW,
+                "actor": "bob",
+                "cause": None,
+                "via": None,
+            }
         ]
 
 
