@@ -72,6 +72,15 @@ def test_a_job_can_write_nothing_that_the_services_use():
     assert words[words.index("--run-as") + 1] == "submitter"
 
 
+def test_no_job_reads_the_credentials_of_the_agent():
+    """A job of a user who has the same number as the head's user could, wherever it may pass."""
+    agent = SERVICES["agent"]
+    [place] = [text.split(":")[1] for text in agent["volumes"] if text.startswith("node-creds:")]
+    assert place.startswith("/root/")
+    assert agent["environment"]["RANKD_CREDS"].startswith(f"{place}/")
+    assert SERVICES["head"]["environment"]["RANKD_USER"] != SERVICES["head"]["user"]
+
+
 def test_everybody_needs_credentials_and_the_port_is_on_loopback():
     words = [word for service in SERVICES.values() for word in service["command"]]
     assert not {"--no-auth", "--no-tls"} & set(words)
