@@ -334,7 +334,7 @@ Try, in another terminal:
   rankd queue{flag}            rankd prio{flag} -l
   sqlite3 -readonly {_word(state.db)} 'select * from job_priority'
 
-Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""
+Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""  # noqa: S608 - a hint for people; nobody runs it
     )
     if arguments.share:
         _say(f"\nOther users of this machine: rankd submit --dir {_word(arguments.dir.absolute())} -- COMMAND")
