@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-users test-cgroup2 lint audit format docs reference bench bench-scale soak soak-load torture lock clean
+.PHONY: help install demo test test-users test-cgroup2 lint audit format docs reference bench bench-scale soak soak-load torture fuzz lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -84,6 +84,12 @@ KILLS ?= 5000
 torture: install ## writers, checkpoints and readers of one database are killed: make torture KILLS=5000 SEED=1
 	@echo "== torture: $(KILLS) kills (seed $(SEED)), after each the file is checked"
 	@$(BIN)/python tests/engine_torture/run.py $(KILLS) $(SEED)
+
+INPUTS ?= 100000
+
+fuzz: install ## hostile inputs for all readers and a running site: make fuzz INPUTS=1000000 SEED=1
+	@echo "== fuzz: $(INPUTS) hostile inputs (seed $(SEED)), a tenth of them for a running site"
+	@$(BIN)/python tests/fuzz/run.py $(INPUTS) $(SEED)
 
 bench-scale: install ## a million pending jobs on real processes: ten minutes; a table, JSON in benchmarks/results
 	@$(BIN)/python benchmarks/bench_scale.py

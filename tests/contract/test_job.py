@@ -32,6 +32,7 @@ from rankd.store.record.job import (
     apply_changes,
     association_of,
     count_pending,
+    count_pending_of_account,
     insert_jobs,
     known_keys,
     read_states,
@@ -39,6 +40,7 @@ from rankd.store.record.job import (
 from rankd.store.record.job_action import act, select_ids
 from rankd.store.record.job_story import past_events, tells_story
 from rankd.store.record.job_update import judge, judge_again, write_update
+from rankd.store.record.pending_variety import shapes_of_all, variety_of_user
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import JobFilter
 
@@ -59,9 +61,24 @@ async def test_pending_jobs_and_known_keys_are_found_by_user(store):
     await store.write(act, [first], ROOT, NOW, cancel)
     assert await store.read(count_pending) == 3
     assert [await store.read(count_pending, user) for user in ("alice", "bob", "eve")] == [2, 1, 0]
+    assert [await store.read(count_pending_of_account, account) for account in ("physics", "none")] == [3, 0]
     wanted = [("alice", "k"), ("bob", "k"), ("alice", "other")]
     assert await store.read(known_keys, wanted) == {("alice", "k"): keyed}
     assert await store.read(known_keys, []) == {}
+
+
+async def test_the_variety_of_pending_jobs_is_that_of_their_shapes_constraints_and_applications(store):
+    await store.configure()
+    await store.submit("alice", "alice", "bob")
+    await store.submit("alice", request={"constraints": "gpu", "application": "a"})
+    [gone] = await store.submit("alice", request={"constraints": "gone"})
+    await store.write(act, [gone], ROOT, NOW, cancel)
+    found = await store.read(variety_of_user, "alice")
+    assert [len(keys) for keys in found] == [2, 1, 1]
+    assert found.constraints == {hash("gpu")}
+    assert found.applications == {hash(("root.default", "a"))}
+    assert (await store.read(shapes_of_all)).shapes == found.shapes
+    assert await store.read(variety_of_user, "eve") == (set(), set(), set())
 
 
 async def test_many_jobs_keep_their_order(store):

@@ -16,7 +16,7 @@ from integration.stage import NOW, connected, process, ready, rows
 from watch import PATIENCE_S
 
 from rankd.bus.connection import Bus
-from rankd.bus.endpoint import MAX_REQUESTS_PER_ASKER
+from rankd.bus.request_turns import MAX_REQUESTS_PER_ASKER
 from rankd.services.intake.service import run
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.engine.lock import FileLock

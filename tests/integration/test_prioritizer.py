@@ -667,3 +667,17 @@ async def test_a_job_is_ranked_though_its_qos_came_with_a_configuration_that_no_
         [job] = await cluster.submit(builder.accepted(qos="new"))
         await prioritizer.run_once(NOW + 1)
         assert cluster.ranking() == [job]
+
+
+async def test_a_job_of_a_new_application_that_a_full_pass_reads_is_shown_by_a_delta_meanwhile(broker, tmp_path):
+    """Before, the delta did not know the application, and the prioritizer ended."""
+    async with a_cluster(tmp_path, broker.url) as cluster:
+        prioritizer = cluster.prioritizer()
+        await cluster.submit(builder.accepted(request={"application": "known"}))
+        await prioritizer.run_once(NOW)
+        new = [builder.accepted(request={"application": name}) for name in ("new", "newer")]
+        jobs = await cluster.submit(*new, at=NOW + 1)
+        await prioritizer._full_passes._read(NOW + 2)  # the pass has begun, and the newest generation is the last one
+        while (await prioritizer._delta_passes.run_once(NOW + 2)).may_have_more:
+            pass
+        assert cluster.ranking() == [1, *jobs]

@@ -263,3 +263,31 @@ async def test_garbage_does_not_end_the_connection(broker):
         async with asyncio.timeout(PATIENCE_S):
             await done.wait()
         assert len(came) == len(garbage()) + 1
+
+
+@pytest.mark.parametrize(
+    "token", [b"\x0c", b"a\x0bb", b"\x1c\x1f", b"\x85", b"\xff\xfe", b"\xe2\x80\xa8", b"\x00", b"\x1b[2J"]
+)
+async def test_no_byte_in_a_subject_or_reply_subject_ends_the_connection(broker, token):
+    """The server lets pass all but blanks and line ends; a sender chooses both."""
+    async with Bus(broker.url, "test") as bus:
+        done = asyncio.Event()
+
+        async def on_message(message):
+            if message.subject == "any.last":
+                done.set()
+
+        await bus.client.subscribe("any.*", cb=on_message)
+        await bus.client.flush()
+        place = urlsplit(broker.url)
+        with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+            lines = (
+                b"PUB any.%b 2\r\n{}\r\n" % token,
+                b"PUB any.x _INBOX.%b 2\r\n{}\r\n" % token,
+                b"HPUB any.%b _INBOX.%b 12 14\r\nNATS/1.0\r\n\r\n{}\r\n" % (token, token),
+            )
+            connection.sendall(b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n' + b"".join(lines))
+            connection.sendall(b"PUB any.last 2\r\n{}\r\nPING\r\n")
+            async with asyncio.timeout(PATIENCE_S):
+                await done.wait()
+        assert bus.outage.since is None

@@ -1,15 +1,19 @@
-"""nats-py's client, with a correct ``flush``, and with headers that can't end the connection.
+"""nats-py's client, with a correct ``flush``, and with headers and subjects that can't end the connection.
 
 nats-py's own ``flush`` sends its PING before the commands that still wait in the client's buffer. So its PONG may
 arrive before the server knows a subscription, and the first request after it is lost. When it times out, it cancels
 its future but leaves it in the list of awaited pongs. The late pong then raises InvalidStateError in the loop that
 reads the socket. That loop ends, and the connection is deaf until pings are missed.
+
+A sender chooses the subject and the reply subject, and the server accepts any bytes in them but blanks and line ends.
+nats-py also takes a form feed for a blank, and raises an error for bytes that are not UTF-8. Both made it deaf.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +22,7 @@ import msgspec
 from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
 from nats.aio.transport import TcpTransport
 from nats.errors import ConnectionClosedError, Error, FlushTimeoutError
+from nats.protocol import parser
 
 log = logging.getLogger("rankd.bus")
 
@@ -25,6 +30,11 @@ log = logging.getLogger("rankd.bus")
 class NotEncryptedError(Error):
     """The broker does not encrypt a connection that has to be encrypted."""
 
+
+_TO = rb"[ \t]+([^ \t\r\n]+)[ \t]+([^ \t\r\n]+)[ \t]+(([^ \t\r\n]+)[ \t]+)?"
+"""Subject, subscription and reply subject, divided as the server divides them."""
+parser.MSG_RE = re.compile(rb"\AMSG" + _TO + rb"(\d+)\r\n")
+parser.HMSG_RE = re.compile(rb"\AHMSG" + _TO + rb"(\d+)[ \t]+(\d+)\r\n")
 
 ENDS_CONNECTION = ("authentication expired", "authentication revoked", "maximum connections", "maximum account")
 """Reasons for which the server ends a connection that may come again: with newer credentials, or when there is room."""
@@ -110,6 +120,19 @@ class PatientClient(Client):
             await self._process_op_err(Error(f"nats: {err_msg}"))
             return
         await super()._process_err(err_msg)
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        """Pass a message on to its subscription; one whose subjects are not UTF-8 is dropped.
+
+        An exception here would end nats-py's loop that reads the socket, as in :meth:`_process_headers`.
+        """
+        try:
+            subject.decode()
+            reply.decode()
+        except UnicodeDecodeError as error:
+            log.warning("bus: dropped a message, since its subject or reply subject is not UTF-8: %s", error)
+            return
+        await super()._process_msg(sid, subject, reply, data, headers)
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         """The parsed headers; None if they can't be parsed.

@@ -1,14 +1,16 @@
-"""Requests by users: endpoints of a NATS micro service, behind a bounded dispatcher.
+"""Requests by users: endpoints of a NATS micro service, answered in turns.
 
 nats-py's endpoint handles one request at a time, and sends the repr of an uncaught exception to the client. Here a
-handler only starts a task and returns, and every error becomes a stable code. Several instances share the load by
-queue group. ``nats micro info rankd`` describes the endpoints.
+handler only lets the request wait for its turn (:mod:`rankd.bus.request_turns`) and returns. Each request is answered
+in a task of its own, and every error becomes a stable code. Several instances share the load by queue group.
+``nats micro info rankd`` describes the endpoints.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from nats.micro.request import Request
 from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
 from rankd.bus.connection import LOST, MESSAGE_ID, Bus
+from rankd.bus.request_turns import RequestTurns, Turn
 from rankd.core.admission.admit import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
 from rankd.wire.answer import ErrorBody
@@ -30,17 +33,20 @@ from rankd.wire.subject import (
     gateway_pattern,
     inbox_allowed,
     inbox_prefix,
+    is_user_request,
     node_of,
     request_patterns,
+    sender_in,
 )
 
 log = logging.getLogger("rankd.bus")
 
-MAX_REQUESTS = 10_000
-MAX_BYTES = 256 * 2**20
-MAX_REQUESTS_PER_ASKER = 2_000
-MAX_BYTES_PER_ASKER = 64 * 2**20
-"""The most requests and bytes that wait at a time, of all users and of one. Further requests are refused."""
+STARTS_AT_ONCE = 32
+"""Requests that begin in one round of the event loop. What arrives meanwhile gets its turn after them."""
+REFUSAL_AFTER_S = 1.0
+"""A refusal for too many requests is sent after this time, so that asking again at once does not make more of them."""
+MOST_REFUSALS = 2_000
+"""Refusals of one asker that wait to be sent. Further requests of it are dropped without an answer."""
 
 _UNKNOWN_OUTCOME = (
     "the service stopped before it knew whether this took place; ask again, a submission with the same Nats-Msg-Id"
@@ -57,6 +63,8 @@ UserHandler = Callable[[Submitter, bytes], Awaitable[Reply]]
 IdempotentHandler = Callable[[Submitter, bytes, str | None], Awaitable[Reply]]
 """Also gets the request's ``Nats-Msg-Id``: a repeated id has the same outcome."""
 NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
+Rate = Callable[[], float | None]
+"""Returns the requests per second of a user at present; None without a limit."""
 Vouched = Callable[[Asker], None]
 """Checks an asker for whom a gateway asks.
 
@@ -81,17 +89,42 @@ class IdempotentVerb(NamedTuple):
     admin_only: bool = False
 
 
-class Endpoints:
-    """The micro service ``rankd``. Call ``await serve()`` in a task group that outlives the requests."""
+class _Asked(NamedTuple):
+    """A request, and how it is answered."""
 
-    def __init__(self, bus: Bus, group: asyncio.TaskGroup, version: str, vouched: Vouched | None = None) -> None:
+    request: Request
+    answer: Callable[[], Awaitable[Reply]]
+
+
+class _Refusal(NamedTuple):
+    """A refusal that is sent later, at ``at`` of the event loop's time."""
+
+    at: float
+    asker: str
+    request: Request
+    error: Unavailable
+
+
+class Endpoints:
+    """The micro service ``rankd``. Call ``await serve()`` in a task group that outlives the requests.
+
+    ``rate``: of each user, over a longer time. Administrators and nodes have no limit.
+    """
+
+    def __init__(
+        self, bus: Bus, group: asyncio.TaskGroup, version: str, rate: Rate, vouched: Vouched | None = None
+    ) -> None:
         self._bus = bus
         self._vouched = vouched
         self._group = group
         self._version = version
         self._service: Service | None = None
-        self._running = _Load()
-        self._by_asker: dict[str, _Load] = {}
+        self._loop = asyncio.get_running_loop()
+        self._turns: RequestTurns[_Asked] = RequestTurns(lambda asker: rate() if is_user_request(asker) else None)
+        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._refusals = deque[_Refusal]()
+        self._n_refusals = Counter[str]()
         self._idle = asyncio.Event()
         self._unanswered = set[Request]()
         self.dropped = 0
@@ -131,14 +164,16 @@ class Endpoints:
     async def drain(self) -> None:
         """Accept no more requests and answer the present ones. The broker tells later askers that nobody listens."""
         await self._stop_listening()
-        while self._running.requests:
+        self._turns.lift_rates()
+        self._wake()
+        while self._turns.load.requests:
             self._idle.clear()
             await self._idle.wait()
 
     async def turn_away(self) -> None:
         """Answer the requests that were cut off when the task group failed: their outcome is unknown."""
         await self._stop_listening()
-        for request in self._unanswered:
+        for request in list(self._unanswered):
             await _respond(request, Unavailable("stopping", _UNKNOWN_OUTCOME))
 
     async def _stop_listening(self) -> None:
@@ -186,7 +221,7 @@ class Endpoints:
         return handle
 
     async def _dispatch(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
-        """Answer in a separate task. Drops a request whose reply subject is not an inbox of the asker.
+        """Answer in a separate task, in turn. Drops a request whose reply subject is not an inbox of the asker.
 
         Otherwise an asker could make this service publish on a subject that is forbidden to the asker.
         """
@@ -194,23 +229,73 @@ class Endpoints:
             self.dropped += 1
             log.warning("dropped a request on %s: its reply subject is not an inbox of the asker", request.subject)
             return
-        asker = request.subject[len(PREFIX) + 1 :].rsplit(".", 1)[0]
-        of_asker = self._by_asker.setdefault(asker, _Load())
-        if refusal := self._overload(of_asker, len(request.data)):
-            await _respond(request, refusal)
-            return
-        for load in (self._running, of_asker):
-            load.add(1, len(request.data))
-        answering = self._answer(request, answer)
-        try:
-            task = self._group.create_task(answering)
-        except RuntimeError:  # the service is ending, so no task group would wait for it
-            answering.close()
-            self._finish(request, asker)
-            await _respond(request, Unavailable("stopping", "the service is stopping; try again in a second"))
+        asker, now = sender_in(request.subject), self._loop.time()
+        refusal = self._turns.add(asker, _Asked(request, answer), len(request.data), now)
+        if refusal is not None:
+            await self._refuse_later(_Refusal(now + REFUSAL_AFTER_S, asker, request, refusal))
             return
         self._unanswered.add(request)
-        task.add_done_callback(lambda _task: self._finish(request, asker))
+        self._wake()
+
+    def _wake(self) -> None:
+        """Start requests in the next round of the event loop."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._start_some)
+
+    def _start_some(self) -> None:
+        """Start some requests whose turn it is. If there are more, others of the event loop run before these."""
+        self._is_due = False
+        now = self._loop.time()
+        for _ in range(STARTS_AT_ONCE):
+            turn = self._turns.take(now)
+            if turn is None:
+                self._wake_at(self._turns.next_at)
+                return
+            self._start(turn)
+        self._wake()
+
+    def _wake_at(self, when: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if when is None else self._loop.call_at(when, self._wake)
+
+    def _start(self, turn: Turn[_Asked]) -> None:
+        answering = self._answer(turn.request)
+        try:
+            task = self._group.create_task(answering)
+        except RuntimeError:  # the service ends without waiting for tasks; turn_away() answers
+            answering.close()
+            self._finish(turn)
+            return
+        task.add_done_callback(lambda _task: self._finish(turn))
+
+    async def _refuse_later(self, refusal: _Refusal) -> None:
+        if self._n_refusals[refusal.asker] >= MOST_REFUSALS:
+            self.dropped += 1
+            return
+        self._n_refusals[refusal.asker] += 1
+        self._refusals.append(refusal)
+        if len(self._refusals) > 1:
+            return
+        sending = self._send_refusals()
+        try:
+            self._group.create_task(sending)
+        except RuntimeError:  # as in _start
+            sending.close()
+            self._refusals.clear()
+            await _respond(refusal.request, refusal.error)
+
+    async def _send_refusals(self) -> None:
+        """Send the refusals, each at its time, until none is left."""
+        while self._refusals:
+            await asyncio.sleep(max(0.0, self._refusals[0].at - self._loop.time()))
+            refusal = self._refusals[0]
+            await _respond(refusal.request, refusal.error)
+            self._refusals.popleft()
+            self._n_refusals[refusal.asker] -= 1
+            if not self._n_refusals[refusal.asker]:
+                del self._n_refusals[refusal.asker]
 
     def _may_answer(self, request: Request) -> bool:
         reply = request._msg.reply  # noqa: SLF001 - nats-py has no public way to the reply subject
@@ -223,17 +308,10 @@ class Endpoints:
                 return False
         return inbox_allowed(reply)
 
-    def _overload(self, of_asker: _Load, n_bytes: int) -> Unavailable | None:
-        if self._running.is_over(n_bytes, MAX_REQUESTS, MAX_BYTES):
-            return Unavailable("busy", "too many requests are waiting; try again in a second")
-        if of_asker.is_over(n_bytes, MAX_REQUESTS_PER_ASKER, MAX_BYTES_PER_ASKER):
-            message = f"{of_asker.requests} requests of yours are waiting; wait for their answers, then try again"
-            return Unavailable("too_many_waiting", message, status=429)
-        return None
-
-    async def _answer(self, request: Request, answer: Callable[[], Awaitable[Reply]]) -> None:
+    async def _answer(self, asked: _Asked) -> None:
+        request = asked.request
         try:
-            await _respond(request, await answer())
+            await _respond(request, await asked.answer())
         except RankdError as error:
             await _respond(request, error)
         except (ValueError, RecursionError) as error:
@@ -243,30 +321,11 @@ class Endpoints:
             await _respond(request, RankdError("internal_error", "rankd failed on this request; its log says how"))
         self._unanswered.discard(request)
 
-    def _finish(self, request: Request, asker: str) -> None:
-        for load in (self._running, self._by_asker[asker]):
-            load.add(-1, -len(request.data))
-        if not self._by_asker[asker].requests:
-            del self._by_asker[asker]
+    def _finish(self, turn: Turn[_Asked]) -> None:
+        self._turns.finish(turn.asker, turn.n_bytes)
         self._idle.set()
-
-
-class _Load:
-    """The number and bytes of the requests that are being answered."""
-
-    __slots__ = ("n_bytes", "requests")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.n_bytes = 0
-
-    def add(self, requests: int, n_bytes: int) -> None:
-        self.requests += requests
-        self.n_bytes += n_bytes
-
-    def is_over(self, more_bytes: int, most_requests: int, most_bytes: int) -> bool:
-        """Whether one more request is too much. A single request is always accepted."""
-        return self.requests >= most_requests or (self.requests > 0 and self.n_bytes + more_bytes > most_bytes)
+        if self._turns.has_ready:
+            self._wake()
 
 
 async def _drain(subscriptions: Sequence[Subscription]) -> None:

@@ -34,6 +34,7 @@ from rankd.identity.credentials import CA_FILE, Credentials, write_private
 from rankd.identity.key import SECRET_BYTES, Key, KeyKind, derive, new_key
 from rankd.identity.reach import admin_imports, gateway_imports, node_imports, services_exports, user_imports
 from rankd.identity.trusted_node import read_trusted
+from rankd.wire.codec import UNREADABLE
 
 KEY_FILE = "site.key"
 REVOKED_FILE = "revoked.json"
@@ -244,7 +245,7 @@ def _read_revoked(directory: Path) -> dict[str, Revocation]:
         return msgspec.json.decode((directory / REVOKED_FILE).read_bytes(), type=dict[str, Revocation])
     except FileNotFoundError:
         return {}
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise Refused("bad_secret", f"{directory / REVOKED_FILE} can't be read: {error}; restore it") from None
 
 

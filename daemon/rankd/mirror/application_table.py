@@ -20,11 +20,20 @@ class ApplicationTable:
         self._rows: dict[int, ApplicationRow] = {}
         self._known = Applications(created_at=np.zeros(0), id_places=np.zeros(0, dtype=np.int64))
 
+    @property
+    def read_after(self) -> int:
+        """The event after which applications are read. Two that begin in different transactions may have one revision.
+
+        An application that begins again has the number of the next event. So has the first one of the transaction that
+        follows, and it must not be missed.
+        """
+        return self.revision - 1
+
     def update(self, begun: Sequence[ApplicationRow]) -> None:
-        """Add applications that have begun, or begun again."""
-        if begun:
-            self._rows |= {row.id: row for row in begun}
-            self.revision = max(row.revision for row in begun)
+        """Add applications that have begun, or begun again. Those that are known already change nothing."""
+        if new := {row.id: row for row in begun if self._rows.get(row.id) != row}:
+            self._rows |= new
+            self.revision = max(self.revision, *(row.revision for row in new.values()))
             self._known = self._built()
 
     def with_use(self, used: Mapping[int, Resources], states: Mapping[int, str]) -> Applications:

@@ -82,6 +82,21 @@ def is_node_request(subject: str) -> bool:
     return subject.startswith(f"{PREFIX}.node.")
 
 
+def sender_in(subject: str) -> str:
+    """The part of a request's subject that says who sends it.
+
+    >>> sender_in("rankd.v1.user.alice.job.list"), sender_in("rankd.v1.gateway.head.alice.job.list")
+    ('user.alice', 'gateway.head.alice')
+    """
+    tokens = subject[len(PREFIX) + 1 :].split(".", 3)
+    return ".".join(tokens[: 3 if tokens[0] == "gateway" else 2])
+
+
+def is_user_request(sender: str) -> bool:
+    """Whether :func:`sender_in` returned a user who does not ask as an administrator."""
+    return sender.startswith(("user.", "gateway."))
+
+
 def request_patterns(verb: str) -> tuple[str, str]:
     """The patterns on which the daemon listens for a verb: users', administrators'."""
     return f"{PREFIX}.user.*.{verb}", f"{PREFIX}.admin.*.{verb}"

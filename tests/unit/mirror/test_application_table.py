@@ -32,3 +32,17 @@ def test_use_and_states_are_those_of_now():
     table.update([row(1, "a")])
     assert table.with_use({1: {"vcore": 3}}, {1: "starting"}).used == {1: {"vcore": 3}}
     assert table.with_use({}, {}).states == {}
+
+
+def test_an_application_with_the_revision_of_one_that_is_known_is_read_too():
+    """One that began again in the transaction before has the same one; the prioritizer ended at its jobs."""
+    table = ApplicationTable()
+    table.update([row(1, "a", revision=5)])
+    later = row(2, "b", revision=5)
+    assert later.revision > table.read_after
+    before = table.with_use({}, {})
+    table.update([row(1, "a", revision=5)])
+    assert table.with_use({}, {}).created_at is before.created_at, "what is known is not built again"
+    table.update([row(1, "a", revision=5), later])
+    assert table.with_use({}, {}).created_at.tolist() == [0, NOW, NOW]
+    assert table.revision == 5

@@ -6,7 +6,7 @@ import pytest
 from builder import accepted
 
 from rankd.core.model.setting import AdmissionSettings
-from rankd.services.intake.pending_limit import AGAIN_S, ALL, PendingLimits
+from rankd.services.intake.pending_limit import AGAIN_S, ALL, OfAccount, PendingLimits
 
 
 class Records:
@@ -22,7 +22,8 @@ class Records:
 
     async def count(self, user):
         self.counts.append(user)
-        found = sum(self.pending.values()) if user is ALL else self.pending.get(user, 0)
+        everyone = user is ALL or isinstance(user, OfAccount)  # all are in one account
+        found = sum(self.pending.values()) if everyone else self.pending.get(user, 0)
         await asyncio.sleep(0)
         self.now += self.took_s
         return found
@@ -140,3 +141,17 @@ async def test_a_refusal_names_the_limit_and_what_to_do(in_all, setting):
     assert (refusal.code, refusal.status, refusal.retryable) == ("too_many_pending", 429, True)
     assert f" {setting} allows; submit again when some have started" in refusal.message
     assert "10 " in refusal.message
+
+
+async def test_an_account_has_a_limit_of_its_own_and_is_counted_only_if_all_jobs_are_above_it():
+    records = Records(in_all=100)
+    records.settings = AdmissionSettings(max_pending_per_user=10, max_pending=100, max_pending_per_account=15)
+    await records.limits.start()
+    assert await records.submit("alice", 10) == 10
+    assert not any(isinstance(name, OfAccount) for name in records.counts)
+    refused = await records.limits.reserve([accepted(user="bob")] * 10, atomic=False)
+    assert len(refused) == 5
+    assert "account 'physics' has 15 pending jobs" in refused[9].message
+    assert " admission.max_pending_per_account allows; submit again when some have started" in refused[9].message
+    other = accepted(user="bob", account="biology")
+    assert await records.limits.reserve([other] * 5, atomic=False) == {}

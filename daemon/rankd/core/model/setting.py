@@ -114,6 +114,21 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     that are queued again after a lost node are not refused."""
     max_pending: AtLeastOne = 5_000_000
     """Pending jobs of all users together. More are refused with `too_many_pending`."""
+    max_pending_per_account: AtLeastOne = 1_000_000
+    """Pending jobs in one account, without those of accounts below it. More are refused with `too_many_pending`."""
+    max_shapes_per_user: AtLeastOne = 5_000
+    """Different shapes (nodes, resources and constraints) of a user's pending jobs. Jobs of other shapes are refused
+    with `too_many_shapes`, as long as the user has that many."""
+    max_shapes: AtLeastOne = 50_000
+    """The same of all users together."""
+    max_constraints_per_user: AtLeastOne = 1_000
+    """Different constraints of a user's pending jobs. Jobs with other ones are refused with `too_many_constraints`."""
+    max_applications_per_user: AtLeastOne = 10_000
+    """Different applications of a user's pending jobs. Jobs of other ones are refused with `too_many_applications`."""
+    max_requests_per_s: AtLeastOne = 1_000
+    """Requests that a user may send per second over a longer time; twice as many at once after a pause. A request
+    counts once, and once more for each 4 KiB. Requests above this wait, and at 2,000 waiting ones more are refused with
+    `too_many_waiting`. Administrators and nodes have no such limit."""
     max_env_bytes: Annotated[int, Meta(ge=0, le=192 * 2**10)] = 128 * 2**10
     """Bytes that a job's environment may have. A larger one is refused with `too_long`."""
     resource_types: list[str] | None = None

@@ -6,7 +6,7 @@ a filter are looked up first and again in each part: a job that no longer matche
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -15,7 +15,8 @@ from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.change.job_action import Decide, cancel, hold, release
 from rankd.core.change.job_update import Task, check_update
-from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
+from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable, admins_only
+from rankd.core.model.job import AcceptedJob
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -28,6 +29,8 @@ from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
 
 Selection = TypeVar("Selection", bound=JobSelection)
+Limit = Callable[[Sequence[AcceptedJob]], Awaitable[Mapping[int, AboveLimit]]]
+"""Returns the refusals, by index, of jobs that are to be like these."""
 Part = Callable[[list[int]], Awaitable[SelectionReply]]
 """Changes some of the jobs, at most :data:`MAX_GROUP`."""
 
@@ -57,10 +60,13 @@ class Admitting(Protocol):
 class JobVerbs:
     """The four verbs."""
 
-    def __init__(self, database: Database, group: GroupCommit, admitting: Admitting, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, group: GroupCommit, admitting: Admitting, limit: Limit, clock: Clock
+    ) -> None:
         self._database = database
         self._group = group
         self._admitting = admitting
+        self._limit = limit
         self._clock = clock
         self._is_stopping = False
 
@@ -89,6 +95,7 @@ class JobVerbs:
             judgement = await self._database.read_in_thread(judged)
             if update.dry_run:
                 return SelectionReply(done=[verdict.job for verdict in judgement.verdicts], failed=judgement.failed)
+            judgement = await self._within_limits(judgement)
 
             def write(connection: Connection) -> SelectionReply:
                 present = task._replace(tables=self._admitting.tables)
@@ -104,6 +111,17 @@ class JobVerbs:
         reply = await self._in_parts(update, asker, part)
         self._admitting.learn()
         return reply
+
+    async def _within_limits(self, judgement: Judgement) -> Judgement:
+        """The judgement, with the jobs as failed that would be too different from the user's other ones."""
+        changed = [verdict for verdict in judgement.verdicts if verdict.changes]
+        refused = await self._limit([verdict.accepted for verdict in changed])
+        if not refused:
+            return judgement
+        gone = {changed[place].job: error for place, error in refused.items()}
+        failed = [Failed(id=job, code=error.code, message=error.message) for job, error in gone.items()]
+        kept = [verdict for verdict in judgement.verdicts if verdict.job not in gone]
+        return Judgement(kept, judgement.failed + failed)
 
     def _action(self, decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
@@ -218,5 +236,6 @@ _STATUS = {
         403,
     ),
     **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
+    **dict.fromkeys(("too_many_shapes", "too_many_constraints", "too_many_applications"), 429),
 }
 """The status for a single job that can't be changed, by code; 400 for other codes."""

@@ -1,4 +1,4 @@
-"""The limits of pending jobs: ``admission.max_pending_per_user``, and ``admission.max_pending`` of all users together.
+"""The limits of pending jobs: of a user, of an account, and of all users together (``admission.max_pending…``).
 
 The intake is the only service that adds jobs, so it keeps the numbers itself: each is at least the true one. A
 submission adds to them before it is stored, without waiting for anything, so that submissions at the same time can't
@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from rankd.core.errors import AboveLimit
 from rankd.core.model.job import AcceptedJob
@@ -27,6 +28,16 @@ SHARE = 20
 ALL = None
 """Stands for the jobs of all users where a user's name could stand."""
 
+
+class OfAccount(NamedTuple):
+    """Stands for the jobs in an account where a user's name could stand."""
+
+    account: str
+
+
+Whose = str | OfAccount | None
+"""The jobs of a user, of an account, or of :data:`ALL`."""
+
 Key = tuple[str, str | None]
 """A user, and the key of one of the user's jobs."""
 
@@ -34,13 +45,14 @@ Key = tuple[str, str | None]
 class PendingLimits:
     """The numbers of pending jobs.
 
-    ``count`` counts the pending jobs of a user, or of :data:`ALL`. ``known`` returns those keys that belong to jobs.
+    ``count`` counts the pending jobs of a user, an account, or :data:`ALL`. ``known`` returns those keys that belong to
+    jobs.
     """
 
     def __init__(
         self,
         settings: Callable[[], AdmissionSettings],
-        count: Callable[[str | None], Awaitable[int]],
+        count: Callable[[Whose], Awaitable[int]],
         known: Callable[[Sequence[Key]], Awaitable[Collection[Key]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -48,15 +60,19 @@ class PendingLimits:
         self._count = count
         self._known_keys = known
         self._clock = clock
-        self._most: dict[str | None, int] = {}
-        self._unstored: Counter[str | None] = Counter()
-        self._again_at: dict[str | None, float] = {}
-        self._one_by_one: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._most: dict[Whose, int] = {}
+        self._unstored: Counter[Whose] = Counter()
+        self._again_at: dict[Whose, float] = {}
+        self._one_by_one: defaultdict[Whose, asyncio.Lock] = defaultdict(asyncio.Lock)
         """A lock for each user: many first submissions of one user do not hold up another's."""
 
     async def start(self) -> None:
         """Count the pending jobs of all users. Afterwards, only a user's first submission waits for a count."""
         await self._recount(ALL)
+
+    def most(self, name: Whose) -> int | None:
+        """The number of pending jobs, or a larger one; None if they were not counted yet."""
+        return self._most.get(name)
 
     async def reserve(self, jobs: Sequence[AcceptedJob], *, atomic: bool) -> Mapping[int, AboveLimit]:
         """Add the jobs to the numbers; returns the refusals by index. If ``atomic``, nothing is added beside a refusal.
@@ -64,12 +80,12 @@ class PendingLimits:
         The jobs that were added must be given to :meth:`stored` afterwards, or to :meth:`lost`.
         """
         wanted = _numbers(jobs)
-        full = [name for name, number in wanted.items() if not self._fits(name, number)]
-        if not full:
+        if all(self._fits(name, number) for name, number in wanted.items()):
             self._add(wanted)
             return {}
-        for name in full:
-            await self._recount(name)
+        for name, number in wanted.items():
+            if not self._fits(name, number):
+                await self._recount(name)
         keys = [(job.user, job.request.key) for job in jobs if job.request.key is not None]
         over = any(not self._fits(name, number) for name, number in wanted.items())
         stored = await self._known_keys(keys) if keys and over else ()
@@ -84,7 +100,8 @@ class PendingLimits:
         taken = _numbers(jobs)
         self._unstored.subtract(taken)
         for name, number in taken.items():
-            self._most[name] -= number
+            if name in self._most:
+                self._most[name] -= number
 
     def _one_after_the_other(
         self, jobs: Sequence[AcceptedJob], stored: Collection[Key], *, atomic: bool
@@ -94,30 +111,36 @@ class PendingLimits:
         added: list[AcceptedJob] = []
         for place, job in enumerate(jobs):
             is_new = (job.user, job.request.key) not in stored  # otherwise its key gives the present job again
-            full = [name for name in (job.user, ALL) if is_new and not self._fits(name, 1)]
+            names: tuple[Whose, ...] = (job.user, OfAccount(job.account), ALL)
+            full = [name for name in names if is_new and not self._fits(name, 1)]
             if full:
                 refused[place] = self._refusal(full[0])
             else:
                 added.append(job)
-                self._add({job.user: 1, ALL: 1})
+                self._add(dict.fromkeys(names, 1))
         if atomic and refused:
             self.lost(added)
         return refused
 
-    def _limit(self, name: str | None) -> int:
+    def _limit(self, name: Whose) -> int:
         settings = self._settings()
+        if isinstance(name, OfAccount):
+            return settings.max_pending_per_account
         return settings.max_pending if name is ALL else settings.max_pending_per_user
 
-    def _fits(self, name: str | None, number: int) -> bool:
-        most = self._most.get(name)
+    def _fits(self, name: Whose, number: int) -> bool:
+        most, of_all = self._most.get(name), self._most.get(ALL)
+        if isinstance(name, OfAccount) and of_all is not None and of_all + number <= self._limit(name):
+            return True  # all jobs together would fit, so that this account's need not be counted
         return most is not None and most + number <= self._limit(name)
 
-    def _add(self, wanted: Mapping[str | None, int]) -> None:
+    def _add(self, wanted: Mapping[Whose, int]) -> None:
         for name, number in wanted.items():
-            self._most[name] += number
+            if name in self._most:
+                self._most[name] += number
             self._unstored[name] += number
 
-    async def _recount(self, name: str | None) -> None:
+    async def _recount(self, name: Whose) -> None:
         """Count again, unless that was done a moment ago. What is being stored meanwhile is added in any case."""
         async with self._one_by_one[name]:
             begun = self._clock()
@@ -130,9 +153,14 @@ class PendingLimits:
             ended = self._clock()
             self._again_at[name] = ended + max(AGAIN_S, SHARE * (ended - begun))
 
-    def _refusal(self, name: str | None) -> AboveLimit:
+    def _refusal(self, name: Whose) -> AboveLimit:
         limit = self._limit(name)
-        if name is ALL:
+        if isinstance(name, OfAccount):
+            message = (
+                f"account '{name.account}' has {limit} pending jobs, as many as admission.max_pending_per_account "
+                "allows; submit again when some have started, or in another account"
+            )
+        elif name is ALL:
             message = (
                 f"{limit} jobs of all users are pending, as many as admission.max_pending allows; "
                 "submit again when some have started"
@@ -145,8 +173,10 @@ class PendingLimits:
         return AboveLimit("too_many_pending", message)
 
 
-def _numbers(jobs: Sequence[AcceptedJob]) -> Counter[str | None]:
-    """The number of jobs of each user, and of all."""
-    numbers: Counter[str | None] = Counter(job.user for job in jobs)
-    numbers[ALL] = len(jobs)
+def _numbers(jobs: Sequence[AcceptedJob]) -> Counter[Whose]:
+    """The number of jobs of all, of each user, and of each account."""
+    numbers: Counter[Whose] = Counter({ALL: len(jobs)})
+    numbers.update(job.user for job in jobs)
+    for account, number in Counter(job.account for job in jobs).items():
+        numbers[OfAccount(account)] = number
     return numbers

@@ -38,11 +38,11 @@ from rankd.services.intake.delivery import Deliveries
 from rankd.services.intake.diag_verb import diag_verb
 from rankd.services.intake.durable_submission import EnqueuedSubmissions
 from rankd.services.intake.gateways import Gateways
+from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.job_verbs import JobVerbs
 from rankd.services.intake.look_verbs import LookVerbs
 from rankd.services.intake.node_verbs import node_verbs
 from rankd.services.intake.node_watch import NodeWatch
-from rankd.services.intake.pending_limit import PendingLimits
 from rankd.services.intake.relay import Relay
 from rankd.services.intake.reports import Reports
 from rankd.services.intake.retention_sweep import run_sweeps
@@ -67,7 +67,7 @@ from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.dependency import known_jobs
-from rankd.store.record.job import NewJob, count_pending, insert_jobs, known_keys
+from rankd.store.record.job import NewJob, insert_jobs
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
 
@@ -126,7 +126,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     if found.refused is not None:
         intake.keeper.note(found.refused)
     await intake.inputs.run_once()
-    await intake.pending.start()
+    await intake.limits.start()
     intake.learn_types(await database.read(resource_types))
     return intake
 
@@ -164,12 +164,8 @@ class Intake:
         self.reports = Reports(database.path)
         self.gateways = Gateways(lambda _user: False)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters)
-        self.pending = PendingLimits(
-            lambda: self.configuration.settings.admission,
-            lambda user: database.read_in_thread(lambda c: count_pending(c, user)),
-            lambda keys: database.read(lambda c: known_keys(c, keys)),
-        )
-        self.jobs = JobVerbs(database, self.group, self, clock)
+        self.limits = JobLimits(lambda: self.configuration.settings.admission, database)
+        self.jobs = JobVerbs(database, self.group, self, self.limits.changed, clock)
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
@@ -186,7 +182,7 @@ class Intake:
     async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
         """Answer requests and record reports until ``stop``; reload at every ``hangup``."""
         requests = asyncio.TaskGroup()
-        endpoints = Endpoints(self.bus, requests, rankd.__version__, self.gateways.check)
+        endpoints = Endpoints(self.bus, requests, rankd.__version__, self._requests_per_s, self.gateways.check)
 
         async def drain() -> None:
             self.jobs.stop()
@@ -215,6 +211,9 @@ class Intake:
                 )
         finally:
             await endpoints.turn_away()
+
+    def _requests_per_s(self) -> float:
+        return self.configuration.settings.admission.max_requests_per_s
 
     async def _probe(self) -> str:
         return await probe(self.database, self.bus)
@@ -311,8 +310,7 @@ class Intake:
         submission = without_refused(submission, await self.runnable.refused(submission.accepted))
         if not submission.accepted:
             return submission, [], None
-        refused = await self.pending.reserve(submission.accepted, atomic=submission.atomic)
-        submission = without_refused(submission, refused)
+        submission = await self.limits.within(submission)
         if not submission.accepted:
             return submission, [], None
         return submission, *await self._store(submission, submitter)
@@ -324,13 +322,13 @@ class Intake:
         try:
             ids, error = await self._insert(new, len(new) if submission.atomic else MAX_GROUP)
         except RankdError:
-            self.pending.lost(jobs)
+            self.limits.lost(jobs)
             raise
         except BaseException:  # it may still be stored
-            self.pending.stored(jobs)
+            self.limits.stored(jobs)
             raise
-        self.pending.stored(jobs[: len(ids)])
-        self.pending.lost(jobs[len(ids) :])
+        self.limits.stored(jobs[: len(ids)])
+        self.limits.lost(jobs[len(ids) :])
         self.learn()
         return ids, error
 

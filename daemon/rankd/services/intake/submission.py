@@ -21,8 +21,8 @@ from rankd.wire.message import Accepted, BatchReply, Rejected
 
 MOST_MESSAGES = 256 * 2**10
 """Characters of the messages of a batch's rejections. The answer then fits into 1 MB, also with 10,000 jobs."""
-AT_ONCE = 500
-"""Jobs of a batch that are read at once. With the largest environments that takes some tens of milliseconds."""
+AT_ONCE = 100
+"""Jobs of a batch that are read at once, which takes some milliseconds. Then other requests have their turn."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):

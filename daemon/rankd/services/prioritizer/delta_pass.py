@@ -17,6 +17,7 @@ from rankd.services.prioritizer.generation_writer import GenerationWriter
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
+from rankd.store.feed.job import NO_LIMIT
 from rankd.store.record.generation import Header
 
 MOST_CHANGES = 2_000
@@ -83,10 +84,17 @@ class DeltaPasses:
 
     def _read(self, connection: Connection) -> tuple[JobChanges, Applications | None, bool]:
         """The changes of jobs; the applications if any of these jobs has one; and whether nodes have changed."""
-        changes = self._source.read_changes(connection, MOST_CHANGES)
-        has_applications = any(row.application != NO_GROUP for row in changes.rows)
-        applications = self._source.applications(connection) if has_applications else None
+        changes, applications = read_changes(self._source, connection, MOST_CHANGES)
         return changes, applications, self._source.has_other_nodes(connection)
+
+
+def read_changes(
+    source: RankingSource, connection: Connection, limit: int = NO_LIMIT
+) -> tuple[JobChanges, Applications | None]:
+    """The changes of jobs; and the applications, if any of these jobs has one: the last pass may not know it."""
+    changes = source.read_changes(connection, limit)
+    has_applications = any(row.application != NO_GROUP for row in changes.rows)
+    return changes, source.applications(connection) if has_applications else None
 
 
 def as_changes(found: JobChanges, revision: int, applications: Applications | None) -> Changes:

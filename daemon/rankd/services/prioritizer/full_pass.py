@@ -7,15 +7,17 @@ import time
 
 import msgspec
 
+from rankd.core.ranking.order import Applications
 from rankd.core.ranking.queue_priority import QueuePriorities
 from rankd.core.ranking.ranking import Ranking, RankingState, rank
 from rankd.mirror.job_table import JobChanges, Snapshot, merged
-from rankd.services.prioritizer.delta_pass import as_changes
+from rankd.services.prioritizer.delta_pass import as_changes, read_changes
 from rankd.services.prioritizer.eligibility import Eligibility
 from rankd.services.prioritizer.factor_set import FactorSet
 from rankd.services.prioritizer.generation_writer import FullPass, GenerationWriter
 from rankd.services.prioritizer.ranking_source import RankingSource
 from rankd.services.prioritizer.settlement import settlement_of
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.record.generation import Header
 
@@ -73,18 +75,21 @@ class FullPasses:
         """
         jobs = self._source.jobs
         async with self._writer.lock:
-            self._keep(await self._database.read_in_thread(self._source.read_changes))
+            self._keep(*await self._database.read_in_thread(self._read_changes))
             if await self._eligibility.release(now):
-                self._keep(await self._database.read_in_thread(self._source.read_changes))
+                self._keep(*await self._database.read_in_thread(self._read_changes))
             self._writer.backlog = []
             snapshot, revision = jobs.snapshot(), jobs.revision
         await self._database.read_in_thread(self._source.read_groups)
         return self._source.known_state, snapshot, revision
 
-    def _keep(self, changes: JobChanges) -> None:
+    def _read_changes(self, connection: Connection) -> tuple[JobChanges, Applications | None]:
+        return read_changes(self._source, connection)
+
+    def _keep(self, changes: JobChanges, applications: Applications | None) -> None:
         """Keep changes for the next delta pass, because the newest generation does not show them yet."""
         if changes.is_shown:
-            self._writer.unapplied.append(as_changes(changes, self._source.jobs.revision, None))
+            self._writer.unapplied.append(as_changes(changes, self._source.jobs.revision, applications))
 
     def _rank(self, state: RankingState, snapshot: Snapshot, now: float) -> tuple[Ranking, RankingState]:
         """Rank the jobs. Runs in a thread."""

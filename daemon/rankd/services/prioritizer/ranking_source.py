@@ -185,7 +185,7 @@ class RankingSource:
         self, connection: Connection, used: Mapping[int, Resources], states: Mapping[int, str]
     ) -> Applications:
         with self._guard:
-            self._applications.update(begun_applications(connection, self._applications.revision))
+            self._applications.update(begun_applications(connection, self._applications.read_after))
             return self._applications.with_use(used, states)
 
     def _filtering(self) -> list[int]:

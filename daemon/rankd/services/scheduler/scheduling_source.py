@@ -115,7 +115,7 @@ class SchedulingSource:
         if self.triggers:
             wanted = self._occupancy.follow(open_since(connection), self._nodes)
             self._occupancy.add(read_open(connection, wanted))
-            self._application_table.update(begun_applications(connection, self._application_table.revision))
+            self._application_table.update(begun_applications(connection, self._application_table.read_after))
             self._applications = self._application_table.with_use(self._occupancy.by_application, {})
 
     def _refresh_queues(self, connection: Connection) -> None:

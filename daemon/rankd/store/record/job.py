@@ -31,7 +31,7 @@ from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
 from rankd.store.schema.job_table import IS_ACTIVE
-from rankd.store.schema.table import jobs, old_keys
+from rankd.store.schema.table import associations, jobs, old_keys
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,6 +47,9 @@ _OF, _WANTED = jobs.c, listed("wanted")
 _IS_PENDING = _OF.state == _PENDING
 _N_PENDING = select(func.count()).select_from(jobs).where(IS_ACTIVE, _IS_PENDING)
 _N_PENDING_OF_USER = select(func.count()).select_from(jobs).where(_OF.user == bindparam("user"), _IS_PENDING)
+_IN_ACCOUNT = select(associations.c.id).where(associations.c.account == bindparam("account"))
+_N_PENDING_OF_ACCOUNT = _N_PENDING.where(_OF.association_id.in_(_IN_ACCOUNT))
+"""Looks at every pending job, 1 to 2 s for a million: the intake counts only if all of them would be too many."""
 
 _STATES = select(
     _OF.id,
@@ -173,6 +176,11 @@ def count_pending(connection: Connection, user: str | None = None) -> int:
     if user is None:
         return int(connection.execute(_N_PENDING).scalar_one())
     return int(connection.execute(_N_PENDING_OF_USER, {"user": user}).scalar_one())
+
+
+def count_pending_of_account(connection: Connection, account: str) -> int:
+    """The number of pending jobs in an account, without those of accounts below it."""
+    return int(connection.execute(_N_PENDING_OF_ACCOUNT, {"account": account}).scalar_one())
 
 
 def known_keys(connection: Connection, wanted: Sequence[Key]) -> dict[Key, int]:

@@ -1,0 +1,83 @@
+"""All limits of pending jobs together: how many there may be, and how different a user's may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from rankd.core.errors import AboveLimit
+from rankd.core.model.job import AcceptedJob
+from rankd.core.model.setting import AdmissionSettings
+from rankd.services.intake.pending_limit import Key, OfAccount, PendingLimits, Whose
+from rankd.services.intake.submission import Submission, without_refused
+from rankd.services.intake.variety_limit import VarietyLimits
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.database import Database
+from rankd.store.record.job import count_pending, count_pending_of_account, known_keys
+from rankd.store.record.pending_variety import Variety, shapes_of_all, variety_of_user
+
+
+class JobLimits:
+    """The limits of pending jobs, with the settings of the moment. Counts are read on a thread."""
+
+    def __init__(self, settings: Callable[[], AdmissionSettings], database: Database) -> None:
+        self._database = database
+        self._pending = PendingLimits(
+            settings, lambda name: database.read_in_thread(lambda c: _counted(c, name)), self._known
+        )
+        self._variety = VarietyLimits(
+            settings, self._pending.most, lambda user: database.read_in_thread(lambda c: _variety(c, user))
+        )
+
+    async def start(self) -> None:
+        """Read what concerns all users, so that no submission waits for that."""
+        await self._pending.start()
+        await self._variety.start()
+
+    async def within(self, submission: Submission) -> Submission:
+        """The submission without the jobs above a limit. Its accepted jobs go to :meth:`stored` or :meth:`lost`.
+
+        Raises:
+            AboveLimit: no job of the message is left, and none was rejected before.
+        """
+        refused = await self._pending.reserve(submission.accepted, atomic=submission.atomic)
+        submission = without_refused(submission, refused)
+        if not (refused := await self._too_different(submission.accepted)):
+            return submission
+        gone = range(len(submission.accepted)) if submission.atomic else refused
+        self.lost([submission.accepted[place] for place in gone])
+        return without_refused(submission, refused)
+
+    async def _too_different(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
+        """The refusals by index; none for a job whose key is known, since that is no other job."""
+        refused = await self._variety.reserve(jobs)
+        if not refused:
+            return refused
+        keys = {place: (jobs[place].user, jobs[place].request.key) for place in refused}
+        known = await self._known([key for key in keys.values() if key[1] is not None])
+        return {place: error for place, error in refused.items() if keys[place] not in known}
+
+    async def _known(self, keys: Sequence[Key]) -> Collection[Key]:
+        """Those keys that belong to jobs."""
+        return await self._database.read(lambda c: known_keys(c, keys))
+
+    async def changed(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
+        """The refusals, by index, of pending jobs that are to be like these."""
+        return await self._variety.reserve(jobs)
+
+    def stored(self, jobs: Sequence[AcceptedJob]) -> None:
+        """These jobs of :meth:`within` are durable."""
+        self._pending.stored(jobs)
+
+    def lost(self, jobs: Sequence[AcceptedJob]) -> None:
+        """These jobs of :meth:`within` could not be stored."""
+        self._pending.lost(jobs)
+
+
+def _counted(connection: Connection, name: Whose) -> int:
+    if isinstance(name, OfAccount):
+        return count_pending_of_account(connection, name.account)
+    return count_pending(connection, name)
+
+
+def _variety(connection: Connection, user: str | None) -> Variety:
+    return shapes_of_all(connection) if user is None else variety_of_user(connection, user)

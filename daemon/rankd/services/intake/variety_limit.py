@@ -1,0 +1,188 @@
+"""The limits of how different pending jobs may be: shapes, constraints and applications of a user, and all shapes.
+
+Jobs of equal shape cost the scheduler little more than one of them; each other shape is tried in every cycle. Nobody
+has more different shapes than pending jobs. So a user with fewer pending jobs than the limits allow costs nothing here.
+For any other user, and for all users together, the intake keeps what their pending jobs have, as numbers. A set is
+read again, at most every :data:`AGAIN_S`, when a limit is reached. Jobs that are being stored while a user passes that
+number count from the second reading on: these are no more jobs than the limit says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from rankd.core.admission.fit import shape_of
+from rankd.core.errors import AboveLimit
+from rankd.core.model.job import AcceptedJob
+from rankd.core.model.setting import AdmissionSettings
+from rankd.services.intake.pending_limit import AGAIN_S, ALL, SHARE
+from rankd.store.record.pending_variety import Variety
+
+MOST_SHAPES_KNOWN = 10_000
+"""Shapes whose numbers are remembered. When there are more, all are computed again."""
+
+_ADVICE = "submit again when some have started, or ask an administrator"
+
+
+class _Limit(NamedTuple):
+    """A limit of one kind."""
+
+    setting: str
+    kind: str
+    most: int
+
+    def refusal(self, name: str | None) -> AboveLimit:
+        """The error of a job above it. ``name``: whose jobs are too different."""
+        whose = "all users together have" if name is ALL else f"user '{name}' has"
+        message = (
+            f"{whose} pending jobs of {self.most} different {self.kind}, as many as admission.{self.setting} allows; "
+            f"{_ADVICE}"
+        )
+        return AboveLimit(f"too_many_{self.kind}", message)
+
+
+class _Held:
+    """What the pending jobs of a user, or of all, have of each kind, and what was added since that was read."""
+
+    def __init__(self) -> None:
+        self.known = Variety(set(), set(), set())
+        self.added = Variety(set(), set(), set())
+        self.again_at: float | None = None
+        """When it may be read again; None before it was read."""
+
+    def add(self, kind: int, key: int) -> None:
+        """Add a key of one kind."""
+        self.known[kind].add(key)
+        self.added[kind].add(key)
+
+    def replace(self, read: Variety, again_at: float) -> None:
+        """Use what was read. What was added since the reading before may not be stored yet, and stays."""
+        self.known = Variety(*(one | added for one, added in zip(read, self.added, strict=True)))
+        self.added = Variety(set(), set(), set())
+        self.again_at = again_at
+
+
+class VarietyLimits:
+    """``number`` returns the pending jobs of a user, or of :data:`ALL`; None if they were not counted yet.
+
+    ``read`` reads the variety of a user's pending jobs, or of those of :data:`ALL`.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], AdmissionSettings],
+        number: Callable[[str | None], int | None],
+        read: Callable[[str | None], Awaitable[Variety]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._number = number
+        self._read = read
+        self._clock = clock
+        self._held: dict[str | None, _Held] = {}
+        self._shapes: dict[tuple[object, ...], int] = {}
+        self._one_by_one: defaultdict[str | None, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def start(self) -> None:
+        """Read the shapes of all users, if they may be too many, so that no submission waits for that."""
+        if self._is_crowded(ALL):
+            await self._look_again(ALL)
+
+    async def reserve(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
+        """Add the jobs to what their users have; returns the refusals by index."""
+        names = [name for name in {ALL, *(job.user for job in jobs)} if self._is_crowded(name)]
+        if not names:
+            return {}
+        wanted = [self._variety_of(job) for job in jobs]
+        for name in names:
+            own = [keys for job, keys in zip(jobs, wanted, strict=True) if name in (ALL, job.user)]
+            if not self._fit(name, own):
+                await self._look_again(name)
+        return self._one_after_the_other(jobs, wanted)
+
+    def _is_crowded(self, name: str | None) -> bool:
+        """Whether there may be too many different jobs. Forgets what is known of others."""
+        number, rule = self._number(name), self._settings()
+        most = (
+            rule.max_shapes
+            if name is ALL
+            else min(rule.max_shapes_per_user, rule.max_constraints_per_user, rule.max_applications_per_user)
+        )
+        if number is None or number > most:
+            return True
+        self._held.pop(name, None)
+        return False
+
+    def _limits(self, name: str | None) -> tuple[_Limit, ...]:
+        """The limits by kind, in the order of :class:`Variety`."""
+        rule = self._settings()
+        if name is ALL:
+            return (_Limit("max_shapes", "shapes", rule.max_shapes),)
+        return (
+            _Limit("max_shapes_per_user", "shapes", rule.max_shapes_per_user),
+            _Limit("max_constraints_per_user", "constraints", rule.max_constraints_per_user),
+            _Limit("max_applications_per_user", "applications", rule.max_applications_per_user),
+        )
+
+    def _fit(self, name: str | None, wanted: Sequence[tuple[int | None, ...]]) -> bool:
+        held = self._held.setdefault(name, _Held())
+        if held.again_at is None:
+            return False
+        for kind, limit in enumerate(self._limits(name)):
+            new = {keys[kind] for keys in wanted} - held.known[kind] - {None}
+            if len(held.known[kind]) + len(new) > limit.most:
+                return False
+        return True
+
+    async def _look_again(self, name: str | None) -> None:
+        """Read what the pending jobs have, unless that was done a moment ago."""
+        async with self._one_by_one[name]:
+            begun = self._clock()
+            held = self._held.setdefault(name, _Held())
+            if held.again_at is not None and begun < held.again_at:
+                return
+            read = await self._read(name)
+            ended = self._clock()
+            held.replace(read, ended + max(AGAIN_S, SHARE * (ended - begun)))
+
+    def _one_after_the_other(
+        self, jobs: Sequence[AcceptedJob], wanted: Sequence[tuple[int | None, ...]]
+    ) -> Mapping[int, AboveLimit]:
+        """Add the jobs that fit, in their order. Does not wait, so that nothing else is added meanwhile."""
+        refused: dict[int, AboveLimit] = {}
+        for place, (job, keys) in enumerate(zip(jobs, wanted, strict=True)):
+            new = [(name, *one) for name in (job.user, ALL) for one in self._new(name, keys)]
+            full = [limit.refusal(name) for name, held, kind, _, limit in new if len(held.known[kind]) >= limit.most]
+            if full:
+                refused[place] = full[0]
+                continue
+            for _, held, kind, key, _ in new:
+                held.add(kind, key)
+        return refused
+
+    def _new(self, name: str | None, keys: tuple[int | None, ...]) -> list[tuple[_Held, int, int, _Limit]]:
+        """Where a job adds something: whose, the kind, the key, and the limit."""
+        held = self._held.get(name)
+        if held is None:
+            return []
+        return [
+            (held, kind, key, limit)
+            for kind, limit in enumerate(self._limits(name))
+            if (key := keys[kind]) is not None and key not in held.known[kind]
+        ]
+
+    def _variety_of(self, job: AcceptedJob) -> tuple[int | None, ...]:
+        """A job's keys by kind; None where it has nothing of a kind."""
+        request = job.request
+        amounts = tuple(job.resources.items())
+        parts = (job.partition, job.nodes, job.min_nodes, amounts, request.constraints, request.exclusive)
+        if parts not in self._shapes:
+            if len(self._shapes) >= MOST_SHAPES_KNOWN:
+                self._shapes.clear()
+            self._shapes[parts] = shape_of(job).key()
+        application = hash((job.queue, request.application)) if request.application else None
+        return self._shapes[parts], hash(request.constraints) if request.constraints else None, application

@@ -1,0 +1,189 @@
+"""Askers take turns, each within bounds of its own; who asks too much delays only itself."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankd.bus import request_turns
+from rankd.bus.request_turns import (
+    ALWAYS_REQUESTS,
+    MAX_BYTES_PER_ASKER,
+    MAX_REQUESTS,
+    MAX_REQUESTS_PER_ASKER,
+    MOST_RUNNING,
+    MOST_RUNNING_BYTES,
+    TOKEN_BYTES,
+    RequestTurns,
+)
+
+RATE = 10.0
+BURST = 20
+
+
+def turns(rate=None):
+    return RequestTurns(lambda _name: rate)
+
+
+def add(waiting, name, number=1, n_bytes=10, now=0.0):
+    """The first refusal, or None."""
+    refusals = [waiting.add(name, f"{name} {at}", n_bytes, now) for at in range(number)]
+    return next((refusal for refusal in refusals if refusal is not None), None)
+
+
+def taken(waiting, now=0.0, most=10**6):
+    """The askers of the requests that are answered now, in order."""
+    found = []
+    while len(found) < most and (turn := waiting.take(now)) is not None:
+        found.append(turn)
+    return found
+
+
+def names(found):
+    return [turn.asker for turn in found]
+
+
+def test_askers_take_turns_whatever_each_has_waiting():
+    waiting = turns()
+    add(waiting, "alice", 5)
+    add(waiting, "bob", 2)
+    add(waiting, "carol")
+    assert names(taken(waiting)) == ["alice", "bob", "carol", "alice", "bob", "alice", "alice", "alice"]
+
+
+def test_the_requests_of_an_asker_keep_their_order():
+    waiting = turns()
+    add(waiting, "alice", 5)
+    assert [turn.request for turn in taken(waiting)] == [f"alice {at}" for at in range(5)]
+
+
+def test_one_who_comes_later_waits_for_one_request_of_each_other():
+    waiting = turns()
+    add(waiting, "alice", 100)
+    add(waiting, "bob", 100)
+    taken(waiting, most=50)
+    add(waiting, "carol")
+    assert "carol" in names(taken(waiting, most=3))
+
+
+def test_only_so_many_requests_of_an_asker_are_answered_at_a_time():
+    waiting = turns()
+    add(waiting, "alice", MOST_RUNNING + 5)
+    found = taken(waiting)
+    assert len(found) == MOST_RUNNING
+    assert not waiting.has_ready
+    add(waiting, "bob")
+    assert names(taken(waiting)) == ["bob"]
+    waiting.finish("alice", 10)
+    assert waiting.has_ready
+    assert names(taken(waiting)) == ["alice"]
+
+
+def test_large_requests_of_an_asker_are_answered_few_at_a_time():
+    waiting = turns()
+    half = MOST_RUNNING_BYTES // 2
+    add(waiting, "alice", 5, n_bytes=half)
+    add(waiting, "bob", n_bytes=10 * MOST_RUNNING_BYTES)
+    assert names(taken(waiting)) == ["alice", "bob", "alice"]
+    waiting.finish("alice", half)
+    assert names(taken(waiting)) == ["alice"]
+
+
+def test_one_above_its_rate_waits_and_delays_nobody():
+    waiting = turns(RATE)
+    add(waiting, "alice", BURST + 5)
+    assert len(taken(waiting)) == BURST
+    assert waiting.next_at == pytest.approx(0.1)
+    add(waiting, "bob")
+    assert names(taken(waiting)) == ["bob"]
+    assert taken(waiting, 0.05) == []
+    assert names(taken(waiting, 0.11)) == ["alice"]
+    assert len(taken(waiting, 10.0)) == 4
+    assert waiting.next_at is None
+
+
+def test_a_large_request_counts_several_times():
+    waiting = turns(RATE)
+    add(waiting, "alice", 5, n_bytes=4 * TOKEN_BYTES)
+    assert len(taken(waiting)) == BURST / 5
+
+
+def test_when_the_service_ends_rates_delay_nobody():
+    waiting = turns(RATE)
+    add(waiting, "alice", 100)
+    taken(waiting)
+    waiting.lift_rates()
+    assert len(taken(waiting)) == 100 - BURST
+
+
+def test_an_asker_with_too_many_requests_is_refused_and_told_which_limit():
+    waiting = turns(RATE)
+    assert add(waiting, "alice", MAX_REQUESTS_PER_ASKER) is None
+    refusal = add(waiting, "alice")
+    assert (refusal.code, refusal.status) == ("too_many_waiting", 429)
+    assert "admission.max_requests_per_s, 10" in refusal.message
+    assert f"{MAX_REQUESTS_PER_ASKER} requests of yours" in refusal.message
+    assert add(waiting, "bob") is None
+
+
+def test_an_asker_with_too_many_bytes_is_refused_but_never_its_first_request():
+    waiting = turns()
+    assert add(waiting, "alice", n_bytes=2 * MAX_BYTES_PER_ASKER) is None
+    assert add(waiting, "alice").code == "too_many_waiting"
+
+
+def test_many_who_flood_together_leave_everybody_some_room():
+    waiting = turns()
+    for number in range(MAX_REQUESTS // MAX_REQUESTS_PER_ASKER):
+        assert add(waiting, f"flood{number}", MAX_REQUESTS_PER_ASKER) is None
+    assert add(waiting, "bob", ALWAYS_REQUESTS) is None
+    assert (add(waiting, "bob").code, add(waiting, "bob").status) == ("busy", 503)
+
+
+def test_askers_who_ask_nothing_are_forgotten_when_there_are_many(monkeypatch):
+    monkeypatch.setattr(request_turns, "MOST_ASKERS", 10)
+    waiting = turns(RATE)
+    add(waiting, "busy", 3)
+    for number in range(100):
+        add(waiting, f"user{number}")
+        for turn in taken(waiting):
+            waiting.finish(turn.asker, turn.n_bytes)
+    assert len(waiting._askers) <= 10
+    assert waiting.load.requests == 0
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from("abc"), st.integers(0, MOST_RUNNING_BYTES)),
+        st.tuples(st.just("take"), st.floats(0, 5)),
+        st.tuples(st.just("finish"), st.integers(0, 100)),
+    ),
+    max_size=200,
+)
+
+
+@given(EVENTS, st.sampled_from([None, RATE, 1000.0]))
+def test_every_request_is_answered_once_whatever_happens(events, rate):
+    waiting, now, running = turns(rate), 0.0, []
+    added, answered = 0, 0
+    for event in events:
+        match event:
+            case ("add", name, n_bytes):
+                added += waiting.add(name, added, n_bytes, now) is None
+            case ("take", passed):
+                now += passed
+                running += taken(waiting, now)
+            case ("finish", at) if running:
+                turn = running.pop(at % len(running))
+                waiting.finish(turn.asker, turn.n_bytes)
+                answered += 1
+    for _ in range(10_000):
+        if not (running or waiting.has_ready or waiting.next_at is not None):
+            break
+        now = max(now, waiting.next_at or now)
+        running += taken(waiting, now)
+        for turn in running:
+            waiting.finish(turn.asker, turn.n_bytes)
+        answered += len(running)
+        running = []
+    assert answered == added
+    assert (waiting.load.requests, waiting.load.n_bytes) == (0, 0)
