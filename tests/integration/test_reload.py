@@ -399,7 +399,7 @@ async def test_a_queues_file_without_queues_does_not_come_into_force(broker, tmp
         (site.config / "queues.yaml").write_text(text)
         reply = await site.client.ask(RELOAD, {})
         assert (reply.status, reply.body["code"]) == (400, "bad_configuration")
-        assert "queues.yaml: partitions: there is none" in reply.body["message"]
+        assert "queues.yaml: partitions: the file defines no partition" in reply.body["message"]
         await site.stop("intake")
         await site.start("intake")
         await site.client.submit()
