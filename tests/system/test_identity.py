@@ -109,7 +109,8 @@ def test_secrets_are_private_and_on_no_command_line(machine):
     auth = machine.directory / "auth"
     assert stat.S_IMODE(auth.stat().st_mode) == 0o700
     files = [path for path in auth.iterdir() if path.is_file()]
-    assert {path.name for path in files} == {"site.key", "services.creds", "node.creds", "admin.creds"}
+    names = {"site.key", "services.creds", "node.creds", "admin.creds", "register.json"}
+    assert {path.name for path in files} == names
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     secret = (auth / "site.key").read_text().strip()
     seeds = [path.read_text().split("SEED-----\n")[1].split("\n")[0] for path in files if path.suffix == ".creds"]
@@ -155,6 +156,13 @@ TABLE = [  # who asks, subject, whether somebody answers
     ("node", "rankd.v1.node.here.heartbeat", False),
     ("node", "rankd.v1.node.here.leave", False),
     ("node", "rankd.v1.node.here.take", False),
+    ("user", "rankd.v1.enrol", False),
+    ("user", "rankd.v1.user.alice.login.renew", True),
+    ("user", "rankd.v1.user.bob.login.renew", False),
+    ("admin", "rankd.v1.enrol", False),
+    ("node", "rankd.v1.enrol", False),
+    ("node", "rankd.v1.node.n2.renew", True),
+    ("node", "rankd.v1.node.here.renew", False),
     ("node", "rankd.v1.user.alice.job.list", False),
     ("node", "rankd.v1.user.n2.job.list", False),
     ("node", "rankd.v1.admin.root.job.list", False),

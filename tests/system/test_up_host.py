@@ -63,8 +63,9 @@ def test_what_listening_means_is_said(machine, options, scheme, meaning):
                 break
         process.terminate()
     text = "".join(said)
-    assert "rankd auth creds --node NODE --out NODE.creds" in text
-    assert f"rankd agent --nats {scheme}://{os.uname().nodename}:" in text
+    assert f"rankd node enrol --dir {machine.directory} NODE --out NODE.token" in text
+    assert "rankd agent --token-file NODE.token --state DIR" in text
+    assert f"The broker: {scheme}://{os.uname().nodename}:" in text
     assert meaning in text
 
 

@@ -32,6 +32,7 @@ RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, 
 
 DECLARES = {
     "bus/tls_files.py": "a record",
+    "wire/enrolment.py": "records",
     "core/adapter/source.py": "a protocol and what it is built with",
     "core/change/job_change.py": "records of decisions",
     "core/evaluate/result.py": "records of results",
@@ -90,6 +91,10 @@ WAITS = {
     "bus/account_update.py": "asks over a connection",
     "bus/access_check.py": "asks over a connection",
     "services/gateway/service.py": "a socket and a broker",
+    "services/gateway/enrolment.py": "answers over a connection",
+    "services/gateway/issuer.py": "asks over a connection",
+    "services/agent/renewal.py": "asks over a connection",
+    "bus/enrolment.py": "asks over a connection",
     "services/agent/allocation_request.py": "asks over a connection",
     "services/agent/real_node.py": "a keeper",
     "services/agent/registration.py": "asks over a connection",

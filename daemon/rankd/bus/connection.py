@@ -31,6 +31,7 @@ from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
 from rankd.bus.outage import Outage
 from rankd.bus.refusal import not_authorized, not_permitted, raise_if_refused
+from rankd.bus.refused_credentials import REFUSES, Refusals
 from rankd.bus.tls import Encryption
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import RankdError, Refused, Unavailable
@@ -79,6 +80,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
 
     ``connect_timeout_s``: how long to wait for the first connection; None means without limit.
     ``credentials`` is called at every connection; None without credentials. ``tls``: files for encrypted connections.
+    ``inbox``: the prefix of the subjects on which answers come, if the credentials allow no other.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         connect_timeout_s: float | None = 30.0,
         credentials: Source | None = None,
         tls: TlsFiles = TlsFiles(),  # noqa: B008 - a tuple, which nobody changes
+        inbox: str | None = None,
     ) -> None:
         self.url = without_secret(url)
         self.name = name
@@ -97,6 +100,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self._presented: Credentials | None = None
         self._encryption = Encryption(url, tls)
         self._refusal: Refused | None = None
+        self._inbox = inbox
+        self._refused = Refusals()
         self._connecting = asyncio.timeout(None)
         self._forbidden: dict[str, set[asyncio.Timeout]] = {}
         self.client = self._new_client()
@@ -217,7 +222,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             try:
                 await self.client.connect(
                     self._address,
-                    inbox_prefix=inbox_prefix(user) if user else "_INBOX",
+                    inbox_prefix=self._inbox or (inbox_prefix(user) if user else "_INBOX"),
                     name=f"rankd {self.name}",
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # seconds, fractions work
@@ -244,7 +249,17 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         if self.connected_at and not self._closing:
             self.outage.lost(None)
 
+    async def until_refused(self) -> None:
+        """Wait until the broker goes on refusing the credentials of a connection that was there before.
+
+        Raises:
+            Refused: ``not_authorized``: then.
+        """
+        await self._refused.lasting.wait()
+        raise not_authorized(self._address, self._presented)
+
     async def _on_reconnect(self) -> None:
+        self._refused.over()
         self.connected_at = time.monotonic()
         self.outage.back()
         for action in self.after_reconnect:
@@ -265,6 +280,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             log.warning("bus: %s: %s", type(error).__name__, error)
         elif not self._closing:
             self.outage.lost(fault or error)
+        if self.connected_at and any(reason in text for reason in REFUSES):
+            self._refused.note(time.monotonic())
         if found := _FORBIDDEN.search(text):
             for scope in self._forbidden.get(found[1], ()):
                 scope.reschedule(asyncio.get_running_loop().time())

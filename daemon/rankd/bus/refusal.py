@@ -6,12 +6,15 @@ import msgspec
 from nats.aio.msg import Msg
 
 from rankd.bus.address import user_in, without_secret
-from rankd.core.errors import Refused
+from rankd.core.errors import RankdError, Refused
 from rankd.identity.credentials import Credentials
 from rankd.wire.answer import ErrorBody, error_of
+from rankd.wire.codec import encode
 from rankd.wire.subject import is_admin_request, is_node_request
 
 STATUS_HEADER = "Nats-Service-Error-Code"
+TEXT_HEADER = "Nats-Service-Error"
+LONGEST_TEXT = 500
 
 
 def not_authorized(url: str, presented: Credentials | None) -> Refused:
@@ -39,6 +42,14 @@ def not_permitted(user: str, subject: str) -> Refused:
     else:
         message = f"the broker does not let '{user}' ask as somebody else ({subject}): leave out --as and $RANKD_USER"
     return Refused("not_permitted", message, status=403)
+
+
+async def respond_error(message: Msg, error: RankdError) -> None:
+    """Answer a message with an error, in the form of NATS' micro services."""
+    body = ErrorBody(code=error.code, message=error.message, field=error.field)
+    text = " ".join(error.message.split())[:LONGEST_TEXT]  # a header ends at a line break
+    headers = {STATUS_HEADER: str(error.status), TEXT_HEADER: text}
+    await message._client.publish(message.reply, encode(body), headers=headers)  # noqa: SLF001 - as Msg.respond does
 
 
 def raise_if_refused(reply: Msg) -> None:

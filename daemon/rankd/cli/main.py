@@ -47,6 +47,7 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "up": Command("Run", "run.up", "broker, database and all services on this machine"),
     "demo": Command("Run", "run.demo", "two minutes of a busy queue, explained"),
+    "login": Command("Run", "run.login", "use a rankd on another machine: exchange an invitation for credentials"),
     "submit": Command("Jobs", "jobs.submit", "submit a job, or many (sbatch)"),
     "cancel": Command("Jobs", "jobs.cancel_hold_release", "cancel jobs (scancel)"),
     "hold": Command("Jobs", "jobs.cancel_hold_release", "keep pending jobs from starting (scontrol hold)"),
@@ -76,9 +77,11 @@ COMMANDS: dict[str, Command] = {
     "import": Command(
         "Configure", "configure.import_command", "make a configuration from the output of Slurm's commands"
     ),
-    "node": Command("Administer", "administer.node_command", "drain nodes, and let them accept jobs again"),
+    "node": Command(
+        "Administer", "administer.node_command", "drain nodes, let them accept jobs again, let new ones in"
+    ),
     "reload": Command("Administer", "administer.reload", "read the configuration's files again, without a restart"),
-    "auth": Command("Administer", "administer.auth_command", "credentials for users and nodes"),
+    "auth": Command("Administer", "administer.auth_command", "users, invitations, credentials"),
     "diag": Command("Administer", "administer.diag", "statistics of the services: cycles, passes, durations (sdiag)"),
     "intake": Command("Services", "services.service_command", "accepts requests and records jobs"),
     "prioritizer": Command("Services", "services.service_command", "ranks the pending jobs"),

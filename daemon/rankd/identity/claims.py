@@ -38,10 +38,11 @@ class Import(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AccountLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What an account may use: connections, subscriptions, and whether streams. No exports, no leaf nodes."""
+    """What an account may use: connections, subscriptions, bytes of a message, streams. No exports, no leaf nodes."""
 
     connections: int = UNLIMITED
     subscriptions: int = UNLIMITED
+    payload_bytes: int = UNLIMITED
     has_streams: bool = False
 
 
@@ -56,13 +57,26 @@ class AccountClaims(msgspec.Struct, frozen=True, kw_only=True):
     revoked: Mapping[str, int] = {}
 
 
+class Narrow(msgspec.Struct, frozen=True, kw_only=True):
+    """The only subjects that a connection may use, and its limits within those of its account."""
+
+    publish: Sequence[str]
+    subscribe: Sequence[str]
+    subscriptions: int
+    payload_bytes: int
+
+
 class UserClaims(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection's rights in its account. ``expires_at``: UTC seconds; None means never."""
+    """A connection's rights in its account: all of the account's, or those of ``narrow``.
+
+    ``expires_at``: UTC seconds; None means never.
+    """
 
     public: str
     name: str
     role: str
     expires_at: int | None = None
+    narrow: Narrow | None = None
 
 
 def operator_token(operator: Key, system_account: str, now: float) -> str:
@@ -76,7 +90,7 @@ def account_token(operator: Key, claims: AccountClaims, now: float) -> str:
     allowed: dict[str, Any] = {
         "subs": limits.subscriptions,
         "data": UNLIMITED,
-        "payload": UNLIMITED,
+        "payload": limits.payload_bytes,
         "imports": UNLIMITED,
         "exports": UNLIMITED if claims.exports else 0,
         "wildcards": True,
@@ -98,13 +112,14 @@ def account_token(operator: Key, claims: AccountClaims, now: float) -> str:
 
 def user_token(account: Key, claims: UserClaims, now: float) -> str:
     """A user of an account, signed by the account."""
+    narrow = claims.narrow
     content = {
         "type": "user",
-        "pub": {},
-        "sub": {},
-        "subs": UNLIMITED,
+        "pub": {} if narrow is None else {"allow": narrow.publish},
+        "sub": {} if narrow is None else {"allow": narrow.subscribe},
+        "subs": UNLIMITED if narrow is None else narrow.subscriptions,
         "data": UNLIMITED,
-        "payload": UNLIMITED,
+        "payload": UNLIMITED if narrow is None else narrow.payload_bytes,
         "tags": [f"{ROLE_TAG}{claims.role}"],
     }
     return _signed(account, claims.public, claims.name, content, now, claims.expires_at)

@@ -33,7 +33,8 @@ Anyone who has this file can act as {role} '{name}'. Keep it to yourself.
 {seed}
 ------END USER NKEY SEED------
 """
-_SEED = re.compile(r"SU[A-Z2-7]{56}")
+SEED = re.compile(r"SU[A-Z2-7]{56}")
+"""The private half of a user's key."""
 _CERTIFICATE = re.compile(r"^-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]+\n-----END CERTIFICATE-----$", re.MULTILINE)
 _BLOCK = re.compile(r"-{3,}BEGIN [^-\n]*-{3,}\s*([A-Za-z0-9_.=-]+?)\s*-{3,}END [^-\n]*-{3,}")
 
@@ -89,7 +90,7 @@ def parse_credentials(text: str) -> Credentials:
     token, seed = blocks
     credentials = Credentials(token, seed, certificates_in(text))
     credentials.claims()
-    if _SEED.fullmatch(credentials.seed) is None:
+    if SEED.fullmatch(credentials.seed) is None:
         raise ValueError("the seed of the key is damaged")
     return credentials
 

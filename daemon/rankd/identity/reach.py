@@ -15,6 +15,7 @@ from rankd.identity.claims import Export, Import
 from rankd.wire.subject import (
     DEAD_LETTER_PATTERN,
     ENQUEUE_PATTERN,
+    ENROL,
     EVENT_RANKING,
     EVENT_SCHEDULER,
     HEAD,
@@ -27,7 +28,7 @@ from rankd.wire.subject import (
     node_subject,
 )
 
-NODE_REQUESTS = ("register", "heartbeat", "leave", "take", "report")
+NODE_REQUESTS = ("register", "heartbeat", "leave", "take", "report", "renew")
 """What a node asks of the services."""
 NODE_HINT = "allocation"
 """What a node hears: that an allocation waits. It has to ask for it."""
@@ -43,7 +44,7 @@ Kind = Literal["service", "stream"]
 
 def services_exports() -> list[Export]:
     """What the services' account offers to all others together; each account imports its own part only."""
-    asked = [f"{PREFIX}.user.*.>", f"{PREFIX}.admin.*.>", ENQUEUE_PATTERN, health_subject("*")]
+    asked = [f"{PREFIX}.user.*.>", f"{PREFIX}.admin.*.>", ENQUEUE_PATTERN, health_subject("*"), ENROL]
     asked.append(f"{PREFIX}.gateway.*.>")
     asked += [node_pattern(kind) for kind in NODE_REQUESTS]
     heard = [f"{PREFIX}.event.>", DEAD_LETTER_PATTERN, node_pattern(NODE_HINT)]
@@ -87,6 +88,11 @@ def node_imports(services: str, node: str, *, vouches: bool = False) -> list[Imp
     if vouches and node != HEAD:
         asked.append(f"{PREFIX}.gateway.{encode_name(node)}.>")
     return _imports(services, asked, [node_subject(node, NODE_HINT)])
+
+
+def enrolment_imports(services: str) -> list[Import]:
+    """What an invitation reaches: the one subject on which it is exchanged for credentials."""
+    return _imports(services, [ENROL], [])
 
 
 def _imports(services: str, asked: Sequence[str], heard: Sequence[str]) -> list[Import]:

@@ -7,13 +7,10 @@ and ``ca.pem`` while the broker encrypts its connections. Keys are derived from 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import hmac
-import os
 import secrets
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +22,7 @@ from rankd.identity.claims import (
     AccountClaims,
     AccountLimits,
     Import,
+    Narrow,
     UserClaims,
     account_token,
     operator_token,
@@ -32,15 +30,27 @@ from rankd.identity.claims import (
 )
 from rankd.identity.credentials import CA_FILE, Credentials, write_private
 from rankd.identity.key import SECRET_BYTES, Key, KeyKind, derive, new_key
-from rankd.identity.reach import admin_imports, gateway_imports, node_imports, services_exports, user_imports
+from rankd.identity.one_writer import one_writer
+from rankd.identity.reach import (
+    admin_imports,
+    enrolment_imports,
+    gateway_imports,
+    node_imports,
+    services_exports,
+    user_imports,
+)
 from rankd.identity.trusted_node import read_trusted
 from rankd.wire.codec import UNREADABLE
+from rankd.wire.enrolment import MOST_BYTES
+from rankd.wire.subject import ENROL, inbox_prefix
 
 KEY_FILE = "site.key"
 REVOKED_FILE = "revoked.json"
 USER_LIMITS = AccountLimits(connections=256, subscriptions=4_096)
 """Of one user's or node's connections together: one client can't use up what the broker has."""
-
+ENROLMENT_LIMITS = AccountLimits(connections=64, subscriptions=256, payload_bytes=MOST_BYTES)
+"""Of the connections of all invitations together."""
+ENROLMENT_SUBSCRIPTIONS = 4
 
 ALL_OF_THEM = "*"
 """In an account's revocations: every user of it."""
@@ -55,6 +65,8 @@ class Role(StrEnum):
     USER = "user"
     NODE = "node"
     GATEWAY = "gateway"
+    ENROLMENT = "enrolment"
+    """An invitation that has not been exchanged yet."""
 
 
 class Account(NamedTuple):
@@ -107,8 +119,8 @@ class Site:
         """An account with what its role reaches; ``name`` is the user's or the node's."""
         key = self._account(role, name)
         services = self.account_of(Role.SERVICES)
-        found = self._revoked.get(_family(role, name))
-        revoked = {} if found is None else {ALL_OF_THEM: found.at}
+        found = self.revoked_at(role, name)
+        revoked = {} if found is None else {ALL_OF_THEM: found}
         title = f"{role} {name}".strip()
         claims = AccountClaims(public=key.public, name=title, limits=USER_LIMITS, revoked=revoked)
         match role:
@@ -125,20 +137,27 @@ class Site:
                 claims = _with_imports(claims, node_imports(services, name, vouches=name in self._vouching))
             case Role.GATEWAY:
                 claims = _with_imports(claims, gateway_imports(services, name))
+            case Role.ENROLMENT:
+                imports = enrolment_imports(services)
+                claims = AccountClaims(public=key.public, name=title, limits=ENROLMENT_LIMITS, imports=imports)
         return Account(key.public, account_token(self._operator, claims, now))
 
     def credentials(self, role: Role, name: str, now: float, lasts_s: float | None = None) -> Credentials:
         """Credentials with a key of their own; valid for ``lasts_s`` seconds, or without an end."""
         key = new_key(KeyKind.USER)
+        return Credentials(self.sign(role, name, key.public, now, lasts_s), key.seed, self.ca)
+
+    def sign(self, role: Role, name: str, public: str, now: float, lasts_s: float | None = None) -> str:
+        """A token for a public key: whoever has its private half gets in as this user or node."""
         expires_at = None if lasts_s is None else int(now + lasts_s)
-        claims = UserClaims(public=key.public, name=name, role=role, expires_at=expires_at)
-        found = self._revoked.get(_family(role, name))
-        signed_at = now if found is None else max(now, found.at + 1)
-        return Credentials(user_token(self._account(role, name), claims, signed_at), key.seed, self.ca)
+        claims = UserClaims(public=public, name=name, role=role, expires_at=expires_at)
+        found = self.revoked_at(role, name)
+        signed_at = now if found is None else max(now, found + 1)
+        return user_token(self._account(role, name), claims, signed_at)
 
     def static_key(self, role: Role, name: str) -> Key:
         """The one key of an account at a server that has accounts in its configuration file."""
-        return derive(self._secret, KeyKind.USER, f"static {_family(role, name)}")
+        return derive(self._secret, KeyKind.USER, f"static {family(role, name)}")
 
     def static_credentials(self, role: Role, name: str, now: float) -> Credentials:
         """Credentials for :meth:`static_key`. Such a server looks at the key only; the token says who they are for."""
@@ -146,21 +165,44 @@ class Site:
         claims = UserClaims(public=key.public, name=name, role=role)
         return Credentials(user_token(self._account(role, name), claims, now), key.seed, self.ca)
 
+    def enrolment(self, now: float, lasts_s: float) -> Credentials:
+        """Credentials with which an invitation is exchanged: for one subject, and for answers to itself only."""
+        key = new_key(KeyKind.USER)
+        narrow = Narrow(
+            publish=[ENROL],
+            subscribe=[f"{inbox_prefix(key.public)}.>"],
+            subscriptions=ENROLMENT_SUBSCRIPTIONS,
+            payload_bytes=MOST_BYTES,
+        )
+        claims = UserClaims(
+            public=key.public, name="invitation", role=Role.ENROLMENT, expires_at=int(now + lasts_s), narrow=narrow
+        )
+        return Credentials(user_token(self._account(Role.ENROLMENT, ""), claims, now), key.seed, self.ca)
+
+    def revoked_at(self, role: Role, name: str) -> int | None:
+        """Credentials and invitations of this user or node that were made up to then (UTC seconds) do not count."""
+        found = self._revoked.get(family(role, name))
+        return None if found is None else found.at
+
     def is_barred(self, role: Role, name: str) -> bool:
         """Whether an administrator has revoked what this user or node had, and has given nothing new."""
-        found = self._revoked.get(_family(role, name))
+        found = self._revoked.get(family(role, name))
         return found is not None and found.is_barred
+
+    def barred(self) -> list[tuple[Role, str]]:
+        """Role and name of those who are barred."""
+        names = [key.partition(" ") for key, found in self._revoked.items() if found.is_barred]
+        return [(Role(role), name) for role, _, name in names]
 
     def barred_accounts(self, now: float) -> list[Account]:
         """The accounts of those who are barred: a broker that was away when they were revoked has to learn of it."""
-        names = [family.partition(" ") for family, found in self._revoked.items() if found.is_barred]
-        return [self.account(Role(role), name, now) for role, _, name in names]
+        return [self.account(role, name, now) for role, name in self.barred()]
 
     def _account(self, role: Role, name: str) -> Key:
-        return derive(self._secret, KeyKind.ACCOUNT, _family(role, name))
+        return derive(self._secret, KeyKind.ACCOUNT, family(role, name))
 
 
-def _family(role: Role, name: str) -> str:
+def family(role: Role, name: str) -> str:
     """The name of an account: the same one for a user as an administrator and without."""
     return f"{Role.USER if role is Role.ADMIN else role} {name}"
 
@@ -204,8 +246,8 @@ def revoke(directory: Path, role: Role, name: str, now: float) -> None:
     Raises:
         OSError: the directory can't be written.
     """
-    with _one_writer(directory):
-        _write_revoked(directory, {**_read_revoked(directory), _family(role, name): Revocation(at=int(now))})
+    with one_writer(directory):
+        _write_revoked(directory, {**_read_revoked(directory), family(role, name): Revocation(at=int(now))})
 
 
 def readmit(directory: Path, role: Role, name: str) -> None:
@@ -214,21 +256,10 @@ def readmit(directory: Path, role: Role, name: str) -> None:
     Raises:
         OSError: the directory can't be written.
     """
-    with _one_writer(directory):
+    with one_writer(directory):
         revoked = _read_revoked(directory)
-        if (found := revoked.get(_family(role, name))) is not None and found.is_barred:
-            _write_revoked(directory, {**revoked, _family(role, name): msgspec.structs.replace(found, is_barred=False)})
-
-
-@contextmanager
-def _one_writer(directory: Path) -> Iterator[None]:
-    """Hold the directory: of two revocations at the same time, the second one adds to the first."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+        if (found := revoked.get(family(role, name))) is not None and found.is_barred:
+            _write_revoked(directory, {**revoked, family(role, name): msgspec.structs.replace(found, is_barred=False)})
 
 
 def _read_ca(directory: Path) -> str:

@@ -12,12 +12,21 @@ ROLE_TAG = "rankd:"
 
 
 class ReadClaims(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token says. Nobody has checked its signature: it tells a program who it is, and proves nothing."""
+    """What a token says. Nobody has checked its signature: it tells a program who it is, and proves nothing.
+
+    ``signed_at`` and ``expires_at``: UTC seconds; ``expires_at`` None means never.
+    """
 
     name: str
     role: str | None
     public: str
     expires_at: int | None
+    signed_at: int = 0
+
+    @property
+    def renew_at(self) -> float | None:
+        """When to ask for newer credentials: after half of their time. None means never."""
+        return None if self.expires_at is None else (self.signed_at + self.expires_at) / 2
 
 
 class _Content(msgspec.Struct):
@@ -29,6 +38,7 @@ class _Claims(msgspec.Struct):
     sub: str
     nats: _Content
     exp: int | None = None
+    iat: float = 0
 
 
 def read_claims(token: str) -> ReadClaims:
@@ -46,4 +56,5 @@ def read_claims(token: str) -> ReadClaims:
     except (binascii.Error, msgspec.DecodeError, ValueError) as error:
         raise ValueError(f"the token can't be read: {error}") from None
     roles = [tag.removeprefix(ROLE_TAG) for tag in read.nats.tags if tag.startswith(ROLE_TAG)]
-    return ReadClaims(name=read.name, role=roles[0] if roles else None, public=read.sub, expires_at=read.exp)
+    role = roles[0] if roles else None
+    return ReadClaims(name=read.name, role=role, public=read.sub, expires_at=read.exp, signed_at=int(read.iat))

@@ -32,6 +32,7 @@ from rankd.core.model.report import Report
 from rankd.wire.answer import ClassName
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
 from rankd.wire.delivery import ReportMessage, Take
+from rankd.wire.enrolment import Redeem, Renew
 from rankd.wire.job_selection import JobFilter, JobSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
@@ -55,6 +56,7 @@ _AMOUNT = TextLimit(64)
 _KEY = TextLimit(256, advice="use a shorter secret")
 _CAUSE = TextLimit(LONGEST_UNABLE, advice="give the first part of it")
 _INSTANCE = TextLimit(64)
+_TOKEN_PART = TextLimit(64)
 
 
 class Parts(NamedTuple):
@@ -81,6 +83,8 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         **dict.fromkeys(("users", "accounts", "queues", "partitions", "states", "names", "qos"), _FILTER_NAMES),
     },
     JobSelection: {"ids": _IDS},
+    Redeem: {"secret": _TOKEN_PART, "key": _TOKEN_PART},
+    Renew: {"key": _TOKEN_PART},
     EventsRequest: {"users": _FILTER_NAMES, "jobs": _IDS},
     JobUpdate: {
         **{field: limit for field, limit in _OF_JOBS.items() if field in JobUpdate.__struct_fields__},

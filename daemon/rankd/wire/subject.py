@@ -111,7 +111,7 @@ def asker_of(subject: str) -> Asker:
 
 
 def node_subject(node: str, kind: str) -> str:
-    """A node's subject: ``register``, ``heartbeat``, ``leave``, ``take``, ``report``, ``allocation``."""
+    """A node's subject: ``register``, ``heartbeat``, ``leave``, ``take``, ``report``, ``renew``, ``allocation``."""
     return f"{PREFIX}.node.{encode_name(node)}.{kind}"
 
 
@@ -149,6 +149,11 @@ def enqueue_subject(user: str) -> str:
     """The subject for a user's durable submissions, which an intake reads as soon as one runs."""
     return f"{PREFIX}.enqueue.{encode_name(user)}"
 
+
+ENROL = f"{PREFIX}.enrol"
+"""The subject on which an invitation is exchanged for credentials."""
+RENEW_VERB = "login.renew"
+"""The verb of users who ask for credentials that last longer. A node asks on its subject ``renew``."""
 
 ENQUEUE_PATTERN = f"{PREFIX}.enqueue.*"
 """The pattern for every user. Only a stream listens on it: another listener would win the reply against it."""

@@ -11,6 +11,7 @@ from rankd.identity.claims import (
     AccountLimits,
     Export,
     Import,
+    Narrow,
     UserClaims,
     account_token,
     operator_token,
@@ -71,3 +72,17 @@ def test_a_user_is_signed_by_its_account_and_ends_when_it_is_said(expires_at):
     assert (read["iss"], read["sub"], read["name"]) == (ACCOUNT.public, USER.public, "alice")
     assert read.get("exp") == expires_at
     assert read["nats"]["tags"] == ["rankd:user"]
+
+
+def test_a_narrow_connection_may_use_its_subjects_only():
+    narrow = Narrow(publish=["a.b"], subscribe=["_INBOX.x.>"], subscriptions=4, payload_bytes=4096)
+    claims = UserClaims(public=USER.public, name="invitation", role="enrolment", narrow=narrow)
+    content = decoded(user_token(ACCOUNT, claims, NOW), ACCOUNT)["nats"]
+    assert content["pub"] == {"allow": ["a.b"]}
+    assert content["sub"] == {"allow": ["_INBOX.x.>"]}
+    assert (content["subs"], content["payload"]) == (4, 4096)
+
+
+def test_an_accounts_messages_may_have_a_limit():
+    claims = AccountClaims(public=ACCOUNT.public, name="enrolment", limits=AccountLimits(payload_bytes=4096))
+    assert decoded(account_token(OPERATOR, claims, NOW), OPERATOR)["nats"]["limits"]["payload"] == 4096

@@ -2,7 +2,14 @@
 
 import pytest
 
-from rankd.identity.reach import admin_imports, gateway_imports, node_imports, services_exports, user_imports
+from rankd.identity.reach import (
+    admin_imports,
+    enrolment_imports,
+    gateway_imports,
+    node_imports,
+    services_exports,
+    user_imports,
+)
 
 NAMES = ["alice", "first.last", "*", ">", "a b", "rankd.v1", "é", "a%2Eb", "%2A"]
 
@@ -56,7 +63,8 @@ def test_a_user_reaches_no_stream_that_captures_what_is_published():
 
 def test_a_node_asks_as_itself_and_hears_its_own_hints():
     imports = {(one.type, one.subject) for one in node_imports("A", "n1")}
-    asked = {("service", f"rankd.v1.node.n1.{kind}") for kind in ("register", "heartbeat", "leave", "take", "report")}
+    kinds = ("register", "heartbeat", "leave", "take", "report", "renew")
+    asked = {("service", f"rankd.v1.node.n1.{kind}") for kind in kinds}
     assert imports == {*asked, ("stream", "rankd.v1.node.n1.allocation")}
 
 
@@ -70,3 +78,10 @@ def test_only_a_gateway_asks_for_others_and_under_its_own_name_only():
 
 def test_a_node_with_the_name_of_the_heads_gateway_vouches_for_nobody():
     assert vouching_node("A", "head") == node_imports("A", "head")
+
+
+def test_an_invitation_reaches_its_exchange_and_nobody_else_does():
+    assert [(one.type, one.subject) for one in enrolment_imports("A")] == [("service", "rankd.v1.enrol")]
+    assert ("service", "rankd.v1.enrol") in {(one.type, one.subject) for one in services_exports()}
+    for imports in (user_imports, admin_imports, node_imports):
+        assert not any(matches(one.subject, "rankd.v1.enrol") for one in imports("A", "alice"))

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rankd.core.errors import Refused
+from rankd.identity.key import KeyKind, new_key
 from rankd.identity.site import Role, open_site, read_site, readmit, revoke
 from rankd.identity.trusted_node import set_trusted
 
@@ -129,3 +130,24 @@ def test_a_node_reaches_a_gateways_subjects_while_it_is_trusted(tmp_path):
     assert gateways() == ["rankd.v1.gateway.n1.>"]
     set_trusted(tmp_path, "n1", is_trusted=False)
     assert gateways() == []
+
+
+def test_an_invitation_connects_for_its_exchange_only(tmp_path):
+    site = open_site(tmp_path)
+    one, other = site.enrolment(NOW, 60.0), site.enrolment(NOW, 60.0)
+    content = claims_of(one.token)["nats"]
+    assert content["pub"] == {"allow": ["rankd.v1.enrol"]}
+    assert content["sub"] == {"allow": [f"_INBOX.{one.claims().public}.>"]}
+    assert content["sub"] != claims_of(other.token)["nats"]["sub"]
+    assert one.claims().expires_at == int(NOW) + 60
+    limits = claims_of(site.account(Role.ENROLMENT, "", NOW).token)["nats"]["limits"]
+    assert 0 < limits["conn"] <= 64
+    assert 0 < limits["payload"] <= 4096
+
+
+def test_a_token_for_a_key_is_that_users_and_the_key_stays_where_it_is(tmp_path):
+    site = open_site(tmp_path)
+    key = new_key(KeyKind.USER)
+    claims = claims_of(site.sign(Role.NODE, "n1", key.public, NOW, 60.0))
+    assert (claims["sub"], claims["name"], claims["exp"]) == (key.public, "n1", int(NOW) + 60)
+    assert claims["iss"] == site.account_of(Role.NODE, "n1")

@@ -33,3 +33,10 @@ def test_anything_else_is_a_value_error(text):
 def test_a_token_of_another_program_has_no_role():
     body = base64.urlsafe_b64encode(b'{"name":"x","sub":"UX","nats":{}}').decode().rstrip("=")
     assert read_claims(f"a.{body}.c").role is None
+
+
+def test_newer_credentials_are_asked_for_after_half_of_their_time():
+    claims = UserClaims(public="UX", name="n1", role="node", expires_at=3_000)
+    assert read_claims(user_token(ACCOUNT, claims, 1_000.0)).renew_at == 2_000
+    for_ever = UserClaims(public="UX", name="n1", role="node")
+    assert read_claims(user_token(ACCOUNT, for_ever, 1_000.0)).renew_at is None

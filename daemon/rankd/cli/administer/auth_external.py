@@ -58,8 +58,10 @@ def add_init(commands: Subparsers) -> None:
 
 def run_init(arguments: argparse.Namespace) -> int:
     """Make what is missing."""
+    from rankd.cli.common.session import login_name
     from rankd.identity.site import open_site
     from rankd.services.up.command import auth_directory
+    from rankd.services.up.trust import initialize
 
     refuse_empty(arguments, "dir")
     refuse_without_external(arguments)
@@ -67,10 +69,12 @@ def run_init(arguments: argparse.Namespace) -> int:
     with usable(directory, "dir"):
         directory.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         directory.mkdir(mode=PRIVATE, exist_ok=True)
-        site = open_site(directory)
-    if arguments.external:
-        return run_external(arguments, site, directory)
-    print(f"{directory}: the site's secret is there; next: rankd up, or rankd auth init --external")
+        if arguments.external:
+            return run_external(arguments, open_site(directory), directory)
+        owner, is_new = initialize(Path(arguments.dir), login_name(), time.time())
+    what = "the secret of a new site" if is_new else "the site's secret is there already"
+    print(f"{directory}: {what}, with administrator '{owner}'")
+    print("next: rankd auth user add, rankd auth invite, rankd node enrol, rankd up, or rankd auth init --external")
     return 0
 
 

@@ -1,10 +1,13 @@
-"""``rankd node``: drains nodes, and lets them accept jobs again. :mod:`rankd.cli.look.nodes` shows nodes."""
+"""``rankd node``: drains nodes, lets them accept jobs again, and lets new ones in.
+
+:mod:`rankd.cli.look.nodes` shows nodes.
+"""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
+from rankd.cli.administer import auth_invite
 from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
     from rankd.cli.common.option import Subparsers
 
+ENROL = "enrol"
 _TEXTS = {
     "drain": "Start no new jobs on these nodes. Running jobs continue.",
     "resume": "Let draining nodes accept jobs again.",
@@ -24,8 +28,10 @@ _TEXTS = {
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``node`` and its verbs."""
-    parser = add_command(subparsers, "node", run, "Take nodes out of use, and put them back (administrators only).")
-    verbs = parser.add_subparsers(required=True, metavar="|".join((*_TEXTS, "trust", "untrust")))
+    text = "Take nodes out of use, put them back, and let new ones in (administrators only)."
+    parser = add_command(subparsers, "node", run, text)
+    verbs = parser.add_subparsers(required=True, metavar="|".join((*_TEXTS, ENROL, "trust", "untrust")))
+    _add_enrol(verbs)
     for verb, text in _TEXTS.items():
         one = add_command(verbs, verb, run, text)
         one.add_argument("node", nargs="+", metavar="NODE", help="names of nodes: n1, or n[01-08],n11")
@@ -48,6 +54,18 @@ def _add_trust(verbs: Subparsers) -> None:
         one.set_defaults(is_trusted=is_trusted)
 
 
+def _add_enrol(verbs: Subparsers) -> None:
+    enrol = add_command(
+        verbs,
+        ENROL,
+        auth_invite.run_enrol,
+        "Print a token for one use. The agent of the node exchanges it for credentials at its first start (rankd agent"
+        " --token-file FILE). Anyone who has the token first can act as that node: pass it on in private.",
+    )
+    enrol.add_argument("node", metavar="NODE", help="the node's name")
+    auth_invite.add_options(enrol)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Send the request, and print the nodes that could not be changed."""
     from rankd.cli.common.session import ask
@@ -67,9 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_trust(arguments: argparse.Namespace) -> int:
     """Record it, then update the broker. A broker that can't be reached learns it at its next start."""
-    from rankd.cli.administer.auth_command import make_known, site_directory, site_in
+    from rankd.cli.administer.site_access import make_known, open_site_in, site_directory
     from rankd.cli.common.place import find
-    from rankd.cli.common.session import run_quietly
     from rankd.identity.site import Role
     from rankd.identity.trusted_node import set_trusted
 
@@ -78,14 +95,12 @@ def run_trust(arguments: argparse.Namespace) -> int:
         _check_may_vouch(node)
     place = find(arguments)
     directory = site_directory(place)
-    site_in(directory)
+    open_site_in(directory)
     for node in nodes:
         set_trusted(directory, node, is_trusted=arguments.is_trusted)
-    site = site_in(directory)
-    if (url := place.nats) is not None:
-        for node in nodes:
-            run_quietly(url, partial(make_known, place, url, site, Role.NODE, node))
+    site = open_site_in(directory)
     for node in nodes:
+        make_known(place, site, Role.NODE, node)
         may = "may" if arguments.is_trusted else "may not"
         print_line(f"node '{node}' {may} vouch for the users of its machine")
     return 0

@@ -246,14 +246,29 @@ def _directories() -> Iterator[Found]:
             yield Found(str(path), status.st_uid, status.st_mode, S_ISLNK(status.st_mode))
 
 
+def user_file_path() -> Path:
+    """Where the user's own file is, whether there is one or not."""
+    base = os.environ.get("XDG_CONFIG_HOME") or ""
+    return (Path(base) if base.startswith("/") else Path("~/.config").expanduser()) / USER_FILE
+
+
+def named_by_user() -> str | None:
+    """The broker that the user's own file names; None without such a file.
+
+    Raises:
+        Refused: ``usage``: the file can't be read, or names no broker.
+    """
+    found = _user_file()
+    return None if found is None else found[1]
+
+
 def _user_file() -> tuple[Found, str, BrokerFiles] | None:
     """The user's own file, the broker that it names, and the files for it.
 
     Raises:
         Refused: ``usage``: it can't be read, or names no broker.
     """
-    base = os.environ.get("XDG_CONFIG_HOME") or ""
-    path = (Path(base) if base.startswith("/") else Path("~/.config").expanduser()) / USER_FILE
+    path = user_file_path()
     try:
         status = path.stat()  # a user's own directory: links there are the user's own
     except OSError:

@@ -207,9 +207,10 @@ def _quiet(url: str) -> Iterator[None]:
 
     from rankd.bus.connection import LOST
 
-    for noisy in ("rankd", "nats", "asyncio"):  # the command prints its own message, once
-        logging.getLogger(noisy).addHandler(logging.NullHandler())
-        logging.getLogger(noisy).propagate = False
+    noisy = [logging.getLogger(name) for name in ("rankd", "nats", "asyncio")]
+    for logger in noisy:  # the command prints its own message, once
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
     try:
         yield
     except BrokenPipeError:  # the reader of our output has gone
@@ -220,6 +221,9 @@ def _quiet(url: str) -> Iterator[None]:
         if UVLOOP_CLOSED not in str(error):
             raise
         raise _lost(url, error) from error
+    finally:
+        for logger in noisy:  # an agent that has enrolled goes on, with a log
+            logger.propagate = True
 
 
 def _lost(url: str, error: Exception) -> Unavailable:

@@ -62,7 +62,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
         "--listen",
         metavar="ADDRESS",
         help="address on which the embedded broker listens (default: 127.0.0.1); agents on other machines need one."
-        " They need credentials: `rankd auth creds --node NODE`",
+        " They need a token: `rankd node enrol NODE`",
     )
     parser.add_argument(
         "--share",
@@ -339,7 +339,7 @@ Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}
     if arguments.share:
         _say(f"\nOther users of this machine: rankd submit --dir {_word(arguments.dir.absolute())} -- COMMAND")
     if arguments.listen:
-        _say("\n".join(_joining(state, arguments.listen, arguments.tls_name)))
+        _say("\n".join(_joining(state, flag, arguments.listen, arguments.tls_name)))
 
 
 def _rights(arguments: argparse.Namespace) -> str:
@@ -354,7 +354,7 @@ def _word(path: Path | str) -> str:
     return printable(shlex.quote(str(path)))
 
 
-def _joining(state: Up, listen: str, names: Sequence[str]) -> list[str]:
+def _joining(state: Up, flag: str, listen: str, names: Sequence[str]) -> list[str]:
     """Lines that say how another machine joins. ``names``: those of this machine that were given."""
     from rankd.bus.address import is_encrypted
     from rankd.services.up.address import reached
@@ -364,15 +364,16 @@ def _joining(state: Up, listen: str, names: Sequence[str]) -> list[str]:
         joined = f"{joined.partition(':')[0]}://{names[0] if names else os.uname().nodename}:{port}"
     encryption = "The connection is not encrypted: anyone between the machines can read it."
     if is_encrypted(joined):
-        encryption = "The connection is encrypted. The credentials hold what the other machine needs to check this one."
+        encryption = "The connection is encrypted. The token holds what the other machine needs to check this one."
         if state.ca is None:
             encryption = "The connection is encrypted; the other machine checks the certificate with its system's CAs."
     return [
         "",
-        "Another machine joins with credentials of its own. Here:",
-        "  rankd auth creds --node NODE --out NODE.creds      (copy the file to that machine, and remove it here)",
+        "Another machine joins by a token for one use. Here:",
+        f"  rankd node enrol{flag} NODE --out NODE.token      (copy the file to that machine, and remove it here)",
         "There:",
-        f"  rankd agent --nats {joined} --creds NODE.creds --name NODE --state DIR",
+        "  rankd agent --token-file NODE.token --state DIR",
+        f"A user of another machine: rankd auth invite USER here, rankd login there. The broker: {joined}",
         encryption,
     ]
 

@@ -113,6 +113,7 @@ def _add_agent(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--output", metavar="DIR", type=Path, help="directory for the jobs' output (default: output/ in --state)"
     )
+    _add_enrolment(parser)
     _add_node(parser)
     _add_rights(parser)
     parser.add_argument(
@@ -132,6 +133,23 @@ def _add_agent(subparsers: Subparsers) -> None:
         type=Path,
         help="a Unix socket, such as /run/rankd/login.sock, on which users of this machine ask as themselves:"
         " `rankd submit --dir /run/rankd`; an administrator has to allow it: `rankd node trust NODE`",
+    )
+
+
+def _add_enrolment(parser: argparse.ArgumentParser) -> None:
+    """Options for the first start of a new node."""
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=Path,
+        default=os.environ.get("RANKD_TOKEN_FILE") or None,
+        help="at the first start: file with the token of `rankd node enrol`, - for standard input (default:"
+        " $RANKD_TOKEN_FILE). The agent keeps the credentials in --state; later starts need no token, and no --nats",
+    )
+    parser.add_argument(
+        "--token",
+        metavar="TOKEN",
+        help="the token itself; other users of this machine can see it in the list of processes",
     )
 
 
@@ -274,6 +292,10 @@ def run_scheduler(arguments: argparse.Namespace) -> int:
 
 def run_agent(arguments: argparse.Namespace) -> int:
     """Run jobs until stopped."""
+    from rankd.cli.services.agent_enrolment import belonging
+
+    found = belonging(arguments)
+    arguments.nats = found.nats
     _need(arguments, "nats")
     import asyncio
 
@@ -282,11 +304,12 @@ def run_agent(arguments: argparse.Namespace) -> int:
 
     options = AgentOptions(
         nats=arguments.nats,
-        creds=arguments.creds,
+        creds=found.creds,
+        renews=found.is_kept,
         tls=tls_files(arguments),
         state_dir=arguments.state,
         output_dir=arguments.output,
-        name=os.uname().nodename if arguments.name is None else arguments.name,
+        name=os.uname().nodename if found.name is None else found.name,
         simulate=arguments.simulate,
         partition=arguments.partition,
         resources=arguments.resources,

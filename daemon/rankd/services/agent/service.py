@@ -34,6 +34,7 @@ from rankd.services.agent.own_credentials import check_private, check_role
 from rankd.services.agent.plan import Planner
 from rankd.services.agent.real_node import RealNode
 from rankd.services.agent.registration import Registration
+from rankd.services.agent.renewal import Renewal
 from rankd.services.agent.report import Reporter
 from rankd.services.agent.runner import Runner
 from rankd.services.agent.simulated_nodes import SimulatedNodes
@@ -58,17 +59,19 @@ FLUSH_S = 10.0
 class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the broker is, and which nodes the agent represents.
 
-    ``name`` defaults to the host's name; a real node has the same name. ``simulate`` 0 means a real node, N means the
-    nodes ``<simulate_prefix>1`` … N. ``resources`` are those of a node. They default to what this machine allows this
-    process, or to ``simulate_resources``. ``limited``: jobs are held to the memory and cores that they asked for, if
-    the host supports that. ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops. With a
-    number, the agent waits for them for this many seconds, then ends them. ``login_socket``: where users of this
-    machine ask as themselves; None: nowhere.
+    ``renews``: the agent replaces the file ``creds`` before they end. ``name`` defaults to the host's name; a real
+    node has the same name. ``simulate`` 0 means a real node, N means the nodes ``<simulate_prefix>1`` … N.
+    ``resources`` are those of a node. They default to what this machine allows this process, or to
+    ``simulate_resources``. ``limited``: jobs are held to the memory and cores that they asked for, if the host supports
+    that. ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops. With a number, the agent
+    waits for them for this many seconds, then ends them. ``login_socket``: where users of this machine ask as
+    themselves; None: nowhere.
     """
 
     nats: str
     creds: Path | None = None
     tls: TlsFiles = TlsFiles()
+    renews: bool = False
     state_dir: Path
     name: str = msgspec.field(default_factory=platform.node)
     output_dir: Path | None = None
@@ -99,7 +102,7 @@ async def run(
     ``hurry``: running jobs are killed at once, both those that are waited for and those in their grace time.
 
     Raises:
-        Refused: the node's name or a directory can't be used.
+        Refused: the node's name or a directory can't be used; the credentials are another's, or are refused.
     """
     for node in options.nodes:
         check_node_name(node)
@@ -119,7 +122,7 @@ async def run(
         reporter.instance = runner.instance
         await stack.enter_async_context(vouching(options.login_socket, bus, options.name))
         async with asyncio.TaskGroup() as group:
-            await Agent(options, bus, runner, reporter, group).serve(stop, hurry or asyncio.Event())
+            await Agent(options, bus, runner, reporter, group).serve(stop, hurry or asyncio.Event(), clock)
 
 
 @contextmanager
@@ -172,11 +175,18 @@ class Agent:
         )
         self._requests = AllocationRequests(bus, options.name, options.nodes, runner, self._registration.again)
 
-    async def serve(self, stop: asyncio.Event, hurry: asyncio.Event) -> None:
-        """Run the loops until ``stop``. Then stop requesting allocations, leave or end the jobs, flush the reports."""
+    async def serve(self, stop: asyncio.Event, hurry: asyncio.Event, clock: Clock) -> None:
+        """Run the loops until ``stop``. Then stop requesting allocations, leave or end the jobs, flush the reports.
+
+        Raises:
+            Refused: ``not_authorized``: the broker does not accept the credentials any more. The jobs run on.
+        """
         await self._runner.recover(self._group)
         await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
         supervising = self._group.create_task(self._bus.supervise())
+        belonging = [self._group.create_task(self._bus.until_refused())]
+        if self._options.renews and self._options.creds is not None:
+            belonging.append(self._group.create_task(Renewal(self._bus, self._options.creds, clock).run()))
         reporting = self._group.create_task(self._reporter.run())
         registering = self._group.create_task(self._registration.run())
         requesting = self._group.create_task(self._request_allocations())
@@ -190,7 +200,7 @@ class Agent:
             await self._drain(self._options.drain_on_stop_s, hurry)
         await self._runner.leave()
         await self._flush()
-        await end_tasks(reporting, away, supervising)
+        await end_tasks(reporting, away, supervising, *belonging)
         await self._registration.leave()
 
     async def _drain(self, patience_s: float, hurry: asyncio.Event) -> None:

@@ -20,7 +20,10 @@ from rankd.bus.health import answer_health
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Refused, Unavailable
 from rankd.identity.credentials import Credentials, source_of
-from rankd.identity.site import REVOKED_FILE, Role, Site, read_site
+from rankd.identity.register import given
+from rankd.identity.site import Role, Site, read_site
+from rankd.services.gateway.enrolment import Enrolment
+from rankd.services.gateway.issuer import Issuer
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import run_until, unless
 from rankd.services.runtime.login_socket import Answered, LoginSocket
@@ -80,7 +83,9 @@ async def _start(options: GatewayOptions, site: Site, stack: AsyncExitStack, clo
     await update_accounts(system, [site.account(Role.GATEWAY, HEAD, clock())])
     asking = Bus(options.nats, f"{ROLE} {HEAD}", connect_timeout_s=None, credentials=own, tls=options.tls)
     await stack.enter_async_context(asking)
-    return Gateway(options, site, Buses(bus, system, asking), clock)
+    issuer = Issuer(options.site, system)
+    await issuer.admit_all(clock())
+    return Gateway(options, issuer, Buses(bus, system, asking), clock)
 
 
 class Buses(msgspec.Struct, frozen=True):
@@ -94,23 +99,20 @@ class Buses(msgspec.Struct, frozen=True):
 class Gateway:
     """Decides who may ask on the socket, gives credentials, and passes requests on."""
 
-    def __init__(self, options: GatewayOptions, site: Site, buses: Buses, clock: Clock) -> None:
+    def __init__(self, options: GatewayOptions, issuer: Issuer, buses: Buses, clock: Clock) -> None:
         self._options = options
         self._policy = Policy(os.geteuid(), options.owner_name, options.is_shared)
-        self._site = site
+        self._issuer = issuer
         self._buses = buses
         self._clock = clock
         self._requests = VouchedRequests(buses.asking, HEAD, "is rankd running?")
         self._socket = LoginSocket(options.socket, self, log, is_shared=options.is_shared)
-        self._revoked_stamp = _stamp(options.site / REVOKED_FILE)
-        self._known = set[str]()
-        """Users whose accounts the broker has from us."""
-        buses.system.after_reconnect.append(self._forget_accounts)
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Answer until ``stop``."""
         buses = self._buses
         async with self._socket.serving():
+            await Enrolment(buses.service, self._issuer, self._clock).serve()
             await answer_health(buses.service, ROLE, self._probe)
             log.info("ready: %s", self._options.socket)
             await run_until(stop, buses.service.supervise(), buses.system.supervise(), buses.asking.supervise())
@@ -121,15 +123,10 @@ class Gateway:
                 raise Unavailable("bus_unavailable", f"no connection to {bus.url}")
         return f"{self._socket.room.connections} connections"
 
-    async def _forget_accounts(self) -> None:
-        """The broker was started again, perhaps without what it knew."""
-        self._known.clear()
-
     def user(self, peer: Peer) -> str:
         """See :class:`rankd.services.runtime.login_socket.Door`. A revoked user gets nothing, not even an answer."""
         user = self._policy.user(peer.uid)
-        self._look_for_revocations()
-        if self._site.is_barred(self._role(peer), user):
+        if self._issuer.site.is_barred(Role.USER, user):
             message = f"an administrator has revoked the access of '{user}'; ask for it again"
             raise Refused("revoked", message, status=403)
         return user
@@ -140,11 +137,10 @@ class Gateway:
 
     async def login(self, peer: Peer, user: str) -> Login:
         """See :class:`rankd.services.runtime.login_socket.Door`."""
-        role, now = self._role(peer), self._clock()
-        if user not in self._known:
-            await update_accounts(self._buses.system, [self._site.account(role, user, now)])
-            self._known.add(user)
-        credentials = self._site.credentials(role, user, now, LASTS_S)
+        role, now = self._role(peer, user), self._clock()
+        site = await self._issuer.admit(role, user, now)
+        credentials = site.credentials(role, user, now, LASTS_S)
+        await self._note(role, user, now)
         log.info("credentials for %s '%s' (user %d, process %d)", role, user, peer.uid, peer.pid)
         return Login(user=user, nats=self._options.nats, creds=credentials.text(), expires_at=now + LASTS_S)
 
@@ -152,20 +148,11 @@ class Gateway:
         """See :class:`rankd.services.runtime.login_socket.Door`."""
         return await self._requests.ask(user, asked, payload)
 
-    def _role(self, peer: Peer) -> Role:
-        return Role.ADMIN if peer.uid == self._policy.owner else Role.USER
+    def _role(self, peer: Peer, user: str) -> Role:
+        return Role.ADMIN if peer.uid == self._policy.owner else self._issuer.register.role_of(user)
 
-    def _look_for_revocations(self) -> None:
-        """Another process writes them: a login with older ones would give back what was taken."""
-        if (stamp := _stamp(self._options.site / REVOKED_FILE)) != self._revoked_stamp:
-            self._site, self._revoked_stamp = read_site(self._options.site), stamp
-            self._known.clear()
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes whenever a file is replaced; None without one."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
+    async def _note(self, role: Role, user: str, now: float) -> None:
+        """Register the user, at most once in half the time for which credentials last."""
+        member, ends = self._issuer.register.member(role, user), now + LASTS_S
+        if member is None or member.given_at is None or (member.until or ends) < ends - LASTS_S / 2:
+            await self._issuer.change(lambda register: given(register, role, user, now, ends))

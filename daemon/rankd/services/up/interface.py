@@ -9,7 +9,7 @@ import msgspec
 
 
 class Up(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``up.json``.
+    """The content of ``up.json``. ``listen``: where the embedded broker listens; None with another broker.
 
     ``ca``, ``tls_cert`` and ``tls_key`` are files for encrypted connections, None where none is needed.
     """
@@ -25,6 +25,7 @@ class Up(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool
     config: str
     pid: int
+    listen: str | None = None
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

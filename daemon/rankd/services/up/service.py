@@ -365,6 +365,7 @@ class _Machine:
             ready=self._ready,
             config=str(self._options.config.absolute()),
             pid=os.getpid(),
+            listen=None if self._broker is None else self._options.listen,
         )
 
     def _write_file(self) -> None:

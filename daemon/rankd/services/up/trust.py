@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankd.identity.credentials import write_private
-from rankd.identity.site import Role, Site, open_site, read_site
+from rankd.identity.credentials import read_credentials, write_private
+from rankd.identity.register import Register, given
+from rankd.identity.register_file import change_register
+from rankd.identity.site import KEY_FILE, Role, Site, open_site, read_site
 from rankd.identity.trusted_node import read_trusted
 from rankd.services.up.broker import Trust
 from rankd.services.up.certificate import certify
@@ -29,16 +31,15 @@ def establish(options: UpOptions, now: float) -> Trust:
         OSError: the directory can't be written.
     """
     directory = auth_directory(options.directory)
-    directory.mkdir(mode=DIRECTORY, exist_ok=True)
-    certified = certify(options, open_site(directory), directory, now)
+    certified = certify(options, open_directory(directory), directory, now)
     site = read_site(directory)  # with the certificate that belongs into credentials
-    for file, role, name in _roles(options):
-        _write(site, directory / file, role, name, now)
+    write_credentials(site, directory, _roles(options), now)
     accounts = [site.account(role, name, now) for _, role, name in _roles(options)]
     accounts.append(site.account(Role.GATEWAY, HEAD, now))
     accounts += [site.account(Role.NODE, node, now) for node in read_trusted(directory)]
     accounts = list({account.public: account for account in accounts}.values())
     known = {account.public for account in accounts}
+    accounts.append(site.account(Role.ENROLMENT, "", now))
     accounts += [account for account in site.barred_accounts(now) if account.public not in known]
     return Trust(site.operator(now), site.account(Role.SYSTEM, "", now), tuple(accounts), certified)
 
@@ -51,5 +52,49 @@ def _roles(options: UpOptions) -> list[tuple[str, Role, str]]:
     return roles
 
 
-def _write(site: Site, path: Path, role: Role, name: str, now: float) -> None:
-    write_private(path, site.credentials(role, name, now).text())
+def initialize(directory: Path, admin: str, now: float) -> tuple[str, bool]:
+    """Set a site up that does not run yet. Returns its administrator, and whether the site is new.
+
+    Raises:
+        Refused: ``bad_secret``, ``bad_credentials``: what is there can't be read.
+        OSError: the directory can't be written.
+    """
+    directory.mkdir(mode=DIRECTORY, parents=True, exist_ok=True)
+    auth = auth_directory(directory)
+    is_new = not (auth / KEY_FILE).exists()
+    site = open_directory(auth)
+    if (auth / ADMIN_CREDENTIALS).exists():
+        return read_credentials(auth / ADMIN_CREDENTIALS).claims().name, is_new
+    write_credentials(
+        site, auth, [(SERVICES_CREDENTIALS, Role.SERVICES, ""), (ADMIN_CREDENTIALS, Role.ADMIN, admin)], now
+    )
+    return admin, is_new
+
+
+def open_directory(directory: Path) -> Site:
+    """The site in this directory, which is made for its owner only; a new site if there is none.
+
+    Raises:
+        Refused: ``bad_secret``.
+        OSError: the directory can't be written.
+    """
+    directory.mkdir(mode=DIRECTORY, parents=True, exist_ok=True)
+    return open_site(directory)
+
+
+def write_credentials(site: Site, directory: Path, roles: list[tuple[str, Role, str]], now: float) -> None:
+    """Write files of credentials that last without an end, and register users and nodes.
+
+    Raises:
+        OSError: the directory can't be written.
+    """
+
+    def registered(register: Register) -> Register:
+        for _, role, name in roles:
+            if role in (Role.ADMIN, Role.NODE):
+                register = given(register, role, name, now, None)
+        return register
+
+    change_register(directory, registered)
+    for file, role, name in roles:
+        write_private(directory / file, site.credentials(role, name, now).text())
