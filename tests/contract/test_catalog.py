@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from rankd.config.change import Change
 from rankd.core.adapter.input import Input, QosRow
 from rankd.core.errors import Refused
+from rankd.core.model.access import AccessList
 from rankd.core.model.association import Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, QueueProperties
@@ -34,7 +35,7 @@ from rankd.store.record.configuration import (
 )
 from rankd.store.record.made_queue import LiveQueues, queue_of
 from rankd.store.record.new_configuration import record
-from rankd.store.record.priority_class import change_classes, read_classes, sync_classes
+from rankd.store.record.priority_class import change_classes, read_access, read_classes, sync_classes, write_access
 from rankd.store.record.queue_event import note_changes, note_made, snapshot
 
 
@@ -162,6 +163,22 @@ async def test_classes_are_created_changed_and_deleted_by_one_operation(store):
     assert stored == dict(after.classes)
     assert stored["high"].description == "new words"
     assert "usual" not in stored
+
+
+async def test_an_access_list_stays_with_its_class_until_it_is_taken_off_or_the_class_is_deleted(store):
+    listed = AccessList(users=["alice"], groups=["ops"])
+    await store.write(change_classes, lambda table: table.create(CLASS))
+    assert await store.read(read_access) == {}
+    await store.write(write_access, "high", listed)
+    await store.write(change_classes, lambda table: table.update(replace(CLASS, description="new words")))
+    assert await store.read(read_access) == {"high": listed}
+    assert (await store.read(read_catalog)).access == {"high": listed}
+    await store.write(write_access, "high", None)
+    assert await store.read(read_access) == {}
+    await store.write(write_access, "high", AccessList())
+    await store.write(change_classes, lambda table: table.delete("high"))
+    await store.write(change_classes, lambda table: table.create(CLASS))
+    assert await store.read(read_access) == {}
 
 
 async def test_a_refused_operation_writes_no_class(store):

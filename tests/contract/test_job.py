@@ -146,6 +146,22 @@ async def test_cancel_hold_and_release(world):
     assert (states[FIRST].state, states[HELD].held) == (State.CANCELLED, True)
 
 
+async def test_who_holds_a_job_is_recorded_and_its_owner_ends_only_an_own_hold(world):
+    assert (await world.read(read_states, [HELD]))[HELD].held_by == "alice"
+    await world.write(act, [FIRST, HELD], ROOT, NOW, hold)
+    states = await world.read(read_states, [FIRST, HELD])
+    assert [states[job].held_by for job in (FIRST, HELD)] == ["root", "root"]
+    reply = await world.write(act, [FIRST, HELD], ALICE, NOW, release)
+    assert (reply.done, [failed.code for failed in reply.failed]) == ([], ["admin_hold", "admin_hold"])
+    await world.write(act, [FIRST], ALICE, NOW, hold)
+    assert (await world.read(read_states, [FIRST]))[FIRST].held_by == "root"
+    [row] = await world.rows("job", id=FIRST)
+    assert (row["held_by"], row["reason"], row["reason_fact"]) == ("root", "held", "the administrator root holds it")
+    assert (await world.write(act, [FIRST, HELD], ROOT, NOW, release)).done == [FIRST, HELD]
+    states = await world.read(read_states, [FIRST, HELD])
+    assert [(states[job].held, states[job].held_by) for job in (FIRST, HELD)] == [(False, None), (False, None)]
+
+
 async def test_a_running_job_ends_once_its_nodes_have_ended_it(world):
     await world.write(act, [RUNNING], ROOT, NOW, cancel)
     assert (await world.read(read_states, [RUNNING]))[RUNNING].cancelled_by == "root"

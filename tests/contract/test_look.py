@@ -17,9 +17,10 @@ from contract.world import (
 )
 
 from rankd.core.errors import Refused, Unavailable
+from rankd.core.model.access import AccessList
 from rankd.store.look import event_list
 from rankd.store.look.accounting import accounting, accounting_of
-from rankd.store.look.class_list import classes
+from rankd.store.look.class_list import class_access, classes
 from rankd.store.look.demo_state import (
     generation_count,
     have_all_ended,
@@ -32,7 +33,7 @@ from rankd.store.look.demo_state import (
 from rankd.store.look.dump import dump
 from rankd.store.look.event_list import events_behind
 from rankd.store.look.filter_check import check_filter
-from rankd.store.look.job_detail import job_detail, job_events
+from rankd.store.look.job_detail import job_detail, job_events, owner_of
 from rankd.store.look.job_filter import count_jobs, job_ids
 from rankd.store.look.job_list import jobs, jobs_of
 from rankd.store.look.node_list import count_running, nodes
@@ -52,6 +53,7 @@ from rankd.store.look.rank_look import at_rank, whole_ranking
 from rankd.store.look.service_list import services
 from rankd.store.look.share_list import shares
 from rankd.store.look.why import why
+from rankd.store.record.priority_class import write_access
 from rankd.wire.message import (
     AccountingFilter,
     DeadLetterFilter,
@@ -114,6 +116,7 @@ async def test_everything_about_one_job(world):
     assert found["priority_breakdown"]["rank"] == 1
     assert "env" not in found
     assert (await world.look(job_detail, FIRST, "alice"))["env"] == {}
+    assert [await world.look(owner_of, job) for job in (FIRST, SECOND, 99)] == ["alice", "bob", None]
     with pytest.raises(Refused, match="there is no job 99"):
         await world.look(job_detail, 99)
 
@@ -191,6 +194,11 @@ async def test_shares(world):
 async def test_classes(world):
     rows = {row["name"]: row for row in await world.look(classes)}
     assert rows["high"]["value"] == 1000
+    assert await world.look(class_access) == {}
+    await world.write(write_access, "high", AccessList(groups=["ops"]))
+    assert await world.look(class_access) == {"high": AccessList(groups=["ops"])}
+    [row] = [row for row in await world.look(classes) if "access" in row]
+    assert (row["name"], row["access"]) == ("high", {"users": [], "groups": ["ops"]})
 
 
 async def test_accounting(world):

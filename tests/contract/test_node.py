@@ -9,6 +9,7 @@ from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent, Holder
 from rankd.store.record.node import (
     holder_of,
+    is_noted,
     note_heartbeat,
     of_instance,
     open_allocations_of,
@@ -73,6 +74,8 @@ async def test_states_change_once(store):
     await store.write(set_state, "n1", NodeState.LOST, NOW, "intake")
     await store.write(record_node_event, "n1", "noted", NOW, "root", "a word")
     assert await events(store) == [("n1", "joined"), ("n1", "lost"), ("n1", "noted")]
+    asked = [("n1", "noted", "a word"), ("n1", "noted", "another"), ("n1", "lost", "a word"), ("n2", "noted", "a word")]
+    assert [await store.read(is_noted, *one) for one in asked] == [True, False, False, False]
 
 
 async def test_a_drain_stays_until_it_is_resumed(store):

@@ -90,3 +90,56 @@ async def test_a_reload_opens_a_list_and_one_who_joined_by_it_leaves_with_it(sta
     await stage.ask("rankd.v1.admin.root.config.reload", {})
     assert (await stage.do("job.submit", job, "olga")).body["code"] == "account_access"
     assert (await stage.do("job.submit", job, "alice")).status is None
+
+
+async def test_a_class_that_is_made_while_rankd_runs_has_the_list_that_it_was_given(stage):
+    job = {"command": ["true"], "priority_class": "deadline"}
+    made = {"name": "deadline", "value": 5, "access": {"groups": ["ops"]}}
+    given = (await stage.ask("rankd.v1.admin.root.class.create", made)).body
+    assert given["access"] == {"users": [], "groups": ["ops"]}
+    assert (await stage.do("class.show", {"name": "deadline"})).body == given
+    refused = await stage.do("job.submit", job)
+    assert (refused.status, refused.body["code"]) == (403, "class_access")
+    assert "which is for the group ops" in refused.body["message"]
+    assert (await stage.do("job.submit", job, "olga")).status is None
+    waiting = await stage.submit()
+    assert (await stage.do("job.update", {"id": waiting, "priority_class": "deadline"})).body["code"] == "class_access"
+    await stage.ask("rankd.v1.admin.root.config.reload", {})
+    assert (await stage.do("job.submit", job)).body["code"] == "class_access", "a reload keeps it"
+    kept = {"name": "deadline", "value": 5, "description": "soon"}
+    assert (await stage.ask("rankd.v1.admin.root.class.update", kept)).body["access"] == given["access"]
+    assert (await stage.do("job.submit", job)).body["code"] == "class_access"
+    opened = await stage.ask("rankd.v1.admin.root.class.update", {**kept, "access": {"users": ["alice"]}})
+    assert opened.status is None
+    assert (await stage.do("job.submit", job)).status is None
+    assert (await stage.do("job.submit", job, "olga")).body["code"] == "class_access"
+    assert "access" not in (await stage.ask("rankd.v1.admin.root.class.update", {**kept, "access": None})).body
+    assert (await stage.do("job.submit", job, "bob")).status is None
+
+
+async def test_the_configurations_list_goes_first_and_a_new_class_of_the_same_name_has_none(stage):
+    closed = {"name": "urgent", "value": 10000, "access": {"users": ["alice"]}}
+    assert (await stage.ask("rankd.v1.admin.root.class.update", closed)).status is None
+    refused = await stage.do("job.submit", {"command": ["true"], "priority_class": "urgent"})
+    assert refused.body["code"] == "class_access"
+    own = {"name": "own", "value": 1, "access": {"users": ["olga"]}}
+    await stage.ask("rankd.v1.admin.root.class.create", own)
+    await stage.ask("rankd.v1.admin.root.class.delete", {"name": "own"})
+    await stage.ask("rankd.v1.admin.root.class.create", {"name": "own", "value": 1})
+    assert (await stage.do("job.submit", {"command": ["true"], "priority_class": "own"})).status is None
+
+
+@pytest.mark.parametrize(
+    ("access", "code"),
+    [
+        ("alice", "bad_class"),
+        ({"user": ["alice"]}, "bad_class"),
+        ({"users": "alice"}, "bad_class"),
+        ({"users": ["x"] * 1_001}, "too_many"),
+        ({"groups": ["x" * 1_025]}, "too_long"),
+    ],
+)
+async def test_a_list_that_is_none_or_too_long_is_refused_and_makes_no_class(stage, access, code):
+    refused = await stage.ask("rankd.v1.admin.root.class.create", {"name": "x", "value": 1, "access": access})
+    assert refused.body["code"] == code
+    assert (await stage.do("class.show", {"name": "x"})).status == 404

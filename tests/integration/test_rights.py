@@ -50,8 +50,6 @@ async def site(broker, tmp_path):
 
 FOR_ADMINISTRATORS = [
     ["reload"],
-    ["node", "drain", "n1"],
-    ["node", "resume", "n1"],
     ["class", "create", "x", "--value", "1"],
     ["class", "delete", "x"],
     ["diag", "--reset"],
@@ -74,6 +72,12 @@ async def test_what_is_for_administrators_says_so_in_the_same_words(site):
         (1, "pending", 16, False),
         (2, "pending", 16, False),
     ]
+
+
+async def test_what_is_for_operators_says_so(site):
+    for verb in ("drain", "resume"):
+        said = await site("node", verb, "n1", "--as", "alice", status=1)
+        assert f"node.{verb} is for operators and administrators; 'alice' asked as an ordinary user" in said
 
 
 async def test_the_same_is_done_with_admin_whoever_is_named(site):

@@ -125,6 +125,8 @@ TABLE = [  # who asks, subject, whether somebody answers
     ("user", "rankd.v1.user.alice.job.list", True),
     ("user", "rankd.v1.user.bob.job.list", False),
     ("user", "rankd.v1.user.root.job.list", False),
+    ("user", "rankd.v1.user.alice.as-admin.job.list", True),  # by the intake, which refuses
+    ("user", "rankd.v1.user.bob.as-admin.job.list", False),
     ("user", "rankd.v1.admin.alice.job.list", False),
     ("user", "rankd.v1.admin.root.config.reload", False),
     ("user", "rankd.v1.node.here.take", False),
@@ -149,6 +151,7 @@ TABLE = [  # who asks, subject, whether somebody answers
     ("admin", "rankd.v1.internal.health.intake", True),
     ("admin", "rankd.v1.admin.root.job.list", False),
     ("admin", "rankd.v1.user.alice.job.list", False),
+    ("admin", "rankd.v1.user.alice.as-admin.job.list", False),
     ("admin", "rankd.v1.node.here.take", False),
     ("admin", "$JS.API.STREAM.NAMES", False),
     ("admin", "$SYS.REQ.CLAIMS.UPDATE", False),

@@ -23,12 +23,12 @@ from nats.micro.service import EndpointConfig, Service, ServiceConfig
 from rankd.bus.connection import LOST, MESSAGE_ID, Bus
 from rankd.bus.request_turns import RequestTurns, Turn
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import RankdError, Refused, Unavailable, admins_only
+from rankd.core.admission.permission import check
+from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import encode
 from rankd.wire.subject import (
     PREFIX,
-    Asker,
     asker_of,
     gateway_pattern,
     inbox_allowed,
@@ -65,20 +65,19 @@ IdempotentHandler = Callable[[Submitter, bytes, str | None], Awaitable[Reply]]
 NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
 Rate = Callable[[], float | None]
 """Returns the requests per second of a user at present; None without a limit."""
-Vouched = Callable[[Asker], None]
-"""Checks an asker for whom a gateway asks.
+Enter = Callable[[str, str], Submitter]
+"""The asker of a request on this subject for this verb, with the present rights.
 
 Raises:
-    Refused: the gateway may not do that.
+    Refused: the asker claims rights that nobody gave, or the gateway may not ask for this user.
 """
 
 
 class Verb(NamedTuple):
-    """A verb of users and administrators."""
+    """A verb of users and administrators. Who may ask it: :data:`rankd.core.admission.permission.RULES`."""
 
     name: str
     handler: UserHandler
-    admin_only: bool = False
 
 
 class IdempotentVerb(NamedTuple):
@@ -86,7 +85,6 @@ class IdempotentVerb(NamedTuple):
 
     name: str
     handler: IdempotentHandler
-    admin_only: bool = False
 
 
 class _Asked(NamedTuple):
@@ -111,11 +109,9 @@ class Endpoints:
     ``rate``: of each user, over a longer time. Administrators and nodes have no limit.
     """
 
-    def __init__(
-        self, bus: Bus, group: asyncio.TaskGroup, version: str, rate: Rate, vouched: Vouched | None = None
-    ) -> None:
+    def __init__(self, bus: Bus, group: asyncio.TaskGroup, version: str, rate: Rate, enter: Enter) -> None:
         self._bus = bus
-        self._vouched = vouched
+        self._enter = enter
         self._group = group
         self._version = version
         self._service: Service | None = None
@@ -137,16 +133,15 @@ class Endpoints:
             self._bus.client, ServiceConfig(name="rankd", version=self._version, queue_group="rankd")
         )
         for verb in verbs:
-            user, admin = request_patterns(verb.name)
-            ways = [("user", user), ("admin", admin)]
-            if self._vouched is not None and self._bus.has_account:  # else anybody could ask as a gateway
+            ways = list(zip(("user", "admin", "as_admin"), request_patterns(verb.name), strict=True))
+            if self._bus.has_account:  # else anybody could ask as a gateway
                 ways.append(("gateway", gateway_pattern(verb.name)))
             for role, subject in ways:
                 await service.add_endpoint(
                     EndpointConfig(
                         name=f"{role}_{verb.name.replace('.', '_')}",
                         subject=subject,
-                        handler=self._of_verb(verb, role),
+                        handler=self._of_verb(verb),
                         metadata={"verb": verb.name},
                     )
                 )
@@ -190,29 +185,18 @@ class Endpoints:
         except LOST as lost:
             log.info("stopping without having heard from the broker: %s", lost)
 
-    def _of_verb(self, verb: Verb | IdempotentVerb, role: str) -> Callable[[Request], Awaitable[None]]:
-        if role != "admin" and verb.admin_only:
-            return self._of_user(_refusing(verb.name))
-        return self._of_user(verb.handler) if isinstance(verb, Verb) else self._of_idempotent(verb.handler)
+    def _of_verb(self, verb: Verb | IdempotentVerb) -> Callable[[Request], Awaitable[None]]:
+        async def answer(request: Request) -> Reply:
+            asker = self._enter(request.subject, verb.name)
+            check(asker, verb.name)
+            if isinstance(verb, Verb):
+                return await verb.handler(asker, request.data)
+            return await verb.handler(asker, request.data, (request.headers or {}).get(MESSAGE_ID))
 
-    def _of_user(self, handler: UserHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
-            await self._dispatch(request, lambda: handler(self._asker(request), request.data))
+            await self._dispatch(request, lambda: answer(request))
 
         return handle
-
-    def _of_idempotent(self, handler: IdempotentHandler) -> Callable[[Request], Awaitable[None]]:
-        async def handle(request: Request) -> None:
-            message_id = (request.headers or {}).get(MESSAGE_ID)
-            await self._dispatch(request, lambda: handler(self._asker(request), request.data, message_id))
-
-        return handle
-
-    def _asker(self, request: Request) -> Submitter:
-        asker = asker_of(request.subject)
-        if asker.via is not None and self._vouched is not None:
-            self._vouched(asker)
-        return Submitter(*asker)
 
     def _of_node(self, handler: NodeHandler) -> Callable[[Request], Awaitable[None]]:
         async def handle(request: Request) -> None:
@@ -331,13 +315,6 @@ class Endpoints:
 async def _drain(subscriptions: Sequence[Subscription]) -> None:
     """End all subscriptions and handle what has arrived. The round trip of each follows its UNSUB."""
     await asyncio.gather(*(subscription.drain() for subscription in subscriptions))  # type: ignore[no-untyped-call]
-
-
-def _refusing(verb: str) -> UserHandler:
-    async def handle(asker: Submitter, _payload: bytes) -> Reply:
-        raise admins_only(verb, asker.user)
-
-    return handle
 
 
 async def _respond(request: Request, reply: Reply | RankdError) -> None:

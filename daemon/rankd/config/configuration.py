@@ -164,10 +164,12 @@ def _unopened(queue: Queue) -> Iterator[str]:
 
 
 def _unknown_in_lists(configuration: Configuration, known: Collection[str]) -> Iterator[Problem]:
-    """Warnings about groups in the access lists of QoS, classes and accounts that accounts.yaml does not have."""
+    """Warnings about groups of administrators and in access lists that accounts.yaml does not have."""
     lists = configuration.access
     named = [
         *(("rankd.toml", f"qos '{one.name}'", one.groups or []) for one in configuration.settings.qos),
+        ("rankd.toml", "admission.admin_groups", configuration.settings.admission.admin_groups),
+        ("rankd.toml", "admission.operator_groups", configuration.settings.admission.operator_groups),
         *(("priorityclasses.yaml", f"class '{name}'", listed.groups) for name, listed in lists.classes.items()),
         *(("accounts.yaml", f"account '{name}'", listed.groups) for name, listed in lists.accounts.items()),
     ]

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
-from rankd.core.errors import ConfigurationError, Problem
+from rankd.core.admission.acl import EVERYONE
+from rankd.core.admission.node_check import node_capacity
+from rankd.core.errors import ConfigurationError, Problem, Refused
 from rankd.core.mismatch import mismatches, not_finite
-from rankd.core.model.setting import AdapterSettings, PrioritySettings, Settings
+from rankd.core.model.nodelist import unfold
+from rankd.core.model.quantity import Amount
+from rankd.core.model.setting import AdapterSettings, AdmissionSettings, PrioritySettings, Settings
 
 FILE = "rankd.toml"
+STAFF = ("admins", "admin_groups", "operators", "operator_groups")
+"""The lists of ``[admission]`` that give rights."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -43,6 +49,8 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
     problems = [
         *check_weights(settings.priority, factors, file),
         *_check_qos(settings, file),
+        *_check_staff(settings.admission, file),
+        *_check_nodes(settings.nodes.known, file),
         *_check_billing(settings.priority, file),
         *_check_adapters(settings, file, range(len(settings.adapters))),
     ]
@@ -68,6 +76,8 @@ def _of_the_rest(document: dict[str, object], factors: Collection[str], file: st
     if has_weights:
         problems += check_weights(readable.priority, factors, file)
     problems += _check_billing(readable.priority, file)
+    problems += _check_staff(readable.admission, file)
+    problems += _check_nodes(readable.nodes.known, file)
     if len(_kept(document, "qos")) == len(_items(document, "qos")):
         problems += _check_qos(readable, file)
     if has_weights:
@@ -168,6 +178,34 @@ def _check_qos(settings: Settings, file: str) -> list[Problem]:
         message = f"'{settings.default_qos}' is not a QoS; known: {', '.join(names)}"
         problems.append(Problem(file=file, path="default_qos", message=message))
     return problems
+
+
+def _check_staff(admission: AdmissionSettings, file: str) -> list[Problem]:
+    """A star would give everybody the rights of administrators or operators; an empty name is a typo."""
+    return [
+        Problem(file=file, path=f"admission.{key}", message=f"'{name}' can't be here; write the names one by one")
+        for key in STAFF
+        for name in getattr(admission, key)
+        if name in ("", EVERYONE)
+    ]
+
+
+def _check_nodes(known: Mapping[str, Mapping[str, Amount]], file: str) -> list[Problem]:
+    """Names must be lists of nodes, each node only once, with amounts that a node may have."""
+    problems, seen = list[str](), set[str]()
+    for names, most in known.items():
+        try:
+            found = unfold(names)
+            node_capacity(most)
+        except (ValueError, Refused) as error:
+            problems.append(f"'{names}': {error}")
+            continue
+        if not found:
+            problems.append(f"'{names}' names no node")
+        if twice := seen.intersection(found):
+            problems.append(f"'{min(twice)}' is listed twice")
+        seen.update(found)
+    return [Problem(file=file, path="nodes.known", message=message) for message in problems]
 
 
 def _check_adapters(settings: Settings, file: str, places: Sequence[int]) -> list[Problem]:

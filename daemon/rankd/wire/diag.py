@@ -116,6 +116,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     ``health`` and ``configuration`` are the intake's. ``health`` is None from a service of an older version.
     ``unreadable``: how many messages each service could not decode since it started, by stream (``RANKD_REPORTS``) or
     kind (``wake-up``, ``answer``).
+    ``foreign_reports``: how many reports of nodes the intake has had about allocations that they were never given.
     """
 
     at: float
@@ -126,3 +127,4 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     adapters: list[dict[str, Any]]
     configuration: ConfigurationDiag = ConfigurationDiag()
     unreadable: dict[str, int] = {}
+    foreign_reports: int = 0

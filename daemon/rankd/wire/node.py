@@ -50,7 +50,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ``max_processes``: how many processes and threads a job may have at once on a node.
     ``outputs_s``: seconds after which the agent deletes output files; None: never.
     ``end``: allocations that the node runs but that have ended in the records; other nodes may run the jobs by now.
-    ``waiting``: nodes for which allocations wait.
+    ``waiting``: nodes for which allocations wait. ``notes``: what the agent's log should say.
     """
 
     heartbeat_s: float
@@ -59,6 +59,7 @@ class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     outputs_s: float | None = None
     end: list[int] = []
     waiting: list[str] = []
+    notes: list[str] = []
 
 
 LONGEST_UNABLE = 500

@@ -8,9 +8,6 @@ import msgspec
 
 Kind = Literal["dump", "gap", "whatif", "reload", "configurations"]
 
-FOR_ADMINISTRATORS = frozenset({"dump", "reload", "configurations"})
-"""These show the configuration's texts, or the whole state."""
-
 
 class ReportRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to compute: as ``rankd dump``, ``why JOB --gap``, ``whatif``, ``reload --dry-run`` or ``config history``.

@@ -26,6 +26,7 @@ from rankd.core.admission.limit import (
 from rankd.core.admission.node_check import MAX_NAME as MAX_NODE_NAME
 from rankd.core.admission.node_check import MAX_RUNNING
 from rankd.core.errors import Refused
+from rankd.core.model.access import AccessList
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.report import Report
@@ -97,6 +98,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     DeadLetterFilter: {"ids": _IDS, "users": _FILTER_NAMES},
     NodeSelection: {"node": _NODE, "nodes": _NODES, "reason": TextLimit(1_000)},
     ClassName: {"name": TextLimit(MAX_NAME)},
+    AccessList: dict.fromkeys(("users", "groups"), _FILTER_NAMES),
     PriorityClass: {
         "name": TextLimit(MAX_NAME),
         "description": TextLimit(4_096),

@@ -97,9 +97,27 @@ def is_user_request(sender: str) -> bool:
     return sender.startswith(("user.", "gateway."))
 
 
-def request_patterns(verb: str) -> tuple[str, str]:
-    """The patterns on which the daemon listens for a verb: users', administrators'."""
-    return f"{PREFIX}.user.*.{verb}", f"{PREFIX}.admin.*.{verb}"
+_CLAIM = "as-admin"
+"""A user who is an administrator by the configuration puts this between the own name and the verb."""
+
+
+def claiming_request(user: str, verb: str) -> str:
+    """The subject of a user who asks with the rights that the configuration gives to an administrator.
+
+    Every user may publish on it, under the own name. The intake decides.
+    """
+    return f"{PREFIX}.user.{encode_name(user)}.{_CLAIM}.{verb}"
+
+
+def is_claiming(subject: str) -> bool:
+    """Whether it is a subject of :func:`claiming_request`."""
+    tokens = subject[len(PREFIX) + 1 :].split(".", 3)
+    return tokens[0] == "user" and tokens[2] == _CLAIM
+
+
+def request_patterns(verb: str) -> tuple[str, str, str]:
+    """The patterns on which the daemon listens for a verb: users', administrators', administrators by configuration."""
+    return f"{PREFIX}.user.*.{verb}", f"{PREFIX}.admin.*.{verb}", f"{PREFIX}.user.*.{_CLAIM}.{verb}"
 
 
 def asker_of(subject: str) -> Asker:

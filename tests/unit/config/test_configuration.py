@@ -123,6 +123,15 @@ def test_access_lists_are_read_from_all_three_files(listed):
     ]
 
 
+def test_unknown_groups_of_administrators_and_operators_are_warned_about(listed):
+    text = '[admission]\nadmin_groups = ["ops", "wheel"]\noperator_groups = ["night"]\n[[qos]]\nname = "normal"\n'
+    (listed / "rankd.toml").write_text(text)
+    assert [str(warning).split(", which")[0] for warning in load_configuration(listed).warnings] == [
+        "rankd.toml: groups: admission.admin_groups names the group 'wheel'",
+        "rankd.toml: groups: admission.operator_groups names the group 'night'",
+    ]
+
+
 def test_a_group_without_users_is_known_to_lists(listed):
     (listed / "accounts.yaml").write_text("groups: [{name: ops}, {name: nobody}]\n")
     assert load_configuration(listed).warnings == ()

@@ -57,6 +57,12 @@ def test_usage_decays_by_half_life_or_never(written, half_life_s):
         ("priority.weights", "agee = 1"),
         ("priority", "maxage = 5"),
         ("scheduling", "reserve_depth = 0"),
+        ("privacy", 'jobs = "none"'),
+        ("admission", 'admins = ["*"]'),
+        ("admission", 'operator_groups = ["night", ""]'),
+        ("nodes", 'known = { "n[2-1]" = {} }'),
+        ("nodes", 'known = { "n1" = { vcore = "x" } }'),
+        ("nodes", 'known = { "n[1-2]" = {}, "n2" = {} }'),
     ],
 )
 def test_what_does_nothing_or_is_no_number_is_refused_by_its_key(section, line):

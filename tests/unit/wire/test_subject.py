@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from rankd.wire.subject import (
     admin_request,
     asker_of,
+    claiming_request,
     decode_name,
     encode_name,
     gateway_pattern,
     gateway_request,
     inbox_allowed,
+    is_claiming,
     job_event,
     node_of,
     node_pattern,
@@ -62,6 +64,16 @@ def test_names_are_percent_encoded_but_for_letters_digits_and_two_signs(name, to
 def test_the_subject_says_who_asks_and_as_what(name, verb):
     assert asker_of(user_request(name, verb)) == (name, False, None)
     assert asker_of(admin_request(name, verb)) == (name, True, None)
+    assert asker_of(claiming_request(name, verb)) == (name, False, None)
+    subjects = [of(name, verb) for of in (user_request, admin_request, claiming_request)]
+    assert [is_claiming(subject) for subject in subjects] == [False, False, True]
+
+
+@given(NAMES.filter(bool))
+def test_no_name_of_a_user_or_verb_is_taken_for_a_claim(name):
+    assert not is_claiming(user_request(f"{name}.as-admin", "job.submit"))
+    assert not is_claiming(admin_request("as-admin", "as-admin.job.submit"))
+    assert not is_claiming(user_request("as-admin", "job.submit"))
 
 
 @given(NAMES.filter(bool))
@@ -77,10 +89,12 @@ def matches(pattern, subject):
 
 @pytest.mark.parametrize("name", ["alice", "first.last", "*", "a>b"])
 def test_the_patterns_match_the_subjects_of_every_name_and_no_others(name):
-    users, admins = request_patterns("job.submit")
+    users, admins, claiming = request_patterns("job.submit")
     assert matches(users, user_request(name, "job.submit"))
     assert matches(admins, admin_request(name, "job.submit"))
     assert not matches(users, admin_request(name, "job.submit"))
+    assert matches(claiming, claiming_request(name, "job.submit"))
+    assert not matches(users, claiming_request(name, "job.submit"))
     assert not matches(users, user_request(name, "job.cancel"))
     assert matches(node_pattern("report"), node_subject(name, "report"))
     assert job_event(name).count(".") == job_event("x").count(".")

@@ -72,7 +72,12 @@ def lines(found: Diag) -> Iterator[str]:
     parts = (
         (
             "Intake",
-            [*_health(found.health), *_configuration(found.configuration, "refused"), *_unreadable(found.unreadable)],
+            [
+                *_health(found.health),
+                *_configuration(found.configuration, "refused"),
+                *_unreadable(found.unreadable),
+                *_foreign(found.foreign_reports),
+            ],
         ),
         ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
@@ -148,6 +153,12 @@ def _unreadable(of: Mapping[str, int]) -> Iterator[Line]:
     """A line with the number of unreadable messages, if there were any."""
     if of:
         yield "unreadable", ", ".join(f"{n} of {kind}" for kind, n in sorted(of.items()))
+
+
+def _foreign(count: int) -> Iterator[Line]:
+    """A line with the number of reports about allocations that the node was never given, if there were any."""
+    if count:
+        yield "foreign reports", count
 
 
 def _relay(of: RelayDiag) -> Iterator[Line]:

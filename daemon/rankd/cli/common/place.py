@@ -46,8 +46,7 @@ class Place(NamedTuple):
     were named together, and must belong to the same site. ``reason`` and ``passed_over`` are for the user.
     ``creds``: the file of credentials for the broker; ``tls``: files for encrypted connections. ``login``: the socket
     that gives credentials, of a ``rankd up`` of another user. ``socket``: one that carries requests; None where the
-    broker or credentials were named. ``acts_as`` is the user who was named; ``is_admin``: with an administrator's
-    rights.
+    broker or credentials were named. ``acts_as`` is the user who was named.
     """
 
     directory: Path | None
@@ -62,7 +61,6 @@ class Place(NamedTuple):
     login: Path | None = None
     socket: Path | None = None
     acts_as: str | None = None
-    is_admin: bool = False
 
     @property
     def uses_bus(self) -> bool:
@@ -138,7 +136,7 @@ def find(arguments: argparse.Namespace) -> Place:
         place = place._replace(creds=Path(creds).expanduser(), socket=None)
     place = place._replace(tls=_tls(place, arguments))
     acts_as = getattr(arguments, "asker", None) or os.environ.get("RANKD_USER")
-    place = place._replace(acts_as=acts_as, is_admin=getattr(arguments, "admin", False))
+    place = place._replace(acts_as=acts_as)
     if not getattr(arguments, "has_told", False):
         arguments.has_told = True
         _tell(place, is_verbose=getattr(arguments, "verbose", False), acts=not getattr(arguments, "looks", False))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rankd.bus.connection import Bus
     from rankd.identity.credentials import Credentials, Source
+    from rankd.identity.token import ReadClaims
 
 T = TypeVar("T")
 
@@ -40,16 +41,22 @@ UVLOOP_CLOSED = "the handler is closed"
 
 
 class Asker(NamedTuple):
-    """Who asks, and whether as an administrator."""
+    """Who asks, and whether as an administrator.
+
+    ``is_claim``: the credentials are an ordinary user's. The intake then decides by its configuration.
+    """
 
     user: str
     admin: bool = False
+    is_claim: bool = False
 
     def subject(self, verb: str) -> str:
         """The subject of requests for ``verb``."""
-        from rankd.wire.subject import admin_request, user_request
+        from rankd.wire.subject import admin_request, claiming_request, user_request
 
-        return admin_request(self.user, verb) if self.admin else user_request(self.user, verb)
+        if self.admin:
+            return (claiming_request if self.is_claim else admin_request)(self.user, verb)
+        return user_request(self.user, verb)
 
 
 def asker(arguments: argparse.Namespace) -> Asker:
@@ -65,13 +72,33 @@ def asker(arguments: argparse.Namespace) -> Asker:
     user = _named(named) or os.environ.get("RANKD_USER") or _connecting(find(arguments)) or login_name()
     if len(user) > LONGEST_USER or not user.isprintable():
         raise Refused("bad_user", f"the user who asks has to have 1 to {LONGEST_USER} printable characters", "user")
-    return Asker(user, getattr(arguments, "admin", False))
+    is_admin = getattr(arguments, "admin", False)
+    return Asker(user, is_admin, is_admin and _is_ordinary(find(arguments), user))
 
 
 def _named(option: str | None) -> str | None:
     if option == "":
         raise Refused("usage", "the name of the user who asks is empty; leave it out to ask as yourself", "user")
     return option
+
+
+def _is_ordinary(place: Place, user: str) -> bool:
+    """Whether the credentials are this user's own, without an administrator's reach at the broker."""
+    claims = _claims(place)
+    return claims is not None and claims.role == "user" and claims.name == user
+
+
+def _claims(place: Place) -> ReadClaims | None:
+    """Whom the credentials are for, if there are any."""
+    from rankd.identity.credentials import parse_credentials, read_credentials
+
+    if place.creds is not None:
+        return read_credentials(place.creds).claims()
+    if place.login is not None:
+        from rankd.bus.login import log_in
+
+        return parse_credentials(log_in(place.login).creds).claims()
+    return None
 
 
 def _connecting(place: Place) -> str | None:
@@ -239,7 +266,7 @@ def credentials_for(place: Place) -> Source | None:
     A user who can read the services' credentials beside them may act as any user.
 
     Raises:
-        Refused: ``not_permitted``: they are another user's; ``admins_only``: they are not an administrator's.
+        Refused: ``not_permitted``: they are another user's.
         Unavailable: they can't be read.
     """
     if place.creds is None:
@@ -248,11 +275,6 @@ def credentials_for(place: Place) -> Source | None:
 
     own = read_credentials(place.creds).claims()
     if place.acts_as in (None, own.name):
-        if place.is_admin and own.role == "user":
-            message = (
-                f"'{own.name}' is not an administrator here: the credentials in {place.creds} are an ordinary user's"
-            )
-            raise Refused("admins_only", message, "admin", status=403)
         return source_of(place.creds)
     return _stand_in(place.creds, str(place.acts_as), own.name)
 
@@ -267,8 +289,6 @@ def _from_gateway(path: Path, place: Place) -> Source:
     login = log_in(path)
     if place.acts_as not in (None, login.user):
         raise Refused("not_permitted", f"you are '{login.user}' here, not '{place.acts_as}'", "user", status=403)
-    if place.is_admin and parse_credentials(login.creds).claims().role == "user":
-        raise Refused("admins_only", f"'{login.user}' is not an administrator here; leave out --admin", "admin", 403)
 
     def credentials() -> Credentials:
         nonlocal login

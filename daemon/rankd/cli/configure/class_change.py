@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.option import add_asker, add_command, add_place, names
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.core.errors import RankdError, Refused, Unavailable
@@ -28,7 +28,7 @@ def add_verbs(verbs: Subparsers) -> None:
         verbs,
         "update",
         run_change,
-        "Change a class: its description, and whether it is the global default. Other fields stay.",
+        "Change a class: its description, who may use it, and whether it is the global default. Other fields stay.",
     )
     for parser in (create, update):
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the class")
@@ -52,6 +52,8 @@ def add_verbs(verbs: Subparsers) -> None:
             metavar="POLICY",
             help="PreemptLowerPriority (default) or Never; can't be changed later",
         )
+        parser.add_argument("--users", type=names, metavar="USERS", help="who may use it, with --groups; * is everyone")
+        parser.add_argument("--groups", type=names, metavar="GROUPS", help="groups whose users may use it")
         _add_asking(parser)
     create.set_defaults(verb="class.create")
     update.set_defaults(verb="class.update")
@@ -71,6 +73,8 @@ def run_change(arguments: argparse.Namespace) -> int:
     if (arguments.name is None) == (arguments.file is None):
         raise Refused("usage", "give the NAME of a class, or --file FILE", "name")
     given = {name: getattr(arguments, name) for name in _FLAGS if getattr(arguments, name) is not None}
+    if arguments.users is not None or arguments.groups is not None:
+        given["access"] = {"users": arguments.users or [], "groups": arguments.groups or []}
     if arguments.file is None:
         return _ask_each(arguments, [{"name": arguments.name} | given])
     if given:
@@ -89,7 +93,7 @@ def _read(file: str) -> list[Row]:
 
     Raises:
         ConfigurationError: the file has errors. It lists all of them.
-        Refused: ``access_in_configuration``: a class has an access list, which only the configuration can hold.
+        Refused: ``usage``: it is not UTF-8.
     """
     import msgspec
 
@@ -101,13 +105,8 @@ def _read(file: str) -> list[Row]:
     except UnicodeDecodeError as error:
         raise Refused("usage", f"{file} is not UTF-8 text: {error}", "file") from None
     classes, access = read_classes_and_access(text, file)
-    if access:
-        message = (
-            f"class '{next(iter(access))}' has an access list, which only the configuration can hold; "
-            "write it to priorityclasses.yaml, then ask for `rankd reload`"
-        )
-        raise Refused("access_in_configuration", message, "file")
-    return [msgspec.to_builtins(given) for given in classes]
+    listed = {name: {"access": msgspec.to_builtins(one)} for name, one in access.items()}
+    return [msgspec.to_builtins(given) | listed.get(given.name, {}) for given in classes]
 
 
 def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:

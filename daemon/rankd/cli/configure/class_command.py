@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.document import add_lines, answer_lines, answer_one, decode, print_answer
 from rankd.cli.common.layout import Field, column_of, table_rows
@@ -76,6 +76,13 @@ def run_show(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _listed(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """An access list in words; everything else as it is."""
+    if not isinstance(value, dict):
+        return value
+    return "; ".join(f"{kind} {', '.join(listed)}" for kind, listed in value.items() if listed) or "administrators only"
+
+
 def _print_class(record: Row, *, as_json: bool) -> None:
     from rankd.cli.common.table import print_json
 
@@ -84,7 +91,7 @@ def _print_class(record: Row, *, as_json: bool) -> None:
         return
     width = max(map(len, record))
     for name, value in record.items():
-        shown = ("yes" if value else "no") if isinstance(value, bool) else value
+        shown = ("yes" if value else "no") if isinstance(value, bool) else _listed(value)
         print_line(f"{name:<{width}}  {shown}".rstrip())
 
 

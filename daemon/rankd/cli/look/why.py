@@ -164,12 +164,18 @@ def explained(answer: dict[str, Any]) -> list[str]:
         fact = f": {answer['reason_fact']}" if answer["reason_fact"] else ""
         lines.append(f"It does not run because {_REASONS.get(reason, reason)}{fact}.")
         if reason == "held":
-            lines.append(f"`rankd release {answer['id']}` lets it start.")
+            lines.append(_release(answer))
         lines += _lacking(answer.get("lacks") or [])
     if answer.get("expected_start_at"):
         nodes = fold(answer["reserved_nodes"])
         lines.append(f"It has a reservation: {nodes} from {shown_time(answer['expected_start_at'])} on, or earlier.")
     return lines
+
+
+def _release(answer: dict[str, Any]) -> str:
+    if answer.get("held_by") in (None, answer["user"]):
+        return f"`rankd release {answer['id']}` lets it start."
+    return "Only an administrator can release it."
 
 
 def _lacking(found: list[dict[str, Any]]) -> list[str]:
@@ -225,7 +231,7 @@ def _neighbours(answer: dict[str, Any]) -> list[str]:
         if other is None or other.get("gone"):
             continue
         first = answer if side == "below" else other
-        subject = f"{place} is job {other['id']} of {other['user']} with {other['priority']}"
+        subject = f"{place} is job {other['id']} of {other['user'] or 'another user'} with {other['priority']}"
         why = _decision(other["decided_by"], first)
         lines.append(f"{subject} ({other['difference']:+d}). Job {first['id']} goes first because {why}.")
         lines += _meeting(answer["id"], other) if other["decided_by"] == "queue" else []
@@ -248,7 +254,7 @@ def _meeting(job: int, other: dict[str, Any]) -> list[str]:
 
 def _decision(decided_by: str, first: dict[str, Any]) -> str:
     """Why the first of two neighbours goes first. ``first`` has its ``override``."""
-    if decided_by != "override":
-        return _DECISIONS[decided_by]
-    override = str(first.get("override"))
-    return _OVERRIDES.get(override, override)
+    override = first.get("override")
+    if decided_by != "override" or override is None:  # hidden, of another user's job
+        return _DECISIONS["priority" if decided_by == "override" else decided_by]
+    return _OVERRIDES.get(override, str(override))

@@ -32,6 +32,7 @@ from rankd.core.admission.limit import (
     is_plain,
 )
 from rankd.core.admission.path_limit import MAX_PATH_DEPTH, check_paths
+from rankd.core.admission.permission import NewJob, check, may
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry, check_depth, find_queue, made_queue
 from rankd.core.admission.rights import Named, Rights, check_rights
@@ -41,7 +42,7 @@ from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD
 from rankd.core.model.node import Node
 from rankd.core.model.quantity import LARGEST, VCORE, Resources, parse_resources, shown
 from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
-from rankd.core.model.setting import Settings
+from rankd.core.model.setting import Privacy, Settings
 from rankd.core.near_name import MOST_COMPARED, cut, unknown
 from rankd.core.placement.constraint import check_constraints
 from rankd.core.placement.request import Shape
@@ -70,14 +71,17 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitter(NamedTuple):
-    """The user who asks, and whether as an administrator. Both come from the subject of the request.
+    """The user who asks, and whether as an administrator: see :func:`.standing.standing`.
 
-    ``via``: the gateway that vouches for the user; None where the broker does.
+    ``via``: the gateway that vouches for the user; None where the broker does. ``is_operator``: may also act on nodes.
+    ``sees``: what the user sees of others' jobs.
     """
 
     user: str
     privileged: bool
     via: str | None = None
+    is_operator: bool = False
+    sees: Privacy = "all"
 
 
 def admit(
@@ -268,9 +272,8 @@ def _check_range(field: str, value: int, lowest: int, highest: int) -> None:
 
 
 def _user(request: JobRequest, submitter: Submitter) -> str:
-    if request.user is not None and request.user != submitter.user and not submitter.privileged:
-        message = f"the job says user '{cut(request.user)}', but '{submitter.user}' asks; leave the field out"
-        raise Refused("user_mismatch", message, "user", status=403)
+    if request.user is not None:
+        check(submitter, "job.submit", NewJob(request.user))
     user = request.user or submitter.user
     if not user or len(user) > MAX_NAME or not user.isprintable():
         raise Refused("bad_user", f"'{cut(user)!r}' is not a user name", "user")
@@ -359,7 +362,7 @@ def check_urgency(urgency: int, submitter: Submitter) -> int:
     Raises:
         Refused: ``urgency_not_allowed``.
     """
-    if urgency > URGENCY_DEFAULT and not submitter.privileged:
+    if urgency > URGENCY_DEFAULT and may(submitter, "job.submit urgency"):
         message = f"urgency {urgency} is for administrators; users may give {URGENCY_HOLD} to {URGENCY_DEFAULT}"
         raise Refused("urgency_not_allowed", message, "urgency", status=403)
     return urgency

@@ -20,6 +20,7 @@ from rankd.core.admission.priority_class import (
     quoted,
 )
 from rankd.core.errors import Problem, Refused
+from rankd.core.model.access import AccessList
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY, PriorityClass
 
 _OPERATIONS = ("create", "update", "delete")
@@ -54,6 +55,26 @@ def read_class(document: object) -> PriorityClass:
         description=_typed(document, "description", str, ""),
         preemption_policy=policy,
     )
+
+
+Access = AccessList | msgspec.UnsetType | None
+"""The access list of a request about a class. None: it takes the class's list off. UNSET: it says nothing of it."""
+
+
+def split_access(document: object) -> tuple[object, Access]:
+    """What a request says of a class, and its access list.
+
+    Raises:
+        Refused: ``bad_class``: the list is none.
+    """
+    if not isinstance(document, Mapping) or "access" not in document:
+        return document, msgspec.UNSET
+    try:
+        access = msgspec.convert(document["access"], AccessList | None)
+    except msgspec.ValidationError as error:
+        message = f'access: {error}; give {{"users": […], "groups": […]}}'
+        raise Refused("bad_class", message, "access") from None
+    return {name: value for name, value in document.items() if name != "access"}, access
 
 
 class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,6 +65,11 @@ def acl_of(listed: AccessList) -> Acl:
     return Acl(users=frozenset(listed.users), groups=frozenset(listed.groups))
 
 
+def with_given(lists: AccessLists, given: Mapping[str, AccessList]) -> AccessLists:
+    """The lists of the configuration, and those that were given with classes that have none there."""
+    return msgspec.structs.replace(lists, classes={**given, **lists.classes})
+
+
 def acl_of_qos(qos: Qos) -> Acl | None:
     """The list of a QoS; None if it is open to all users."""
     if qos.users is None and qos.groups is None:

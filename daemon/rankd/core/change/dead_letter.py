@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from rankd.core.admission.permission import OwnedLetter, check, unknown_letter
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -31,15 +32,15 @@ class LetterHead(msgspec.Struct, frozen=True, kw_only=True):
 Letter = TypeVar("Letter", bound=LetterHead)
 
 
-def waiting_letter(id_: int, letter: Letter | None, asker: Submitter) -> Letter:
-    """The letter with this id, if it waits and this asker may retry or drop it.
+def waiting_letter(id_: int, letter: Letter | None, asker: Submitter, action: str) -> Letter:
+    """The letter with this id, if it waits and this asker may do this with it.
 
     Raises:
         Refused: ``unknown_dead_letter``, ``already_settled``.
     """
-    if letter is None or (letter.user != asker.user and not asker.privileged):
-        message = f"there is no dead letter {id_} of yours; see `rankd deadletter list`"
-        raise Refused("unknown_dead_letter", message, "ids")
+    if letter is None:
+        raise unknown_letter(id_)
+    check(asker, action, OwnedLetter(id_, letter.user))
     if letter.state != "waiting":
         raise Refused("already_settled", f"dead letter {id_} was {letter.state} before", "ids")
     return letter

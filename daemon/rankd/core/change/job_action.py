@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rankd.core.admission.admit import Submitter
-from rankd.core.change.job_change import Change, EndRequest, JobState
+from rankd.core.admission.permission import OwnedJob, check
+from rankd.core.change.hold import check_release, holder
+from rankd.core.change.job_change import Change, EndRequest, JobState, Value
 from rankd.core.errors import Refused
 from rankd.core.model.job import ACTIVE_STATES, URGENCY_DEFAULT, URGENCY_HOLD, Event, State
 
@@ -19,17 +21,15 @@ Raises:
 """
 
 
-def permitted(job: int, state: JobState | None, asker: Submitter) -> JobState:
-    """The state of a job that exists and that this asker may change.
+def permitted(job: int, state: JobState | None, asker: Submitter, action: str) -> JobState:
+    """The state of a job that exists and with which this asker may do this.
 
     Raises:
         Refused: ``unknown_job``, ``not_owner``.
     """
     if state is None:
         raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
-    if state.user != asker.user and not asker.privileged:
-        message = f"job {job} belongs to '{state.user}'; only its owner or an administrator may do that"
-        raise Refused("not_owner", message, "id", status=403)
+    check(asker, action, OwnedJob(job, state.user))
     return state
 
 
@@ -55,7 +55,7 @@ def hold(job: int, state: JobState, asker: Submitter, now: float) -> Decision:
     """
     del now
     _check_pending(job, state, "held")
-    columns = {"held": True, "eligible_at": None}
+    columns: dict[str, Value] = {"held": True, "held_by": holder(state.user, state.held_by, asker), "eligible_at": None}
     return Change(job=job, state=state.state, event=Event.HOLD, actor=asker.user, columns=columns)
 
 
@@ -63,17 +63,23 @@ def release(job: int, state: JobState, asker: Submitter, now: float) -> Decision
     """Let a held job be ranked again; its age begins now. A job held by urgency 0 gets the default urgency.
 
     Raises:
-        Refused: ``not_pending``, ``not_held``.
+        Refused: ``not_pending``, ``not_held``, ``admin_hold``.
     """
     _check_pending(job, state, "released")
     if not state.held and state.urgency != URGENCY_HOLD:
         raise Refused("not_held", f"job {job} is not held", "id", status=409)
+    check_release(job, state.user, state.held_by, asker)
     columns = {
         "held": False,
+        "held_by": None,
         "urgency": URGENCY_DEFAULT if state.urgency == URGENCY_HOLD else state.urgency,
         "eligible_at": now if state.blocked_by is None else None,
     }
     return Change(job=job, state=state.state, event=Event.RELEASE, actor=asker.user, columns=columns)
+
+
+ACTIONS: Mapping[Decide, str] = {cancel: "job.cancel", hold: "job.hold", release: "job.release"}
+"""The verb of each decision."""
 
 
 def _check_pending(job: int, state: JobState, done: str) -> None:

@@ -18,6 +18,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     state: State
     held: bool
+    held_by: str | None = None
     blocked_by: str | None
     urgency: int
     allocation: int | None

@@ -10,10 +10,12 @@ import msgspec
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.dependency import Blocked, Progress, blocked_by, check_known
 from rankd.core.admission.job_size import check_size
+from rankd.core.admission.permission import OwnedJob, check
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import CLASS_FIELDS, AdmittedJob, readmit
+from rankd.core.change.hold import check_release, holder
 from rankd.core.change.job_change import Value
-from rankd.core.errors import Refused, admins_only
+from rankd.core.errors import Refused
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
 from rankd.core.model.job import CHANGEABLE_FIELDS, URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
 
@@ -60,6 +62,7 @@ class StoredJob(NamedTuple):
     eligible_at: float | None
     fixed_priority: int | None
     admitted: AdmittedJob
+    held_by: str | None = None
 
 
 class AwaitedJobs(NamedTuple):
@@ -75,8 +78,8 @@ class AwaitedJobs(NamedTuple):
 class Verdict(NamedTuple):
     """The result of an update for one job. ``changes`` are (before, after) by field; ``request`` is JSON.
 
-    ``eligibility``: the new values of those of the columns ``held``, ``blocked_by`` and ``eligible_at`` that change. If
-    the job has all the given values already, ``changes`` is empty.
+    ``eligibility``: the new values of those of the columns ``held``, ``held_by``, ``blocked_by`` and ``eligible_at``
+    that change. If the job has all the given values already, ``changes`` is empty.
     """
 
     job: int
@@ -106,8 +109,8 @@ def check_update(update: Update, asker: Submitter) -> None:
     if "priority_class" not in given and not CLASS_FIELDS.isdisjoint(given):
         message = "priority and preemption_policy belong to the class; give the class in priority_class"
         raise Refused("class_not_named", message, "priority_class")
-    if fixed is not msgspec.UNSET and not asker.privileged:
-        raise admins_only("fixing a job's priority", asker.user, "fixed_priority")
+    if fixed is not msgspec.UNSET:
+        check(asker, "job.update fixed_priority")
     if isinstance(fixed, int) and not INT32_MIN <= fixed <= INT32_MAX:
         message = f"{fixed} is not a valid priority; give {INT32_MIN} to {INT32_MAX}"
         raise Refused("bad_fixed_priority", message, "fixed_priority")
@@ -120,7 +123,7 @@ def decide_update(
 
     Raises:
         Refused: ``unknown_job``, ``not_owner``, ``not_pending``, ``unknown_dependency``, ``bad_dependency``,
-            ``too_large``; also the errors of :func:`rankd.core.admission.readmission.readmit`.
+            ``too_large``, ``admin_hold``; also the errors of :func:`rankd.core.admission.readmission.readmit`.
     """
     known = _changeable(job, stored, task.asker)
     if task.update.depends_on is not msgspec.UNSET:
@@ -138,15 +141,15 @@ def decide_update(
         accepted=accepted,
         request=request.decode(),
         changes=changes,
-        eligibility=_eligibility(known, accepted, changes.keys(), awaited.progress, task.now),
+        eligibility=_eligibility(known, accepted, changes.keys(), awaited.progress, task.now)
+        | _held(job, known, accepted, task.asker),
     )
 
 
 def _changeable(job: int, stored: StoredJob | None, asker: Submitter) -> StoredJob:
     if stored is None:
         raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
-    if stored.admitted.user != asker.user and not asker.privileged:
-        raise Refused("not_owner", f"job {job} belongs to '{stored.admitted.user}'", "id", status=403)
+    check(asker, "job.update", OwnedJob(job, stored.admitted.user))
     if stored.state is not State.PENDING:
         raise Refused("not_pending", f"job {job} is {stored.state}; only pending jobs can be changed", status=409)
     return stored
@@ -178,6 +181,23 @@ def _changes(
     if "depends_on" in changed:
         changed["depends_on"] = (msgspec.to_builtins(before.depends_on), msgspec.to_builtins(after.depends_on))
     return changed
+
+
+def _held(job: int, stored: StoredJob, accepted: AcceptedJob, asker: Submitter) -> dict[str, Value]:
+    """The new value of ``held_by``, if the urgency holds or releases the job.
+
+    Raises:
+        Refused: ``admin_hold``.
+    """
+    was_held, is_held = (r.urgency == URGENCY_HOLD for r in (stored.admitted.request, accepted.request))
+    if was_held == is_held:
+        return {}
+    owner, by = stored.admitted.user, None
+    if is_held:
+        by = holder(owner, stored.held_by, asker)
+    else:
+        check_release(job, owner, stored.held_by, asker)
+    return {} if by == stored.held_by else {"held_by": by}
 
 
 def _eligibility(

@@ -61,6 +61,7 @@ class ReportEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to write, in the order of their decisions.
 
     ``gang_ends``: allocations whose other parts must be ended, because one part has failed.
+    ``foreign``: (node, allocation) of reports about allocations that the node was never given.
     """
 
     part_starts: list[PartChange] = []
@@ -68,6 +69,7 @@ class ReportEffects(msgspec.Struct, frozen=True, kw_only=True):
     starts: list[AllocationChange] = []
     ends: list[AllocationChange] = []
     gang_ends: list[int] = []
+    foreign: list[tuple[str, int]] = []
     changes: list[Change] = []
 
 
@@ -99,6 +101,7 @@ class _Decision:
         allocation = self._allocations.get(original.allocation)
         part = None if allocation is None else allocation.parts.get(node)
         if allocation is None or part is None:
+            self.effects.foreign.append((node, original.allocation))
             return
         report = _believable(original, allocation.allocated_at, now)
         if report.kind == "started":

@@ -13,6 +13,7 @@ from rankd.core.model.instant import shown_instant
 from rankd.core.model.node import NodeState
 
 NODE_TAKEN = "node_taken"
+NODE_NOT_KNOWN = "node_not_known"
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):

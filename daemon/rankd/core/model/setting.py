@@ -12,6 +12,7 @@ from msgspec import Meta
 
 Positive = Annotated[float, Meta(gt=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
+Privacy = Literal["all", "counts", "own"]
 
 DEFAULT_WEIGHTS = {
     "age": 1000.0,
@@ -135,6 +136,25 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     """A list of the resource types that jobs may ask for, besides `vcore`. Without it: `memory` and every type that a
     node, a queue or `priority.fairshare.billing` names."""
 
+    admins: list[str] = []
+    """A list of users who are administrators, besides those with an administrator's credentials. They ask with
+    `--admin`. A name that is removed has no more rights from the next request on."""
+    admin_groups: list[str] = []
+    """A list of groups whose users are administrators."""
+    operators: list[str] = []
+    """A list of users who may drain and resume nodes, without `--admin`, and nothing else beyond other users."""
+    operator_groups: list[str] = []
+    """A list of groups whose users are operators."""
+
+
+class PrivacySettings(_Setting, frozen=True, kw_only=True):
+    """What users see of others."""
+
+    jobs: Privacy = "all"
+    """What ordinary users see of others' jobs. `all`: everything but the environment. `counts`: that a job is there,
+    with its state, queue, size and rank. `own`: nothing. With `counts` and `own`, they also see no shares of other
+    users and get no reports about all jobs."""
+
 
 class NodeSettings(_Setting, frozen=True, kw_only=True):
     """How nodes are watched and how jobs end on them."""
@@ -154,6 +174,16 @@ class NodeSettings(_Setting, frozen=True, kw_only=True):
     max_processes: Annotated[int, Meta(ge=16, le=4_194_304)] = 4096
     """Processes and threads that a job may have at once on a node, where the agent can make control groups. More
     forks fail. Agents receive a change with their next heartbeat; it counts for jobs that start after that."""
+
+
+class KnownNodeSettings(_Setting, frozen=True, kw_only=True):
+    """Which nodes may join."""
+
+    known: dict[str, dict[str, int | float | str]] = {}
+    """A table: names of nodes (`"n[01-08],login"`) = the most resources that each of them may offer, such as
+    `{ vcore = 64, memory = "256Gi" }`. Other nodes are refused with `node_not_known`. If a node offers more, it counts
+    with these amounts, and its event `bounded` says so; types that are not named do not count. `{}`: whatever it
+    offers. Without the table, every node with credentials may join with what it offers."""
 
 
 class RetentionSettings(_Setting, frozen=True, kw_only=True):
@@ -222,7 +252,9 @@ class Settings(_Setting, frozen=True, kw_only=True):
     priority: PrioritySettings = PrioritySettings()
     scheduling: SchedulingSettings = SchedulingSettings()
     admission: AdmissionSettings = AdmissionSettings()
+    privacy: PrivacySettings = PrivacySettings()
     node: NodeSettings = NodeSettings()
+    nodes: KnownNodeSettings = KnownNodeSettings()
     retention: RetentionSettings = RetentionSettings()
     default_qos: str = "normal"
     """The QoS of a job that names none. It must be one of `[[qos]]`."""

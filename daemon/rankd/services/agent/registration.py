@@ -13,7 +13,7 @@ import msgspec
 
 from rankd.bus.connection import Bus
 from rankd.core.errors import RankdError
-from rankd.core.model.node_holder import NODE_TAKEN
+from rankd.core.model.node_holder import NODE_NOT_KNOWN, NODE_TAKEN
 from rankd.wire.codec import encode
 from rankd.wire.message import LONGEST_UNABLE, Heartbeat, NodeRegistered, NodeRegistration
 from rankd.wire.subject import node_subject
@@ -24,7 +24,7 @@ LOOP = "registration"
 RETRY_S = 0.3
 NOT_PERMITTED = "not_permitted"
 TAKEN_RETRY_S = 2.0
-"""The pause after a refusal because another agent represents the node."""
+"""The pause after a refusal because another agent represents the node, or because the site does not know it."""
 ASK_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 1.0
 REGISTERING_BOUND_S = 120.0
@@ -51,8 +51,8 @@ class Registration:
         unable: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.done = asyncio.Event()
-        self.refusal: str | None = None
-        """Why another agent represents the nodes, in the intake's words; None if none does."""
+        self.refusal: RankdError | None = None
+        """Why the nodes can't join until somebody acts; None if they can."""
         self._bus = bus
         self._nodes = nodes
         self._instance = instance
@@ -63,6 +63,7 @@ class Registration:
         self._registered_at = 0.0
         self._connection = -1
         self._complaint = ""
+        self._noted = set[str]()
         self._key = secrets.token_hex(16) if len(nodes) > 1 else ""
         """Proves to the intake that this agent registered the nodes, so that one message may represent them all."""
         self._heartbeat_s = RETRY_S
@@ -126,9 +127,9 @@ class Registration:
         if error.code == "unknown_node":
             self._connection = -1
             return 0
-        is_taken = error.code == NODE_TAKEN
+        is_taken = error.code in (NODE_TAKEN, NODE_NOT_KNOWN)
         if is_taken:
-            self.refusal = error.message
+            self.refusal = error
         complaint = error.code if is_taken else error.message  # that message has a time, so it differs each time
         if complaint != self._complaint:
             self._complaint = complaint
@@ -147,6 +148,10 @@ class Registration:
         registration = msgspec.structs.replace(self._describe(node), key=self._key, instance=self._instance)
         answer = await self._ask(node_subject(node, "register"), registration)
         self._on_registered(node, answer.end)
+        for note in answer.notes:
+            if note not in self._noted:
+                self._noted.add(note)
+                log.warning("%s", note)
         return answer
 
     async def _heartbeat(self) -> NodeRegistered:

@@ -24,7 +24,6 @@ from rankd.bus.health import answer_health
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Unavailable
-from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.quantity import Amount
 from rankd.identity.credentials import source_of
 from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
@@ -259,8 +258,8 @@ class Agent:
     async def _probe(self) -> str:
         if not self._bus.client.is_connected:
             raise Unavailable("bus_unavailable", f"the broker at {self._bus.url} does not answer")
-        if self._registration.refusal is not None:
-            raise Unavailable(NODE_TAKEN, self._registration.refusal)
+        if (refusal := self._registration.refusal) is not None:
+            raise Unavailable(refusal.code, refusal.message)
         if not self._registration.done.is_set():
             raise Unavailable("not_registered", "the intake has not answered yet; is rankd running?")
         if unable := self._runner.unable:

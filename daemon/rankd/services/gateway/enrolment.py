@@ -59,7 +59,7 @@ class Enrolment:
 
     async def serve(self) -> None:
         """Answer for as long as the connection lives."""
-        of_user, _ = request_patterns(RENEW_VERB)
+        of_user = request_patterns(RENEW_VERB)[0]
         handlers: dict[str, Handler] = {
             ENROL: self._redeem,
             of_user: self._renew_user,

@@ -2,69 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.core.admission.class_check import read_class
+from rankd.core.admission.class_check import Access, read_class, split_access
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import Refused
+from rankd.core.model.access import AccessList
+from rankd.core.model.priority_class import PriorityClass
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.group_commit import GroupCommit
-from rankd.store.record.priority_class import change_classes
+from rankd.store.record.priority_class import change_classes, read_access, write_access
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import ClassName
 from rankd.wire.request_size import check_request
 
 Operation = Callable[[ClassTable], ClassTable]
+Lists = Mapping[str, AccessList]
+
+
+class _Change(NamedTuple):
+    """An operation on the class ``name``, and what becomes of its access list."""
+
+    name: str
+    operate: Operation
+    access: Access = msgspec.UNSET
 
 
 def class_verbs(
-    group: GroupCommit, table: Callable[[], ClassTable], use: Callable[[ClassTable], Awaitable[None]]
+    group: GroupCommit,
+    table: Callable[[], ClassTable],
+    lists: Callable[[], Lists],
+    use: Callable[[ClassTable, Lists], Awaitable[None]],
 ) -> list[Verb]:
     """``class.list``, ``class.show``; for administrators ``class.create``, ``class.update``, ``class.delete``.
 
-    ``table`` returns the classes in force; ``use`` gets the new ones once they are durable.
+    ``table`` and ``lists`` return the classes in force and their access lists; ``use`` gets the new ones once they are
+    durable.
     """
 
     async def listed(_asker: Submitter, _payload: bytes) -> Reply:
-        return {"classes": list(table().listed())}
+        return {"classes": [_with_access(one, lists()) for one in table().listed()]}
 
     async def shown(_asker: Submitter, payload: bytes) -> Reply:
-        return table().named(decode_strict(payload, ClassName).name, "name")
+        return _with_access(table().named(decode_strict(payload, ClassName).name, "name"), lists())
 
-    def changing(operation: Callable[[bytes], tuple[str, Operation]]) -> UserHandler:
+    def changing(operation: Callable[[bytes], _Change]) -> UserHandler:
         async def handle(_asker: Submitter, payload: bytes) -> Reply:
-            name, operate = operation(payload)
-            after = await group.do(lambda connection: change_classes(connection, operate))
-            await use(after)
-            return after.classes.get(name) or {"deleted": name}
+            change = operation(payload)
+            after, access = await group.do(lambda connection: _changed(connection, change))
+            await use(after, access)
+            present = after.classes.get(change.name)
+            return {"deleted": change.name} if present is None else _with_access(present, access)
 
         return handle
 
     return [
         Verb("class.list", listed),
         Verb("class.show", shown),
-        Verb("class.create", changing(_create), admin_only=True),
-        Verb("class.update", changing(_update), admin_only=True),
-        Verb("class.delete", changing(_delete), admin_only=True),
+        Verb("class.create", changing(_create)),
+        Verb("class.update", changing(_update)),
+        Verb("class.delete", changing(_delete)),
     ]
 
 
-def _create(payload: bytes) -> tuple[str, Operation]:
-    given = check_request(read_class(_decode(payload)))
-    return given.name, lambda table: table.create(given)
+def _changed(connection: Connection, change: _Change) -> tuple[ClassTable, Lists]:
+    after = change_classes(connection, change.operate)
+    if change.access is not msgspec.UNSET:
+        write_access(connection, change.name, change.access)
+    return after, read_access(connection)
 
 
-def _update(payload: bytes) -> tuple[str, Operation]:
-    given = check_request(read_class(_decode(payload)))
-    return given.name, lambda table: table.update(given)
+def _with_access(given: PriorityClass, lists: Lists) -> dict[str, object]:
+    """A class as answers show it."""
+    access = lists.get(given.name)
+    return msgspec.structs.asdict(given) | ({} if access is None else {"access": access})
 
 
-def _delete(payload: bytes) -> tuple[str, Operation]:
+def _read(payload: bytes) -> tuple[PriorityClass, Access]:
+    document, access = split_access(_decode(payload))
+    if isinstance(access, AccessList):
+        check_request(access)
+    return check_request(read_class(document)), access
+
+
+def _create(payload: bytes) -> _Change:
+    given, access = _read(payload)
+    return _Change(given.name, lambda table: table.create(given), access)
+
+
+def _update(payload: bytes) -> _Change:
+    given, access = _read(payload)
+    return _Change(given.name, lambda table: table.update(given), access)
+
+
+def _delete(payload: bytes) -> _Change:
     name = decode_strict(payload, ClassName).name
-    return name, lambda table: table.delete(name)
+    return _Change(name, lambda table: table.delete(name))
 
 
 def _decode(payload: bytes) -> object:

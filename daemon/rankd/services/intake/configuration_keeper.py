@@ -175,7 +175,7 @@ class ConfigurationKeeper:
             except ConfigurationError as error:
                 raise Refused(error.code, _cut(error), "config") from None
 
-        return Verb("config.reload", reload, admin_only=True)
+        return Verb("config.reload", reload)
 
     async def on_hangup(self, hangup: asyncio.Event, loops: Loops) -> None:
         """Reload on SIGHUP, with the user of this process as the actor."""

@@ -12,7 +12,7 @@ from rankd.core.admission.admit import Submitter
 from rankd.core.change.dead_letter import check_whole, waiting_letter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.services.intake.durable_submission import Submit
-from rankd.services.intake.look_verbs import LookVerbs, visible_users
+from rankd.services.intake.look_verbs import LookVerbs, own_users
 from rankd.services.intake.submission import rejected_of
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
@@ -45,7 +45,7 @@ class DeadLetterVerbs:
     async def listed(self, asker: Submitter, payload: bytes) -> Reply:
         """Return letters, oldest first."""
         wanted = decode_strict(payload, DeadLetterFilter)
-        users = visible_users(asker, wanted.users, "looking at dead letters")
+        users = own_users(asker, wanted.users, "deadletter.list", "looking at dead letters")
         wanted = msgspec.structs.replace(wanted, users=users)
         return await self._looks.page(asker, lambda reader: letter_page(reader, wanted))
 
@@ -64,7 +64,7 @@ class DeadLetterVerbs:
 
     async def _letter(self, id_: int, asker: Submitter) -> StoredLetter:
         found = await self._database.read(lambda connection: stored(connection, [id_]))
-        return waiting_letter(id_, found.get(id_), asker)
+        return waiting_letter(id_, found.get(id_), asker, "deadletter.retry")
 
     async def _retried(self, letter: StoredLetter, asker: Submitter) -> list[int]:
         check_whole(letter.id, len(letter.payload), letter.n_bytes)
@@ -100,7 +100,7 @@ def _dropped(connection: Connection, ids: Sequence[int], asker: Submitter, now: 
     known, done, failed = heads(connection, ids), list[int](), list[Failed]()
     for id_ in ids:
         try:
-            done.append(waiting_letter(id_, known.get(id_), asker).id)
+            done.append(waiting_letter(id_, known.get(id_), asker, "deadletter.drop").id)
         except Refused as error:
             failed.append(Failed(id=id_, code=error.code, message=error.message))
     drop_letters(connection, done, asker.user, now)

@@ -17,6 +17,7 @@ from rankd.core.model.delivery import Waiting, is_away, is_overdue
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.core.model.report import Report
 from rankd.core.model.setting import NodeSettings
+from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -57,6 +58,7 @@ class Deliveries:
         self._group = group
         self._clock = clock
         self._listening_since = clock()
+        self.foreign = ForeignReports()
         self._there_since: dict[str, float] = {}
         """When a node that has allocations waiting last requested them, or came back."""
 
@@ -85,15 +87,18 @@ class Deliveries:
     async def report(self, node: str, payload: bytes) -> Reply:
         """Record a node's reports. Reports about other nodes' allocations have no effect."""
         message = decode_of_node(payload, ReportMessage)
-        if not await self._record(AgentReports(node, message.instance, message.reports)):
+        foreign = await self._record(AgentReports(node, message.instance, message.reports))
+        if foreign is None:
             text = f"another agent represents node '{node}' now; reports of instance {message.instance} do not count"
             raise Refused(NODE_TAKEN, text, "instance", status=409)
+        if foreign:
+            self.foreign.note(node, foreign)
         return ReportsTaken(taken=len(message.reports))
 
-    async def _record(self, sent: AgentReports) -> bool:
+    async def _record(self, sent: AgentReports) -> list[int] | None:
         """Record all reports together. If that fails, record them one by one, so that a bad one delays no other.
 
-        Returns False if another agent represents the node.
+        Returns the allocations that the node was never given; None if another agent represents the node.
         """
         try:
             return await self._group.do_together(self._write, sent, client=NODES, weight=len(sent.reports))
@@ -101,16 +106,20 @@ class Deliveries:
             raise
         except Exception:
             if len(sent.reports) > 1:
-                return all([await self._record(sent._replace(reports=[report])) for report in sent.reports])
+                each = [await self._record(sent._replace(reports=[report])) for report in sent.reports]
+                return None if None in each else [foreign for found in each for foreign in found or ()]
             log.exception("a report can't be recorded and is dropped: %s", sent)
-            return True
+            return []
 
-    def _write(self, connection: Connection, parts: Sequence[AgentReports]) -> list[bool]:
+    def _write(self, connection: Connection, parts: Sequence[AgentReports]) -> list[list[int] | None]:
         counts = [bool(of_instance(connection, [sent.node], sent.instance)) for sent in parts]
         own = [sent for sent, does_count in zip(parts, counts, strict=True) if does_count]
         together = [(sent.node, report) for sent in own for report in sent.reports]
-        take_reports(connection, together, self._settings().max_requeues, self._clock())
-        return counts
+        found = set(take_reports(connection, together, self._settings().max_requeues, self._clock()))
+        return [
+            [one.allocation for one in sent.reports if (sent.node, one.allocation) in found] if does_count else None
+            for sent, does_count in zip(parts, counts, strict=True)
+        ]
 
     async def run(self) -> None:
         """Look for overdue allocations until cancelled. Leaves out times when this process or the broker stopped."""

@@ -9,7 +9,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.diag_request import ask_diag
 from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import admins_only
+from rankd.core.admission.permission import check
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.runtime.clock import Clock
 from rankd.store.look import adapter_list
@@ -24,17 +24,18 @@ def diag_verb(
     bus: Bus,
     health: Callable[[], Awaitable[Health]],
     configuration: Callable[[], ConfigurationDiag],
+    foreign: Callable[[], int],
     clock: Clock,
 ) -> Verb:
     """The endpoint. A service that does not answer within two seconds is left out.
 
-    ``health`` and ``configuration`` are the intake's own.
+    ``health`` and ``configuration`` are the intake's own; ``foreign``: how many foreign reports it has had.
     """
 
     async def show(asker: Submitter, payload: bytes) -> Reply:
         reset = decode_strict(payload or b"{}", DiagRequest).reset
-        if reset and not asker.privileged:
-            raise admins_only("resetting what services count", asker.user, "reset")
+        if reset:
+            check(asker, "diag.show reset")
         own, scheduler, prioritizer = await asyncio.gather(
             health(),
             ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
@@ -51,6 +52,7 @@ def diag_verb(
             adapters=adapters,
             configuration=configuration(),
             unreadable=dict(bus.unreadable),
+            foreign_reports=foreign(),
         )
 
     return Verb("diag.show", show)

@@ -13,9 +13,10 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables, Submitter
-from rankd.core.change.job_action import Decide, cancel, hold, release
+from rankd.core.admission.permission import ThingsOf, check
+from rankd.core.change.job_action import ACTIONS, Decide
 from rankd.core.change.job_update import Task, check_update
-from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable, admins_only
+from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable
 from rankd.core.model.job import AcceptedJob
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
@@ -37,8 +38,6 @@ Part = Callable[[list[int]], Awaitable[SelectionReply]]
 MOST_DONE = 50_000
 MOST_FAILED_BYTES = 512 * 2**10
 """Bytes of failures in a reply, besides :data:`MOST_DONE` ids: NATS servers accept messages of 1 MB."""
-
-_ACTIONS = {"job.cancel": cancel, "job.hold": hold, "job.release": release}
 
 
 class Admitting(Protocol):
@@ -72,7 +71,7 @@ class JobVerbs:
 
     def verbs(self) -> list[Verb]:
         """All four verbs."""
-        actions = [Verb(name, self._action(decide)) for name, decide in _ACTIONS.items()]
+        actions = [Verb(name, self._action(decide)) for decide, name in ACTIONS.items()]
         return [Verb("job.update", self.update), *actions]
 
     def stop(self) -> None:
@@ -83,11 +82,11 @@ class JobVerbs:
         """``job.update``: change fields of pending jobs, and admit them again."""
         update = _read_selection(payload, JobUpdate)
         check_update(update, asker)
+        chosen = _chosen(update, asker, "job.update")
         await self._admitting.see_nodes()
 
         async def part(ids: list[int]) -> SelectionReply:
             task = Task(update, asker, self._admitting.tables, self._clock())
-            chosen = _chosen(update, asker)
 
             def judged(connection: Connection) -> Judgement:
                 return judge(connection, _still(connection, ids, chosen), task)
@@ -108,7 +107,7 @@ class JobVerbs:
 
             return await self._group.do(write, client=asker.user, weight=len(ids))
 
-        reply = await self._in_parts(update, asker, part)
+        reply = await self._in_parts(update, chosen, part)
         self._admitting.learn()
         return reply
 
@@ -126,7 +125,7 @@ class JobVerbs:
     def _action(self, decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             selection = _read_selection(payload, JobSelection)
-            chosen = _chosen(selection, asker)
+            chosen = _chosen(selection, asker, ACTIONS[decide])
 
             async def part(ids: list[int]) -> SelectionReply:
                 def work(connection: Connection) -> SelectionReply:
@@ -137,13 +136,13 @@ class JobVerbs:
                     return await self._database.read_in_thread(work)
                 return await self._group.do(work, client=asker.user, weight=len(ids))
 
-            return await self._in_parts(selection, asker, part)
+            return await self._in_parts(selection, chosen, part)
 
         return handle
 
-    async def _in_parts(self, selection: JobSelection, asker: Submitter, do: Part) -> SelectionReply:
+    async def _in_parts(self, selection: JobSelection, chosen: JobFilter | None, do: Part) -> SelectionReply:
         """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
-        ids, last = await self._select(selection, asker)
+        ids, last = await self._select(selection, chosen)
         done: list[int] = []
         failed: list[Failed] = []
         for start in range(0, len(ids), MAX_GROUP):
@@ -162,10 +161,10 @@ class JobVerbs:
             raise Refused(failed[0].code, failed[0].message, "id", _STATUS.get(failed[0].code, 400))
         return _fitting(done, failed, last)
 
-    async def _select(self, selection: JobSelection, asker: Submitter) -> tuple[list[int], int | None]:
+    async def _select(self, selection: JobSelection, chosen: JobFilter | None) -> tuple[list[int], int | None]:
         """The selected jobs, each once, and the last one if the filter's limit was reached."""
         ids = [selection.id] if selection.id is not None else list(selection.ids or [])
-        chosen, last = _chosen(selection, asker), None
+        last = None
         if chosen is not None:
             found = await self._database.read_in_thread(lambda c: select_ids(c, chosen))
             last = found[-1] if found and len(found) >= chosen.limit else None
@@ -181,7 +180,7 @@ def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
     return selection
 
 
-def _chosen(selection: JobSelection, asker: Submitter) -> JobFilter | None:
+def _chosen(selection: JobSelection, asker: Submitter, action: str) -> JobFilter | None:
     """The filter; an ordinary user's filter selects only the user's own jobs.
 
     Raises:
@@ -190,8 +189,8 @@ def _chosen(selection: JobSelection, asker: Submitter) -> JobFilter | None:
     chosen = selection.filter
     if chosen is None or asker.privileged:
         return chosen
-    if others := [user for user in chosen.users or () if user != asker.user]:
-        raise admins_only(f"changing jobs of '{others[0]}'", asker.user, "users")
+    for user in chosen.users or ():
+        check(asker, action, ThingsOf(user, "changing jobs"))
     return msgspec.structs.replace(chosen, users=[asker.user])
 
 
@@ -225,6 +224,7 @@ _STATUS = {
     **dict.fromkeys(
         (
             "not_owner",
+            "admin_hold",
             "urgency_not_allowed",
             "unknown_association",
             "queue_access",

@@ -9,14 +9,16 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import admins_only
+from rankd.core.admission.permission import OwnedJob, ThingsOf, check, may
+from rankd.core.admission.privacy import is_about_hidden, seen, seen_neighbours, seen_shares, sees_all
 from rankd.services.intake.look_turns import LookTurns
+from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.reading import Reader, Row
 from rankd.store.engine.site import site_of
 from rankd.store.look import page
 from rankd.store.look.filter_check import check_filter
-from rankd.store.look.job_detail import job_detail
+from rankd.store.look.job_detail import job_detail, owner_of
 from rankd.store.look.service_list import services as service_list
 from rankd.store.look.why import why
 from rankd.wire.codec import decode_strict
@@ -31,7 +33,7 @@ from rankd.wire.message import (
     TableFilter,
 )
 
-Wanted = TypeVar("Wanted", bound=msgspec.Struct)
+Jobs = TypeVar("Jobs", bound=JobFilter)
 
 PAYLOAD_SHARE = 0.9
 """How much of the broker's largest payload a page may fill."""
@@ -51,9 +53,7 @@ class LookVerbs:
 
     def verbs(self) -> list[Verb]:
         """``job.show|why|list|history|events|acct``; ``list`` of priorities, nodes, services, queues and shares."""
-        tables = [
-            Verb(name, self._paged(TableFilter, listing.page, self.lists)) for name, listing in page.LISTINGS.items()
-        ]
+        tables = [Verb(name, self._table(name, listing)) for name, listing in page.LISTINGS.items()]
 
         async def site(_asker: Submitter, _payload: bytes) -> Reply:
             return site_of(self._path)
@@ -64,39 +64,62 @@ class LookVerbs:
         return [
             Verb("site.show", site),
             Verb("service.list", services),
-            Verb("job.show", self._of_job(_shown)),
-            Verb("job.why", self._of_job(lambda reader, job, _asker: why(reader, job))),
-            Verb("job.history", self._paged(HistoryRequest, page.event_page, self.single)),
+            Verb("job.show", self._of_job("job.show", _shown)),
+            Verb("job.why", self._of_job("job.why", _why)),
+            Verb("job.history", self._history),
             Verb("job.events", self._events),
-            Verb("job.list", self._paged(JobList, page.job_page, self.lists)),
-            Verb("job.acct", self._paged(AccountingFilter, page.accounting_page, self.lists)),
-            Verb("priority.list", self._paged(PriorityList, page.priority_page, self.lists)),
+            Verb("job.list", self._jobs("job.list", JobList, page.job_page)),
+            Verb("job.acct", self._jobs("job.acct", AccountingFilter, page.accounting_page)),
+            Verb("priority.list", self._jobs("priority.list", PriorityList, page.priority_page)),
             *tables,
         ]
 
-    def _of_job(self, query: Callable[[Reader, int, Submitter], Row]) -> UserHandler:
+    def _of_job(self, action: str, query: Callable[[Reader, int, Submitter], Row]) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             wanted = decode_strict(payload, JobShow)
-            return await self.single.look(asker.user, lambda c: query(_reader(c), wanted.id, asker))
+
+            def checked(connection: Connection) -> Row:
+                _check_sees(reader := _reader(connection), wanted.id, asker, action)
+                return query(reader, wanted.id, asker)
+
+            return await self.single.look(asker.user, checked)
 
         return handle
 
-    def _paged(self, kind: type[Wanted], query: Callable[[Reader, Wanted], page.Page], turns: LookTurns) -> UserHandler:
+    def _jobs(self, action: str, kind: type[Jobs], query: Callable[[Reader, Jobs], page.Page]) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
-            wanted = decode_strict(payload, kind)
+            wanted = _narrowed(decode_strict(payload, kind), asker, action)
 
             def checked(reader: Reader) -> page.Page:
-                if isinstance(wanted, JobFilter):
-                    check_filter(reader, wanted, asker.user)
-                return query(reader, wanted)
+                check_filter(reader, wanted, asker.user)
+                found = query(reader, wanted)
+                return found._replace(rows=[seen(row, asker) for row in found.rows])
 
-            return await self.page(asker, checked, turns)
+            return await self.page(asker, checked)
 
         return handle
+
+    def _table(self, name: str, listing: page.Listing) -> UserHandler:
+        async def handle(asker: Submitter, payload: bytes) -> Reply:
+            wanted, shown = decode_strict(payload, TableFilter), listing
+            if name == "share.list":
+                shown = listing._replace(read=lambda reader: seen_shares(listing.read(reader), asker))
+            return await self.page(asker, lambda reader: shown.page(reader, wanted))
+
+        return handle
+
+    async def _history(self, asker: Submitter, payload: bytes) -> Reply:
+        wanted = decode_strict(payload, HistoryRequest)
+
+        def checked(reader: Reader) -> page.Page:
+            _check_sees(reader, wanted.id, asker, "job.history")
+            return page.event_page(reader, wanted)
+
+        return await self.page(asker, checked, self.single)
 
     async def _events(self, asker: Submitter, payload: bytes) -> Reply:
         wanted = decode_strict(payload, EventsRequest)
-        wanted = msgspec.structs.replace(wanted, users=visible_users(asker, wanted.users, "watching jobs"))
+        wanted = msgspec.structs.replace(wanted, users=own_users(asker, wanted.users, "job.events", "watching jobs"))
         return await self.page(asker, lambda reader: page.follow_page(reader, wanted), self.single)
 
     async def page(self, asker: Submitter, query: Callable[[Reader], page.Page], turns: LookTurns | None = None) -> Row:
@@ -105,22 +128,52 @@ class LookVerbs:
         return await (turns or self.lists).look(asker.user, lambda c: page.answer(query(_reader(c)), room))
 
 
-def visible_users(asker: Submitter, users: Sequence[str] | None, looking: str) -> list[str] | None:
+def own_users(asker: Submitter, users: Sequence[str] | None, action: str, doing: str) -> list[str] | None:
     """The users whose records a request may see, for records that users see their own of; None: of all users.
 
     Raises:
-        Refused: ``admins_only``: an ordinary user names another one. ``looking`` begins the message.
+        Refused: ``admins_only``: an ordinary user names another one. ``doing`` begins the message.
     """
+    for user in users or ():
+        check(asker, action, ThingsOf(user, doing))
     if asker.privileged:
         return None if users is None else list(users)
-    others = [user for user in users or () if user != asker.user]
-    if others:
-        raise admins_only(f"{looking} of '{others[0]}'", asker.user, "users")
     return [asker.user]
 
 
+def _narrowed(wanted: Jobs, asker: Submitter, action: str) -> Jobs:
+    """The filter without the jobs that this asker does not see. Hidden values can't be searched for.
+
+    Raises:
+        Refused: ``admins_only``: it names other users, whose jobs are hidden.
+    """
+    for user in wanted.users or ():
+        check(asker, action, ThingsOf(user, "looking at jobs"))
+    if sees_all(asker):
+        return wanted
+    if asker.sees == "counts" and not is_about_hidden(msgspec.structs.asdict(wanted)):
+        return wanted
+    return msgspec.structs.replace(wanted, users=[asker.user])
+
+
+def _check_sees(reader: Reader, job: int, asker: Submitter, action: str) -> None:
+    """Check that this asker may see this job, if it exists.
+
+    Raises:
+        Refused: ``not_owner``.
+    """
+    if not sees_all(asker) and (owner := owner_of(reader, job)) is not None:
+        check(asker, action, OwnedJob(job, owner))
+
+
 def _shown(reader: Reader, job: int, asker: Submitter) -> Row:
-    return job_detail(reader, job, None if asker.privileged else asker.user)
+    owner = owner_of(reader, job) or ""
+    reads_environment = may(asker, "job.show env", OwnedJob(job, owner)) is None
+    return job_detail(reader, job, owner if reads_environment else "")
+
+
+def _why(reader: Reader, job: int, asker: Submitter) -> Row:
+    return seen_neighbours(why(reader, job), asker)
 
 
 def _reader(connection: Any) -> Reader:  # noqa: ANN401 - SQLAlchemy's types leave the driver's connection open

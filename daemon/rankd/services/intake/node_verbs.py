@@ -32,7 +32,7 @@ def node_verbs(group: GroupCommit, clock: Clock) -> list[Verb]:
         return handle
 
     decisions = {"node.drain": drain, "node.resume": resume, "node.undrain": resume}
-    return [Verb(name, handler(decide), admin_only=True) for name, decide in decisions.items()]
+    return [Verb(name, handler(decide)) for name, decide in decisions.items()]
 
 
 async def _in_parts(group: GroupCommit, wish: NodeWish, decide: Decide) -> NodeReply:

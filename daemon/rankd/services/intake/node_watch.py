@@ -7,13 +7,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+import msgspec
+
 from rankd.bus.connection import Bus
 from rankd.bus.endpoint import NodeHandler, Reply
+from rankd.core.admission.known_node import KnownNodes
 from rankd.core.admission.node_check import check_labels, check_name, check_node_name, check_running, node_capacity
 from rankd.core.errors import Refused, Unavailable
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent, is_taken, refusal
-from rankd.core.model.quantity import Resources
 from rankd.core.model.report import Report
 from rankd.core.model.setting import Settings
 from rankd.services.intake.owned_nodes import Complaints, OwnedNodes
@@ -24,9 +26,11 @@ from rankd.store.engine.group_commit import GroupCommit
 from rankd.store.record.delivery import waiting_nodes
 from rankd.store.record.node import (
     holder_of,
+    is_noted,
     note_heartbeat,
     of_instance,
     open_allocations_of,
+    record_node_event,
     register_node,
     set_state,
     silent_nodes,
@@ -42,6 +46,8 @@ from rankd.wire.subject import node_pattern
 log = logging.getLogger("rankd.intake")
 
 ACTOR = "intake"
+BOUNDED = "bounded"
+"""The event of a node that counts with less than it offers."""
 LOOK_EVERY_S = 1.0
 ABSENT_S = 3.0
 """If two looks are further apart, this process was stopped in between."""
@@ -60,6 +66,9 @@ class NodeWatch:
     ) -> None:
         self._settings = settings.node
         self._outputs_s = settings.retention.outputs_s
+        self._known, self._limits = settings.nodes.known, KnownNodes(settings.nodes.known)
+        self._again: set[str] | None = set() if self._known else None
+        """Nodes that have registered under what is known now; None: it was never asked. The others have to."""
         self.on_types: Callable[[Iterable[str]], None] = lambda _types: None
         """Called with the resource types of each node that registers."""
         self._owned = OwnedNodes()
@@ -74,6 +83,8 @@ class NodeWatch:
     def use(self, settings: Settings) -> None:
         """Use other settings. Agents get them with the answer to their next heartbeat, sent at the former interval."""
         self._outputs_s = settings.retention.outputs_s
+        if settings.nodes.known != self._known:
+            self._known, self._limits, self._again = settings.nodes.known, KnownNodes(settings.nodes.known), set()
         if settings.node != self._settings:
             self._since = max(self._since, self._clock() + self._settings.heartbeat_s)
             self._settings = settings.node
@@ -90,21 +101,28 @@ class NodeWatch:
         """Register a node with its resources; the answer lists the allocations that it has to end."""
         registration = decode_of_node(payload, NodeRegistration)
         try:
-            capacity = _checked(node, registration)
-            answer = await self._registered_now(node, registration)
+            _checked(node, registration)
+            bounded = self._limits.bounded(node, registration.resources)
+            capacity = node_capacity(bounded.resources)
+            counted = msgspec.structs.replace(registration, resources=bounded.resources)
+            answer = await self._registered_now(node, counted, bounded.cuts)
         except Refused as error:
             self._complaints.note(node, registration.instance, error)
             raise
         self._complaints.forget(node, registration.instance)
         self._owned.take(node, registration.key)
+        if self._again is not None:
+            self._again.add(node)
         self.on_types(capacity)
         return answer
 
-    async def _registered_now(self, node: str, registration: NodeRegistration) -> NodeRegistered:
+    async def _registered_now(self, node: str, registration: NodeRegistration, cuts: str) -> NodeRegistered:
         def work(connection: Connection) -> list[int] | Refused:
             if (refused := self._taken(connection, node, registration)) is not None:
                 return refused
             register_node(connection, node, registration, self._clock())
+            if cuts and not is_noted(connection, node, BOUNDED, cuts):
+                record_node_event(connection, node, BOUNDED, self._clock(), ACTOR, cuts)
             return strays(connection, node, registration.running)
 
         # also checked before: a refused agent asks repeatedly, and every commit is announced
@@ -114,7 +132,8 @@ class NodeWatch:
         answer = await self._group.do(work)
         if isinstance(answer, Refused):
             raise answer
-        return self._registered(end=answer)
+        note = f"node '{node}' counts with less than it offers, as [nodes] known says: {cuts}" if cuts else ""
+        return self._registered(end=answer, notes=[note] if note else [])
 
     def _taken(self, connection: Connection, node: str, registration: NodeRegistration) -> Refused | None:
         """The refusal, if the agent may not represent the node; None if it may."""
@@ -128,6 +147,9 @@ class NodeWatch:
         """Record an agent's heartbeat for its nodes. The error for unknown nodes asks the agent to register them."""
         beat = decode_of_node(payload, Heartbeat)
         own, others = self._owned.split(node, beat)
+        if self._again is not None:  # they have to register again, under what is known now
+            others += [name for name in own if name not in self._again]
+            own = [name for name in own if name in self._again]
         work = partial(_beat, nodes=own, instance=beat.instance, now=self._clock())
         not_known, waiting = await self._group.do(work, quiet=True)
         if beat.unable:
@@ -158,7 +180,9 @@ class NodeWatch:
         await self._group.do(work)
         return self._registered()
 
-    def _registered(self, end: Sequence[int] = (), waiting: Sequence[str] = ()) -> NodeRegistered:
+    def _registered(
+        self, end: Sequence[int] = (), waiting: Sequence[str] = (), notes: Sequence[str] = ()
+    ) -> NodeRegistered:
         return NodeRegistered(
             heartbeat_s=self._settings.heartbeat_s,
             grace_s=self._settings.grace_s,
@@ -166,6 +190,7 @@ class NodeWatch:
             outputs_s=self._outputs_s,
             end=list(end),
             waiting=list(waiting),
+            notes=list(notes),
         )
 
     async def run(self) -> None:
@@ -199,8 +224,8 @@ class NodeWatch:
             log.warning("silent nodes are not declared lost yet: %s", error.message)
 
 
-def _checked(node: str, registration: NodeRegistration) -> Resources:
-    """The resources of a node whose registration is within the bounds.
+def _checked(node: str, registration: NodeRegistration) -> None:
+    """Check that a registration is within the bounds.
 
     Raises:
         Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_label``.
@@ -210,7 +235,7 @@ def _checked(node: str, registration: NodeRegistration) -> Resources:
         check_name(name, field)
     check_labels(registration.labels)
     check_running(len(registration.running))
-    return node_capacity(registration.resources)
+    node_capacity(registration.resources)
 
 
 def _beat(connection: Connection, nodes: Sequence[str], instance: str, now: float) -> tuple[list[str], list[str]]:

@@ -6,8 +6,9 @@ import re
 
 from rankd.config.change import FILES
 from rankd.core.admission.admit import Submitter
-from rankd.core.errors import Refused, admins_only
-from rankd.wire.report import FOR_ADMINISTRATORS, ReportRequest
+from rankd.core.admission.permission import check
+from rankd.core.errors import Refused
+from rankd.wire.report import ReportRequest
 
 CONFIG = "config"
 SUBMIT = "submit.json"
@@ -23,11 +24,9 @@ def check_request(request: ReportRequest, asker: Submitter) -> None:
     Raises:
         Refused: ``admins_only``, ``missing_field``, ``bad_field``.
     """
-    if not asker.privileged:
-        if request.kind in FOR_ADMINISTRATORS:
-            raise admins_only(f"the report '{request.kind}'", asker.user, "kind")
-        if request.files is not None:
-            raise admins_only("whatif with another configuration", asker.user, "files")
+    check(asker, f"report.make {request.kind}")
+    if request.files is not None:
+        check(asker, "report.make files")
     if request.kind == "gap" and request.job is None:
         raise Refused("missing_field", "name the job", "job")
     for name in request.weights:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import islice
@@ -28,6 +28,7 @@ from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.errors import RankdError, RoleLost, Unavailable
+from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.report import Report
 from rankd.identity.credentials import source_of
@@ -37,7 +38,7 @@ from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.intake.delivery import Deliveries
 from rankd.services.intake.diag_verb import diag_verb
 from rankd.services.intake.durable_submission import EnqueuedSubmissions
-from rankd.services.intake.gateways import Gateways
+from rankd.services.intake.entry import Entry
 from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.job_verbs import JobVerbs
 from rankd.services.intake.look_verbs import LookVerbs
@@ -121,7 +122,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     intake = Intake(found.configuration, taken.catalog, database, bus, clock)
     intake.runnable.as_submitters = options.as_submitters
     if options.creds is not None:
-        intake.gateways.use(options.creds.parent)
+        intake.entry.gateways.use(options.creds.parent)
     intake.keeper.number = taken.number
     if found.refused is not None:
         intake.keeper.note(found.refused)
@@ -162,7 +163,7 @@ class Intake:
         self.relay = Relay(database, bus, ROLE, clock)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
-        self.gateways = Gateways(lambda _user: False)
+        self.entry = Entry(lambda: self.configuration)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters)
         self.limits = JobLimits(lambda: self.configuration.settings.admission, database)
         self.jobs = JobVerbs(database, self.group, self, self.limits.changed, clock)
@@ -182,7 +183,7 @@ class Intake:
     async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
         """Answer requests and record reports until ``stop``; reload at every ``hangup``."""
         requests = asyncio.TaskGroup()
-        endpoints = Endpoints(self.bus, requests, rankd.__version__, self._requests_per_s, self.gateways.check)
+        endpoints = Endpoints(self.bus, requests, rankd.__version__, self._requests_per_s, self.entry.enter)
 
         async def drain() -> None:
             self.jobs.stop()
@@ -219,7 +220,7 @@ class Intake:
         return await probe(self.database, self.bus)
 
     def _verbs(self) -> list[Verb | IdempotentVerb]:
-        classes = class_verbs(self.group, lambda: self.tables.classes, self._use_classes)
+        classes = class_verbs(self.group, lambda: self.tables.classes, lambda: self.catalog.access, self._use_classes)
         looks = LookVerbs(self.database, lambda: self.bus.client.max_payload)
         letters = DeadLetterVerbs(self.database, self.group, self.take, looks, self._clock).verbs()
         return [
@@ -228,7 +229,12 @@ class Intake:
             *looks.verbs(),
             *self.reports.verbs(),
             diag_verb(
-                looks.single, self.bus, lambda: own_health(self.bus, ROLE, self._probe), self.keeper.diag, self._clock
+                looks.single,
+                self.bus,
+                lambda: own_health(self.bus, ROLE, self._probe),
+                self.keeper.diag,
+                lambda: self.deliveries.foreign.count,
+                self._clock,
             ),
             self.keeper.verb(),
             *classes,
@@ -263,8 +269,8 @@ class Intake:
         self.catalog = catalog
         await self.inputs.restate(stated)
 
-    async def _use_classes(self, classes: ClassTable) -> None:
-        self.catalog = msgspec.structs.replace(self.catalog, classes=classes.listed())
+    async def _use_classes(self, classes: ClassTable, access: Mapping[str, AccessList]) -> None:
+        self.catalog = msgspec.structs.replace(self.catalog, classes=classes.listed(), access=access)
         self._use(self.catalog)
 
     def learn(self) -> None:

@@ -43,6 +43,7 @@ _JSON = frozenset(
         "capacity",
         "max",
         "guaranteed",
+        "access",
     }
 )
 

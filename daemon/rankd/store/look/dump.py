@@ -17,6 +17,7 @@ import msgspec
 
 from rankd.config.configuration import Configuration
 from rankd.config.plugin import is_own
+from rankd.core.admission.rights import with_given
 from rankd.core.errors import Unavailable
 from rankd.core.model.association import Association
 from rankd.core.model.job import URGENCY_DEFAULT, Event, State
@@ -24,10 +25,12 @@ from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
 from rankd.store.engine.reading import Reader, Row, fetch, tuples
 from rankd.store.engine.word import IN_LIST, elements
+from rankd.store.look.class_list import class_access
 from rankd.store.record.adapter import in_force
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.given_value import given_values
 
+_CLASSES = "SELECT name, value, global_default, description, preemption_policy FROM priority_class ORDER BY name"
 _GENERATION = """
 SELECT number, ranked_at AS at, policy, revision, failures
 FROM generations WHERE kind = 'full' ORDER BY number DESC LIMIT 1"""
@@ -133,13 +136,12 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
         "scheduling": configuration.settings.scheduling,
         **({} if queues is None else {"queues": queues}),
         "priority_classes": [
-            row | {"global_default": bool(row["global_default"])}
-            for row in fetch(connection, "SELECT * FROM priority_class ORDER BY name")
+            row | {"global_default": bool(row["global_default"])} for row in fetch(connection, _CLASSES)
         ],
         "qos": _qos(connection, configuration),
         "associations": _associations(connection, generation, configuration),
         "unknown_association": configuration.settings.admission.unknown_association,
-        "access": configuration.access,
+        "access": with_given(configuration.access, class_access(connection)),
         "nodes": _nodes(connection),
         "applications": _applications(connection, jobs),
         "jobs": sorted(shown, key=lambda job: int(job["id"])),

@@ -35,6 +35,12 @@ def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None
     return merged
 
 
+def owner_of(connection: Reader, job_id: int) -> str | None:
+    """The user of a job; None if there is no such job."""
+    rows = fetch(connection, 'SELECT "user" FROM jobs WHERE id = ?', [job_id])
+    return None if not rows else str(rows[0]["user"])
+
+
 def job_events(connection: Reader, job_id: int) -> list[Row]:
     """The events of a job, oldest first."""
     columns = "id, job_id, event, state, at, actor, cause, detail"

@@ -39,8 +39,8 @@ def why(connection: Reader, job_id: int) -> Row:
         Refused: ``unknown_job``.
     """
     columns = (
-        'id, "user", state, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes, nodelist,'
-        " resources, constraints, exclusive"
+        'id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes,'
+        " nodelist, resources, constraints, exclusive"
     )
     found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
     if not found:

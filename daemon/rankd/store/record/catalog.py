@@ -17,7 +17,8 @@ from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.amount import allowed_types
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.queue_entry import queue_entries
-from rankd.core.admission.rights import Rights
+from rankd.core.admission.rights import Rights, with_given
+from rankd.core.model.access import AccessList
 from rankd.core.model.association import ROOT, Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, Queue, walk_queues, with_made
@@ -25,7 +26,7 @@ from rankd.core.model.setting import Qos
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.upsert import upsert
 from rankd.store.record.adapter import in_force
-from rankd.store.record.priority_class import read_classes, sync_classes
+from rankd.store.record.priority_class import read_access, read_classes, sync_classes
 from rankd.store.record.queue_event import note_changes, snapshot
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import associations, jobs, qos, queues
@@ -53,6 +54,8 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     accounts: frozenset[str]
     default_accounts: dict[str, str]
     classes: tuple[PriorityClass, ...]
+    access: Mapping[str, AccessList] = {}
+    """The access lists that were given with classes while rankd runs. Those of the configuration go first."""
     new_user_shares: float = 1.0
     """The shares of users that the configuration does not list."""
 
@@ -90,6 +93,7 @@ def read_catalog(connection: Connection) -> Catalog:
         accounts=frozenset(account for account, *_ in rows),
         default_accounts=first | {user: account for account, user, is_default in users if is_default},
         classes=read_classes(connection),
+        access=read_access(connection),
     )
 
 
@@ -113,14 +117,18 @@ def admission_tables(
         accounts=catalog.accounts,
         default_accounts=catalog.default_accounts,
         resource_types=allowed_types(configuration.settings, configuration.partitions, node_types),
-        rights=rights_of(configuration),
+        rights=rights_of(configuration, catalog.access),
     )
 
 
-def rights_of(configuration: Configuration) -> Rights:
-    """The rights that access lists give. Users who joined an account with their first job have none from that."""
+def rights_of(configuration: Configuration, given: Mapping[str, AccessList]) -> Rights:
+    """The rights that access lists give. Users who joined an account with their first job have none from that.
+
+    ``given``: the lists that were given with classes while rankd runs.
+    """
+    lists = with_given(configuration.access, given)
     pairs = [(entry.account, entry.user) for entry in configuration.associations if entry.user is not None]
-    return Rights.of(configuration.settings.qos, configuration.access, pairs)
+    return Rights.of(configuration.settings.qos, lists, pairs)
 
 
 def live_partitions(configuration: Configuration, made: Sequence[tuple[str, str]]) -> list[Partition]:

@@ -56,6 +56,7 @@ _STATES = select(
     _OF.user,
     _OF.state,
     _OF.held,
+    _OF.held_by,
     _OF.blocked_by,
     _OF.urgency,
     _OF.allocation_id,
@@ -121,6 +122,7 @@ _JOB_COLUMNS = (
     "comment",
     "request",
     "groups",
+    "held_by",
 )
 _APPLICATION = _JOB_COLUMNS.index("application_id")
 _EVENT_COLUMNS = ("id", "job_id", "event", "state", "at", "actor", "cause", "detail")
@@ -250,6 +252,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         request.comment,
         _encode(request).decode(),
         json.dumps(accepted.groups) if accepted.groups else None,
+        entry.actor if accepted.held else None,
     )
 
 
@@ -333,6 +336,7 @@ def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobSta
             user=user,
             state=State(state),
             held=held,
+            held_by=held_by,
             blocked_by=blocked,
             urgency=urgency,
             allocation=allocation,
@@ -340,5 +344,5 @@ def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobSta
             requeues=requeues,
             cancelled_by=cancelled_by,
         )
-        for id_, user, state, held, blocked, urgency, allocation, requeue, requeues, cancelled_by in rows
+        for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, cancelled_by in rows
     }

@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
 from rankd.core.admission.admit import Submitter
-from rankd.core.change.job_action import Decide, permitted
+from rankd.core.change.job_action import ACTIONS, Decide, permitted
 from rankd.core.change.job_change import Change, EndRequest
 from rankd.core.errors import Refused
 from rankd.store.engine.connection import Connection
@@ -88,7 +88,7 @@ def act(
     failed: list[Failed] = []
     for job in dict.fromkeys(ids):
         try:
-            decision = decide(job, permitted(job, states.get(job), asker), asker, now)
+            decision = decide(job, permitted(job, states.get(job), asker, ACTIONS[decide]), asker, now)
         except Refused as error:
             failed.append(Failed(id=job, code=error.code, message=error.message))
             continue

@@ -40,6 +40,7 @@ _STORED = (
         _OF.revision,
         _OF.state,
         _OF.held,
+        _OF.held_by,
         _OF.blocked_by,
         _OF.eligible_at,
         _OF.fixed_priority,
@@ -162,8 +163,8 @@ def _read(connection: Connection, ids: Sequence[int]) -> dict[int, StoredJob]:
 
 def _stored(row: Sequence[Any]) -> StoredJob:
     """The job with its stored values, which replace the requested names and values."""
-    (_id, user, revision, state, held, blocked_by, eligible_at, fixed, class_value, class_name, policy, request,
-     urgency, account, queue, partition, qos) = row  # fmt: skip
+    (_id, user, revision, state, held, held_by, blocked_by, eligible_at, fixed, class_value, class_name, policy,
+     request, urgency, account, queue, partition, qos) = row  # fmt: skip
     present = msgspec.structs.replace(
         _REQUEST.decode(request),
         user=None,
@@ -178,6 +179,7 @@ def _stored(row: Sequence[Any]) -> StoredJob:
         revision=revision,
         state=State(state),
         held=held,
+        held_by=held_by,
         blocked_by=blocked_by,
         eligible_at=eligible_at,
         fixed_priority=fixed,

@@ -95,6 +95,13 @@ def record_node_event(
     connection.execute(insert(node_events).values(row))
 
 
+def is_noted(connection: Connection, node: str, event: str, reason: str) -> bool:
+    """Whether the node's newest event of this kind has this reason."""
+    of = node_events.c
+    query = select(of.reason).where(of.node == node, of.event == event).order_by(of.id.desc()).limit(1)
+    return connection.execute(query).scalar() == reason
+
+
 def set_state(connection: Connection, name: str, state: NodeState, now: float, actor: str) -> None:
     """Set a node's state, with an event. Does nothing if the node already has that state."""
     other = update(nodes).where(_OF.name == name, _OF.state != state)

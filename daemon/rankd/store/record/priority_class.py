@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import msgspec
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.model.access import AccessList
 from rankd.core.model.priority_class import PriorityClass
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.upsert import upsert
@@ -18,6 +19,19 @@ def read_classes(connection: Connection) -> tuple[PriorityClass, ...]:
     """The stored classes, by name."""
     rows = connection.execute(select(priority_classes).order_by(priority_classes.c.name)).mappings()
     return tuple(PriorityClass(**{field: row[field] for field in PriorityClass.__struct_fields__}) for row in rows)
+
+
+def read_access(connection: Connection) -> dict[str, AccessList]:
+    """The access lists that were given with classes, by name of the class."""
+    of = priority_classes.c
+    rows = connection.execute(select(of.name, of.access).where(of.access.is_not(None)))
+    return {name: msgspec.json.decode(access, type=AccessList) for name, access in rows}
+
+
+def write_access(connection: Connection, name: str, access: AccessList | None) -> None:
+    """Store the access list of a class; None removes it."""
+    text = None if access is None else msgspec.json.encode(access).decode()
+    connection.execute(update(priority_classes).where(priority_classes.c.name == name).values(access=text))
 
 
 def sync_classes(connection: Connection, configured: Iterable[PriorityClass]) -> None:

@@ -61,8 +61,12 @@ _PART_ENDED = _OF_NODE.where(_PART.ended_at.is_(None)).values(
 _GANG = update(allocations).where(_OF.id.in_(values_of("ids")), _OF.cancel.is_(None)).values(cancel="gang")
 
 
-def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], max_requeues: int, now: float) -> None:
+def take_reports(
+    connection: Connection, reports: Sequence[tuple[str, Report]], max_requeues: int, now: float
+) -> list[tuple[str, int]]:
     """Apply reports of (node, report) in the order of their arrival.
+
+    Returns (node, allocation) of reports about allocations that the node was never given. They have no effect.
 
     Raises:
         InvalidTransition: a job's state does not allow an event. The caller has to roll the transaction back.
@@ -73,6 +77,7 @@ def take_reports(connection: Connection, reports: Sequence[tuple[str, Report]], 
         effects = decide_reports(reports, allocations, states, max_requeues, now)
     _write(connection, effects)
     apply_changes(connection, effects.changes, now)
+    return effects.foreign
 
 
 def _read_allocations(connection: Connection, ids: Iterable[int]) -> dict[int, Allocated]:

@@ -77,4 +77,5 @@ priority_classes = Table(
     Column("global_default", Boolean, nullable=False),
     Column("description", Text, nullable=False),
     Column("preemption_policy", Text, nullable=False),
+    Column("access", Text, comment="JSON: users and groups who may use it; null: no list of its own"),
 )

@@ -36,7 +36,9 @@ REASON = f"""CASE
         ELSE coalesce(w.reason, e.reason) END"""
 
 REASON_FACT = f"""CASE
-        WHEN j.state <> 'pending' OR j.held THEN NULL
+        WHEN j.state <> 'pending' THEN NULL
+        WHEN j.held AND j.held_by <> j."user" THEN 'the administrator ' || j.held_by || ' holds it'
+        WHEN j.held THEN NULL
         WHEN j.urgency = 0 THEN 'its urgency is 0'
         WHEN j.blocked_by = '{DEPENDENCY}' THEN {_UNMET}
         WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.begin_at, 'unixepoch')

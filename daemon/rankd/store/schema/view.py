@@ -55,7 +55,7 @@ _JOB = f"""CREATE VIEW job AS
 SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p.name AS application, j.name,
     j.state, {REASON} AS reason,
     {REASON_FACT} AS reason_fact, r.starts_at AS expected_start_at, r.nodes AS reserved_nodes,
-    j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
+    j.held, j.held_by, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.fixed_by,
     j.nodes, j.min_nodes, j.nodes * j.vcore / 1000.0 AS cores,
     {_in_cores("j.resources")} AS resources, j.constraints, j.exclusive,
     j.time_limit_s, j.begin_at, j.depends_on, j.requeue, j.requeues, j.submitted_at, j.eligible_at,
@@ -102,7 +102,7 @@ _NODE_EVENT = """CREATE VIEW node_event AS
 SELECT id, node, event, at, actor, reason FROM node_events"""
 
 _PRIORITY_CLASS = """CREATE VIEW priority_class AS
-SELECT name, value, global_default, description, preemption_policy FROM priority_classes"""
+SELECT name, value, global_default, description, preemption_policy, access FROM priority_classes"""
 
 _DEAD_LETTER = """CREATE VIEW dead_letter AS
 SELECT id, "user", at, message_id, code, message, field, preview AS submission, state,

@@ -1,9 +1,11 @@
 """Priority classes as documents state them. ``high-priority`` is the example of Kubernetes' documentation."""
 
+import msgspec
 import pytest
 
-from rankd.core.admission.class_check import CheckAnswer, MalformedAnswer, check, read_class
+from rankd.core.admission.class_check import CheckAnswer, MalformedAnswer, check, read_class, split_access
 from rankd.core.errors import Refused
+from rankd.core.model.access import AccessList
 
 HIGH = {
     "name": "high-priority",
@@ -58,3 +60,17 @@ def test_a_document_that_asks_for_nothing_is_answered_with_the_path_of_its_fault
     answer = check(document)
     assert isinstance(answer, MalformedAnswer)
     assert [problem.path for problem in answer.errors] == [path]
+
+
+def test_an_access_list_is_apart_from_the_class():
+    assert split_access(HIGH) == (HIGH, msgspec.UNSET)
+    assert split_access({**HIGH, "access": None}) == (HIGH, None)
+    assert split_access({**HIGH, "access": {"users": ["a"]}}) == (HIGH, AccessList(users=["a"]))
+    assert split_access("no class") == ("no class", msgspec.UNSET)
+
+
+@pytest.mark.parametrize("access", ["alice", [], 1, {"user": ["a"]}, {"users": "a"}, {"groups": [1]}])
+def test_what_is_no_access_list_is_refused(access):
+    with pytest.raises(Refused) as refusal:
+        split_access({**HIGH, "access": access})
+    assert (refusal.value.code, refusal.value.field) == ("bad_class", "access")

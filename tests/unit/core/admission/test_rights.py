@@ -5,7 +5,7 @@ from builder import admission_tables
 
 from rankd.core.admission.admit import Submitter, admit
 from rankd.core.admission.priority_class import ClassTable
-from rankd.core.admission.rights import Rights
+from rankd.core.admission.rights import Rights, with_given
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList, AccessLists
 from rankd.core.model.job import JobRequest
@@ -117,3 +117,11 @@ def test_a_long_list_is_cut():
     tables = admission_tables(rights=Rights.of(qos, AccessLists()))
     with pytest.raises(Refused, match=r"for the users u0, u1, u2, u3, u4 and 4 more; name"):
         admit(JobRequest(command=["true"]), Submitter("alice", privileged=False), tables)
+
+
+def test_the_lists_of_the_configuration_go_before_those_given_with_classes():
+    lists = AccessLists(classes={"a": AccessList(users=["alice"])}, accounts={"p": AccessList()})
+    given = {"a": AccessList(users=["bob"]), "b": AccessList(users=["bob"])}
+    assert with_given(lists, given) == AccessLists(
+        classes={"a": AccessList(users=["alice"]), "b": AccessList(users=["bob"])}, accounts={"p": AccessList()}
+    )

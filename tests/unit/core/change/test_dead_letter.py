@@ -14,17 +14,17 @@ LETTER = LetterHead(id=7, user="alice", state="waiting")
 
 
 def test_a_waiting_letter_is_for_its_user_and_for_administrators():
-    assert waiting_letter(7, LETTER, ALICE) is LETTER
-    assert waiting_letter(7, LETTER, ROOT) is LETTER
+    assert waiting_letter(7, LETTER, ALICE, "deadletter.drop") is LETTER
+    assert waiting_letter(7, LETTER, ROOT, "deadletter.drop") is LETTER
     for letter, asker in ((LETTER, BOB), (None, ROOT)):
         with pytest.raises(Refused, match="there is no dead letter 7 of yours"):
-            waiting_letter(7, letter, asker)
+            waiting_letter(7, letter, asker, "deadletter.drop")
 
 
 @pytest.mark.parametrize("state", ["retried", "dropped"])
 def test_a_letter_is_settled_once(state):
     with pytest.raises(Refused, match=f"dead letter 7 was {state} before") as caught:
-        waiting_letter(7, LetterHead(id=7, user="alice", state=state), ALICE)
+        waiting_letter(7, LetterHead(id=7, user="alice", state=state), ALICE, "deadletter.drop")
     assert caught.value.code == "already_settled"
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rankd.core.admission.admit import Submitter
-from rankd.core.change.job_action import cancel, hold, permitted, release
+from rankd.core.change.job_action import ACTIONS, cancel, hold, permitted, release
 from rankd.core.change.job_change import Change, EndRequest, JobState
 from rankd.core.errors import Refused
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, URGENCY_DEFAULT, Event, State
@@ -36,10 +36,10 @@ def refused(decide, *arguments):
 
 
 def test_only_the_owner_or_an_administrator_may_change_a_job_that_exists():
-    assert permitted(7, PENDING, ALICE) is PENDING
-    assert permitted(7, PENDING, ROOT) is PENDING
-    assert refused(permitted, 7, PENDING, Submitter("bob", privileged=False)) == ("not_owner", 403)
-    assert refused(permitted, 7, None, ROOT) == ("unknown_job", 404)
+    assert permitted(7, PENDING, ALICE, "job.hold") is PENDING
+    assert permitted(7, PENDING, ROOT, "job.hold") is PENDING
+    assert refused(permitted, 7, PENDING, Submitter("bob", privileged=False), "job.hold") == ("not_owner", 403)
+    assert refused(permitted, 7, None, ROOT, "job.hold") == ("unknown_job", 404)
 
 
 def test_cancelling_a_pending_job_ends_it_at_once():
@@ -68,7 +68,7 @@ def test_only_pending_jobs_are_held_or_released(decide, state):
 @pytest.mark.parametrize("held", [False, True])
 def test_a_held_job_is_not_eligible(held):
     change = hold(7, job(held=held), ALICE, 100.0)
-    assert (change.event, change.columns) == (Event.HOLD, {"held": True, "eligible_at": None})
+    assert (change.event, change.columns) == (Event.HOLD, {"held": True, "held_by": "alice", "eligible_at": None})
 
 
 def test_a_job_that_is_not_held_is_not_released():
@@ -87,4 +87,21 @@ def test_a_job_that_is_not_held_is_not_released():
 )
 def test_a_released_job_is_eligible_from_then_on_unless_it_waits_for_something_else(fields, urgency, eligible_at):
     change = release(7, job(**fields), ALICE, 100.0)
-    assert change.columns == {"held": False, "urgency": urgency, "eligible_at": eligible_at}
+    assert change.columns == {"held": False, "held_by": None, "urgency": urgency, "eligible_at": eligible_at}
+
+
+def test_its_owner_does_not_release_what_an_administrator_holds_and_does_not_take_the_hold_over():
+    kept = job(held=True, held_by="root")
+    assert refused(release, 7, kept, ALICE, 100.0) == ("admin_hold", 403)
+    assert hold(7, kept, ALICE, 100.0).columns["held_by"] == "root"
+    assert release(7, kept, ROOT, 100.0).columns["held"] is False
+    assert hold(7, job(held=True, held_by="alice"), ROOT, 100.0).columns["held_by"] == "root"
+
+
+@pytest.mark.parametrize("held_by", [None, "alice"])
+def test_its_owner_releases_an_own_hold_and_one_of_unknown_origin(held_by):
+    assert release(7, job(held=True, held_by=held_by), ALICE, 100.0).columns["held_by"] is None
+
+
+def test_each_decision_has_its_verb():
+    assert {ACTIONS[decide] for decide in (cancel, hold, release)} == {"job.cancel", "job.hold", "job.release"}

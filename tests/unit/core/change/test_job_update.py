@@ -98,12 +98,32 @@ def test_a_job_larger_than_its_nodes_could_be_sent_is_refused():
     ("before", "urgency", "eligibility"),
     [
         ({}, 5, {}),
-        ({}, 0, {"held": True, "eligible_at": None}),
-        ({"blocked_by": "begin time", "eligible_at": None}, 0, {"held": True}),
+        ({}, 0, {"held": True, "eligible_at": None, "held_by": "alice"}),
+        ({"blocked_by": "begin time", "eligible_at": None}, 0, {"held": True, "held_by": "alice"}),
     ],
 )
 def test_urgency_0_holds_and_another_urgency_leaves_an_eligible_jobs_age_alone(before, urgency, eligibility):
     assert decided(PENDING._replace(**before), urgency=urgency).eligibility == eligibility
+
+
+def held_at_urgency_0(by):
+    request = msgspec.structs.replace(PENDING.admitted.request, urgency=0)
+    admitted = msgspec.structs.replace(PENDING.admitted, request=request)
+    return PENDING._replace(held=True, held_by=by, eligible_at=None, admitted=admitted)
+
+
+def test_an_urgency_does_not_end_an_administrators_hold_but_for_administrators():
+    assert refused(held_at_urgency_0("root"), urgency=5) == "admin_hold"
+    assert decided(held_at_urgency_0("root"), ROOT, urgency=5).eligibility["held"] is False
+    released = {"held": False, "held_by": None, "eligible_at": NOW}
+    assert decided(held_at_urgency_0("alice"), urgency=5).eligibility == released
+    assert decided(held_at_urgency_0("root"), name="new").eligibility == {}
+
+
+def test_urgency_0_does_not_make_an_administrators_hold_the_owners():
+    kept = PENDING._replace(held=True, held_by="root", eligible_at=None)
+    assert decided(kept, urgency=0).eligibility == {}
+    assert decided(PENDING, ROOT, urgency=0).eligibility["held_by"] == "root"
 
 
 def test_new_conditions_block_and_taking_them_off_makes_eligible():

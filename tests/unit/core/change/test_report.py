@@ -52,6 +52,13 @@ def test_a_job_starts_with_its_first_node_and_completes_with_its_last():
     assert effects.gang_ends == []
 
 
+def test_reports_about_what_a_node_was_never_given_change_nothing_and_are_told():
+    others = msgspec.structs.replace(report("started"), allocation=6)
+    effects = decided(("n2", report("started")), ("n1", others), ("n1", report("started")), ("n1", report("started")))
+    assert effects.foreign == [("n2", 5), ("n1", 6)]
+    assert [change.node for change in effects.part_starts] == ["n1"]
+
+
 def test_an_end_that_comes_alone_tells_of_the_start_too():
     effects = decided(("n1", report("ended", 120.0, started_at=110.0, exit_status=3)))
     assert [event for event, _, _ in events(effects)] == [Event.START, Event.FAIL]
@@ -68,7 +75,9 @@ def test_a_report_counts_once():
 )
 def test_a_report_about_what_does_not_exist_changes_nothing(node, other):
     ended = msgspec.structs.replace(report("ended", exit_status=0), **other)
-    assert decided((node, ended)) == decided()
+    effects = decided((node, ended))
+    assert msgspec.structs.replace(effects, foreign=[]) == decided()
+    assert effects.foreign == [(node, ended.allocation)]
 
 
 def test_a_part_that_goes_wrong_ends_the_other_parts():

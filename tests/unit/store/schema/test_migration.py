@@ -143,6 +143,29 @@ def test_nodes_of_an_older_database_have_no_instance_and_keep_the_rest():
     assert kept == [("a", "a"), ("b", "b")]
 
 
+def test_events_say_who_holds_the_held_jobs_of_an_older_database():
+    with database_at("0017") as (connection, config):
+        held = '{"urgency": {"before": 16, "after": 0}, "held": {"before": false, "after": true}}'
+        stories = {
+            1: [("submit", "alice", None)],
+            2: [("submit", "alice", None), ("hold", "root", None)],
+            3: [("submit", "alice", None), ("update", "root", held), ("update", "bob", '{"name": {"before": "a"}}')],
+            4: [("submit", "alice", None), ("hold", "root", None)],
+            5: [("submit", "alice", None), ("hold", "root", None)],
+        }
+        for id_, events in stories.items():
+            state = "cancelled" if id_ == 5 else "pending"
+            put(connection, "jobs", id=id_, user="alice", state=state, held=id_ != 4)
+            for event, actor, detail in events:
+                put(connection, "job_events", job_id=id_, event=event, state=state, actor=actor, detail=detail)
+        command.upgrade(config, "0018")
+        found = connection.exec_driver_sql("SELECT id, held_by FROM jobs ORDER BY id").all()
+        command.downgrade(config, "0017")
+        kept = connection.exec_driver_sql('SELECT id, "user", held FROM jobs ORDER BY id').all()
+    assert found == [(1, "alice"), (2, "root"), (3, "root"), (4, None), (5, None)]
+    assert kept == [(id_, "alice", id_ != 4) for id_ in stories]
+
+
 async def test_an_upgrade_leaves_the_current_directory_alone(tmp_path, monkeypatch):
     """SQLite lists databases without a file, too; the empty path is not to be taken for the current directory."""
     here = tmp_path / "here"
