@@ -28,7 +28,7 @@ import nats.errors
 import uvloop
 from measure import machine, percentile, report
 
-ROUNDS = 1_000
+ROUNDS = 300
 FILL_S = 20.0
 REST_S = 10.0
 FLOODERS = 2
