@@ -142,6 +142,7 @@ ELSEWHERE = {
     "cli/run/demo_story.py": "tests/integration/test_demo_screen.py",
     "cli/run/login.py": "tests/system/test_invitation.py",
     "cli/run/up.py": "tests/system/test_up.py",
+    "cli/run/up_encryption.py": "tests/system/test_tls.py",
     "cli/services/agent_enrolment.py": "tests/system/test_enrolment.py",
     "cli/services/db.py": "tests/unit/cli/look/test_look.py",
     "cli/services/health.py": "tests/integration/test_liveness.py",

@@ -30,12 +30,13 @@ from rankd.bus.client import PatientClient
 from rankd.bus.lasting_subscription import LastingSubscription
 from rankd.bus.liveness import Failure, Loops, LoopWatch
 from rankd.bus.outage import Outage
+from rankd.bus.presented import Presented
 from rankd.bus.refusal import not_authorized, not_permitted, raise_if_refused
 from rankd.bus.refused_credentials import REFUSES, Refusals
 from rankd.bus.tls import Encryption
 from rankd.bus.tls_files import TlsFiles
-from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.identity.credentials import Credentials, Source
+from rankd.core.errors import Refused, Unavailable
+from rankd.identity.credentials import Source
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.subject import inbox_prefix
 
@@ -96,9 +97,10 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.url = without_secret(url)
         self.name = name
         self._address = url
-        self._credentials = credentials
-        self._presented: Credentials | None = None
         self._encryption = Encryption(url, tls)
+        self._presented = Presented(url, credentials, self._encryption.believe)
+        self.has_account = credentials is not None
+        """Whether this connection has credentials, so that users and nodes are in other accounts than services."""
         self._refusal: Refused | None = None
         self._inbox = inbox
         self._refused = Refusals()
@@ -153,68 +155,32 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         return bool(self.client._server_info.get("auth_required"))  # noqa: SLF001 - there is no public way
 
     @property
-    def has_account(self) -> bool:
-        """Whether this connection has credentials, so that users and nodes are in other accounts than services."""
-        return self._credentials is not None
-
-    @property
     def user(self) -> str | None:
         """Who connects, as far as the connection says so."""
-        return user_in(self._address) if self._presented is None else self._presented.claims().name
+        return self._presented.user
 
     @property
     def role(self) -> str | None:
         """What the credentials let this connection be; None without credentials."""
-        return None if self._presented is None else self._presented.claims().role
+        return self._presented.role
 
     def _new_client(self) -> PatientClient:
-        encryption, signs = self._encryption, self._credentials is not None
+        encryption, signs = self._encryption, self.has_account
         return PatientClient(
             signs=signs,
             context=self._context,
             encrypts=lambda: encryption.is_required,
-            public_key=self._public_key if signs else None,
+            public_key=self._presented.public_key if signs else None,
         )
-
-    def _public_key(self) -> str:
-        return "" if self._presented is None else self._presented.claims().public
 
     def _context(self) -> ssl.SSLContext:
         """For the next handshake, with the certificates of this moment."""
-        self._refresh()
+        self._presented.refresh()
         return self._encryption.context()
-
-    def _refresh(self) -> None:
-        """Use the credentials of this moment."""
-        if self._credentials is None:
-            return
-        try:
-            self._use(self._credentials())
-        except RankdError as error:  # an exception here would end nats-py's reconnecting for good
-            log.warning("bus: connecting with the credentials of before: %s", error.message)
-
-    def _use(self, credentials: Credentials) -> None:
-        self._presented = credentials
-        self._encryption.believe(credentials.ca)
-
-    def _signature(self, nonce: str) -> bytes:
-        """The answer to the broker's challenge, with the credentials of this moment."""
-        self._refresh()
-        assert self._presented is not None  # noqa: S101 - read before the first connection
-        from rankd.identity.key import answer  # noqa: PLC0415 - cryptography, which most connections do not need
-
-        return answer(self._presented.seed, nonce)
-
-    def _token(self) -> bytearray:
-        """The token behind the last signature."""
-        return bytearray(b"" if self._presented is None else self._presented.token.encode())
 
     async def _connect(self) -> None:
         user = user_in(self._address)
-        signing: dict[str, Any] = {}
-        if self._credentials is not None:
-            self._use(self._credentials())  # what can't be read is an error now, not at some reconnect
-            signing = {"signature_cb": self._signature, "user_jwt_cb": self._token}
+        signing = self._presented.read()  # what can't be read is an error now, not at some reconnect
         if self._encryption.is_required:
             self._encryption.context()  # as above
             signing["tls_hostname"] = self._encryption.host  # also for servers that this one names
@@ -256,7 +222,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
             Refused: ``not_authorized``: then.
         """
         await self._refused.lasting.wait()
-        raise not_authorized(self._address, self._presented)
+        raise not_authorized(self._address, self._presented.newest)
 
     async def _on_reconnect(self) -> None:
         self._refused.over()
@@ -273,7 +239,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         text = str(error).lower()
         fault = self._encryption.fault(error)
         if "authorization violation" in text:
-            fault = not_authorized(self._address, self._presented)
+            fault = not_authorized(self._address, self._presented.newest)
         if fault is not None and not self.connected_at:
             await self._refuse(fault)
         elif self.client.is_connected and not isinstance(error, BROKEN):

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import user_in, without_secret
-from rankd.cli.common.option import add_command, add_tls, refuse_empty, tls_files
+from rankd.cli.common.option import add_command, refuse_empty
 from rankd.cli.common.output import OutputError
 from rankd.cli.common.session import login_name
+from rankd.cli.run.up_encryption import add_encryption, broker_encrypts, check_encryption, tls_of
 from rankd.cli.services.service_command import pairs
 from rankd.core.errors import Refused
 from rankd.core.printable import printable
@@ -20,8 +21,8 @@ from rankd.core.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rankd.bus.tls_files import TlsFiles
     from rankd.cli.common.option import Subparsers
+    from rankd.services.up.command import UpOptions
     from rankd.services.up.interface import Up
 
 
@@ -75,29 +76,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
         help="let everybody who can connect act as any user; for trials, on loopback only",
     )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded broker (default: 0, any free port)")
-    _add_encryption(parser)
-
-
-def _add_encryption(parser: argparse.ArgumentParser) -> None:
-    """Options for encrypted connections."""
-    parser.add_argument(
-        "--tls",
-        action=argparse.BooleanOptionalAction,
-        help="encrypt the connections to the embedded broker, with a certificate of a CA that rankd makes (default:"
-        " only with --listen on an address other than loopback)",
-    )
-    parser.add_argument(
-        "--tls-name",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="another name or address by which other machines reach the broker, for its certificate; may be repeated",
-    )
-    add_tls(
-        parser,
-        cert="certificate of the embedded broker in place of the one that rankd makes, with those that lead to its CA;"
-        " with --nats: the one to show to a broker that wants one of its clients (default: $RANKD_TLS_CERT)",
-    )
+    add_encryption(parser)
 
 
 def _add_rights(parser: argparse.ArgumentParser) -> None:
@@ -175,46 +154,7 @@ def _check_addresses(arguments: argparse.Namespace) -> None:
         raise Refused("usage", "--share needs the embedded broker with authentication on", "share")
     if arguments.nats:
         without_secret(arguments.nats)
-    _check_encryption(arguments)
-
-
-def _check_encryption(arguments: argparse.Namespace) -> None:
-    """Check the options for encrypted connections.
-
-    Raises:
-        Refused: ``usage``.
-    """
-    tls = _tls(arguments)
-    if arguments.nats and (arguments.tls is not None or arguments.tls_name):
-        message = "--tls and --tls-name are for the embedded broker; with --nats, write tls:// to demand encryption"
-        raise Refused("usage", message, "tls")
-    if tls.key is not None and tls.cert is None:
-        raise Refused("usage", "--tls-key needs --tls-cert FILE, the certificate that belongs to the key", "tls_cert")
-    if arguments.nats:
-        return
-    if arguments.tls is False and (tls.cert or arguments.tls_name):
-        raise Refused("usage", "--no-tls can't be used with a certificate; leave out one of them", "tls")
-    if arguments.tls_name and tls.cert:
-        message = "--tls-name is for the certificate that rankd makes; the one in --tls-cert has its own names"
-        raise Refused("usage", message, "tls_name")
-    if arguments.no_auth and _is_encrypted(arguments):
-        message = "--no-auth is for trials on loopback, without encryption; leave out --tls and --tls-cert"
-        raise Refused("usage", message, "no_auth")
-
-
-def _tls(arguments: argparse.Namespace) -> TlsFiles:
-    """Files for encryption. What the environment names is for a broker that is named, not for one that starts here."""
-    return tls_files(arguments, os.environ if arguments.nats else {})
-
-
-def _is_encrypted(arguments: argparse.Namespace) -> bool:
-    """Whether the embedded broker encrypts its connections."""
-    from rankd.services.up.address import is_loopback
-
-    if arguments.nats or arguments.tls is not None:
-        return bool(arguments.tls)
-    is_named = arguments.tls_cert or arguments.tls_name
-    return bool(is_named or (arguments.listen and not is_loopback(arguments.listen)))
+    check_encryption(arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -224,34 +164,13 @@ def run(arguments: argparse.Namespace) -> int:
     from rankd.cli.services.process import serve
     from rankd.core.model.quantity import parse_resources
     from rankd.services.up import service as up
-    from rankd.services.up.command import UpOptions
     from rankd.services.up.interface import Told
-    from rankd.store.schema.migration import shipped
 
     _check_addresses(arguments)
     arguments.dir = Path(arguments.dir)
     if arguments.resources is not None:
         parse_resources(arguments.resources)
-    options = UpOptions(
-        directory=arguments.dir,
-        config=arguments.config or shipped("config"),
-        simulate=arguments.simulate,
-        local_agent=not arguments.no_local_agent,
-        agent_name=arguments.name,
-        resources=arguments.resources,
-        labels=arguments.labels,
-        nats=arguments.nats,
-        listen=arguments.listen or "127.0.0.1",
-        port=arguments.port,
-        admin=login_name(),
-        is_encrypted=_is_encrypted(arguments),
-        tls=_tls(arguments),
-        tls_names=tuple(arguments.tls_name),
-        is_shared=arguments.share,
-        run_as=_run_as(arguments),
-        has_authentication=not arguments.no_auth,
-        keep_jobs=arguments.keep_jobs,
-    )
+    options = _options(arguments)
     where = printable(f"{arguments.dir.absolute()}, configuration {options.config}")
     print(f"rankd up: starting in {where}", flush=True)
     hangup, hurry = asyncio.Event(), asyncio.Event()
@@ -264,6 +183,32 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print("rankd up: everything has stopped", flush=True)
     return status
+
+
+def _options(arguments: argparse.Namespace) -> UpOptions:
+    from rankd.services.up.command import UpOptions
+    from rankd.store.schema.migration import shipped
+
+    return UpOptions(
+        directory=arguments.dir,
+        config=arguments.config or shipped("config"),
+        simulate=arguments.simulate,
+        local_agent=not arguments.no_local_agent,
+        agent_name=arguments.name,
+        resources=arguments.resources,
+        labels=arguments.labels,
+        nats=arguments.nats,
+        listen=arguments.listen or "127.0.0.1",
+        port=arguments.port,
+        admin=login_name(),
+        is_encrypted=broker_encrypts(arguments),
+        tls=tls_of(arguments),
+        tls_names=tuple(arguments.tls_name),
+        is_shared=arguments.share,
+        run_as=_run_as(arguments),
+        has_authentication=not arguments.no_auth,
+        keep_jobs=arguments.keep_jobs,
+    )
 
 
 class _Terminal:
