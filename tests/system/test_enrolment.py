@@ -134,7 +134,7 @@ def test_an_agent_with_credentials_of_another_says_so_and_ends(head, host, whose
     file = head.credentials(*whose)
     said = host.run("agent", "--state", "state", "--nats", head.up["nats"], "--creds", str(file), "--name", "n2",
                     status=1)  # fmt: skip
-    assert f"the credentials are those of {whose[0]} '{whose[1]}'" in said
+    assert f"are those of {whose[0]} '{whose[1]}', and this agent represents node 'n2'" in said
 
 
 async def test_an_agent_renews_its_credentials_in_time(head, host):
