@@ -40,6 +40,8 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
         document = _nested(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError([Problem(file=file, path="", message=str(error))]) from None
+    except RecursionError:
+        raise ConfigurationError([Problem(file=file, path="", message="it is nested too deeply; flatten it")]) from None
     try:
         settings = convert(document, Settings, file)
     except ConfigurationError as error:
@@ -63,7 +65,7 @@ def readable_adapters(text: str) -> list[AdapterSettings]:
     """The readable adapters of a file, whatever other errors it has."""
     try:
         return _readable(tomllib.loads(text)).adapters
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return []
 
 

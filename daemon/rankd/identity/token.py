@@ -53,7 +53,7 @@ def read_claims(token: str) -> ReadClaims:
     try:
         text = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         read = msgspec.json.decode(text, type=_Claims)
-    except (binascii.Error, msgspec.DecodeError, ValueError) as error:
+    except (binascii.Error, msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ValueError(f"the token can't be read: {error}") from None
     roles = [tag.removeprefix(ROLE_TAG) for tag in read.nats.tags if tag.startswith(ROLE_TAG)]
     role = roles[0] if roles else None

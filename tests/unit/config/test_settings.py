@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.config.settings import read_settings
+from rankd.config.settings import read_settings, readable_adapters
 from rankd.core.errors import ConfigurationError
 from rankd.core.model.setting import PrioritySettings
 
@@ -155,3 +155,10 @@ adapter = "file"
     assert paths(text) == found
     follows = '[priority.weights]\nage = "x"\n[[qos]]\nname = "normal"\npriority = "y"\n'
     assert paths(follows) == ["priority.weights.age", "qos[0].priority"]
+
+
+def test_what_is_nested_beyond_all_reason_is_no_settings():
+    text = f"a = {'[' * 2_000}"
+    with pytest.raises(ConfigurationError, match="nested too deeply"):
+        read_settings(text, [])
+    assert readable_adapters(text) == []

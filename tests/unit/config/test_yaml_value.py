@@ -1,5 +1,7 @@
 """YAML read by libyaml: the same values as without it, and no text that ends the process."""
 
+import itertools
+
 import pytest
 import yaml
 
@@ -40,3 +42,17 @@ def test_characters_that_yaml_does_not_have_are_refused_with_their_line():
 def test_what_is_no_single_plain_document_is_refused(text):
     with pytest.raises(yaml.MarkedYAMLError):
         load_yaml(text)
+
+
+NAMES = itertools.pairwise("abcdefghijk")
+BOMB = "".join(f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in NAMES)
+
+
+@pytest.mark.parametrize("text", ["&a [*a]", "a: &a {b: [*a]}", f"a: &a [x]\n{BOMB}"])
+def test_references_that_mean_endlessly_many_values_are_refused(text):
+    with pytest.raises(Unreadable, match="its references"):
+        load_yaml(text)
+
+
+def test_a_few_references_are_written_out():
+    assert load_yaml("a: &a [1, 2]\nb: [*a, *a]") == {"a": [1, 2], "b": [[1, 2], [1, 2]]}

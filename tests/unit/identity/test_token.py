@@ -40,3 +40,9 @@ def test_newer_credentials_are_asked_for_after_half_of_their_time():
     assert read_claims(user_token(ACCOUNT, claims, 1_000.0)).renew_at == 2_000
     for_ever = UserClaims(public="UX", name="n1", role="node")
     assert read_claims(user_token(ACCOUNT, for_ever, 1_000.0)).renew_at is None
+
+
+def test_a_token_that_is_nested_beyond_all_reason_is_none():
+    content = base64.urlsafe_b64encode(b'{"name":"a","sub":"U","nats":{"tags":[]},"x":' + b"[" * 5_000).decode()
+    with pytest.raises(ValueError, match="can't be read"):
+        read_claims(f"e30.{content}.x")
