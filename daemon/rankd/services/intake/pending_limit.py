@@ -175,6 +175,8 @@ class PendingLimits:
 
 def _numbers(jobs: Sequence[AcceptedJob]) -> Counter[Whose]:
     """The number of jobs of all, of each user, and of each account."""
+    if len(jobs) == 1:
+        return Counter({ALL: 1, jobs[0].user: 1, OfAccount(jobs[0].account): 1})
     numbers: Counter[Whose] = Counter({ALL: len(jobs)})
     numbers.update(job.user for job in jobs)
     for account, number in Counter(job.account for job in jobs).items():

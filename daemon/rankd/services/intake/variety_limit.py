@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rankd.core.admission.fit import shape_of
@@ -24,6 +24,9 @@ from rankd.store.record.pending_variety import Variety
 
 MOST_SHAPES_KNOWN = 10_000
 """Shapes whose numbers are remembered. When there are more, all are computed again."""
+
+Keys = tuple[int | None, int | None, int | None]
+"""What a job has of each kind, in the order of :class:`Variety`; None for nothing."""
 
 _ADVICE = "submit again when some have started, or ask an administrator"
 
@@ -94,15 +97,23 @@ class VarietyLimits:
 
     async def reserve(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
         """Add the jobs to what their users have; returns the refusals by index."""
-        names = [name for name in {ALL, *(job.user for job in jobs)} if self._is_crowded(name)]
+        names = [name for name in (ALL, *{job.user for job in jobs}) if self._is_crowded(name)]
         if not names:
             return {}
-        wanted = [self._variety_of(job) for job in jobs]
+        wanted = self._varieties_of(jobs)
+        different = {(job.user, keys) for job, keys in zip(jobs, wanted, strict=True)}
         for name in names:
-            own = [keys for job, keys in zip(jobs, wanted, strict=True) if name in (ALL, job.user)]
+            own = [keys for user, keys in different if name in (ALL, user)]
             if not self._fit(name, own):
                 await self._look_again(name)
+        if all(self._knows(name, keys) for user, keys in different for name in (user, ALL)):
+            return {}
         return self._one_after_the_other(jobs, wanted)
+
+    def _knows(self, name: str | None, keys: Keys) -> bool:
+        """Whether a job with these keys adds nothing."""
+        held = self._held.get(name)
+        return held is None or all(key is None or key in known for key, known in zip(keys, held.known, strict=False))
 
     def _is_crowded(self, name: str | None) -> bool:
         """Whether there may be too many different jobs. Forgets what is known of others."""
@@ -128,10 +139,12 @@ class VarietyLimits:
             _Limit("max_applications_per_user", "applications", rule.max_applications_per_user),
         )
 
-    def _fit(self, name: str | None, wanted: Sequence[tuple[int | None, ...]]) -> bool:
+    def _fit(self, name: str | None, wanted: Collection[Keys]) -> bool:
         held = self._held.setdefault(name, _Held())
         if held.again_at is None:
             return False
+        if all(self._knows(name, keys) for keys in wanted):
+            return True
         for kind, limit in enumerate(self._limits(name)):
             new = {keys[kind] for keys in wanted} - held.known[kind] - {None}
             if len(held.known[kind]) + len(new) > limit.most:
@@ -149,9 +162,7 @@ class VarietyLimits:
             ended = self._clock()
             held.replace(read, ended + max(AGAIN_S, SHARE * (ended - begun)))
 
-    def _one_after_the_other(
-        self, jobs: Sequence[AcceptedJob], wanted: Sequence[tuple[int | None, ...]]
-    ) -> Mapping[int, AboveLimit]:
+    def _one_after_the_other(self, jobs: Sequence[AcceptedJob], wanted: Sequence[Keys]) -> Mapping[int, AboveLimit]:
         """Add the jobs that fit, in their order. Does not wait, so that nothing else is added meanwhile."""
         refused: dict[int, AboveLimit] = {}
         for place, (job, keys) in enumerate(zip(jobs, wanted, strict=True)):
@@ -164,7 +175,7 @@ class VarietyLimits:
                 held.add(kind, key)
         return refused
 
-    def _new(self, name: str | None, keys: tuple[int | None, ...]) -> list[tuple[_Held, int, int, _Limit]]:
+    def _new(self, name: str | None, keys: Keys) -> list[tuple[_Held, int, int, _Limit]]:
         """Where a job adds something: whose, the kind, the key, and the limit."""
         held = self._held.get(name)
         if held is None:
@@ -175,7 +186,16 @@ class VarietyLimits:
             if (key := keys[kind]) is not None and key not in held.known[kind]
         ]
 
-    def _variety_of(self, job: AcceptedJob) -> tuple[int | None, ...]:
+    def _varieties_of(self, jobs: Sequence[AcceptedJob]) -> list[Keys]:
+        """The keys of each job. Most jobs of a message are like the one before, in what counts here."""
+        found: list[Keys] = []
+        before: AcceptedJob | None = None
+        for job in jobs:
+            found.append(found[-1] if before is not None and _is_like(job, before) else self._variety_of(job))
+            before = job
+        return found
+
+    def _variety_of(self, job: AcceptedJob) -> Keys:
         """A job's keys by kind; None where it has nothing of a kind."""
         request = job.request
         amounts = tuple(job.resources.items())
@@ -186,3 +206,18 @@ class VarietyLimits:
             self._shapes[parts] = shape_of(job).key()
         application = hash((job.queue, request.application)) if request.application else None
         return self._shapes[parts], hash(request.constraints) if request.constraints else None, application
+
+
+def _is_like(job: AcceptedJob, before: AcceptedJob) -> bool:
+    """Whether two jobs surely have the same keys: one job twice, or two that admission gave the same values."""
+    if job is before:
+        return True
+    one, other = job.request, before.request
+    return (
+        job.resources is before.resources
+        and one.application == other.application
+        and one.constraints == other.constraints
+        and one.exclusive == other.exclusive
+        and (job.nodes, job.min_nodes, job.queue, job.partition)
+        == (before.nodes, before.min_nodes, before.queue, before.partition)
+    )
