@@ -112,7 +112,7 @@ async def test_a_revoked_agent_stops_and_says_why_and_a_new_token_lets_it_in_aga
     with agent(host, "--token-file", "-", token=token) as (process, log):
         await until(lambda: is_up(head, "n2"))
         job = host.directory / "job-runs"
-        head.rankd("submit", "--", "sh", "-c", f"touch {job}; sleep 600")
+        head.rankd("submit", "--", "sh", "-c", f"touch {job}; sleep 601")
         await until(job.exists)
         assert "is revoked" in head.rankd("auth", "revoke", "--node", "n2")
         await asyncio.to_thread(process.wait, PATIENCE_S)

@@ -225,8 +225,9 @@ def test_revoking_ends_credentials_and_open_invitations(head, homes):
 
 
 def test_only_known_names_are_revoked(head):
-    for words in (["user", "revoke", "nobody"], ["revoke", "--user", "nobody"], ["revoke", "--node", "n9"]):
+    for words in (["user", "revoke", "no-one"], ["revoke", "--user", "no-one"], ["revoke", "--node", "n9"]):
         assert "nobody of this name was given credentials or invited" in head.rankd_fails("auth", *words)
+    assert "is revoked" in head.rankd("auth", "revoke", "--user", "nobody")  # a user of this machine
     head.rankd("auth", "user", "add", "bob")
     assert "is revoked" in head.rankd("auth", "user", "revoke", "bob")
     assert "can't be shut out" in head.rankd_fails("auth", "user", "revoke", members_owner(head), status=2)

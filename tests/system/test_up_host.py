@@ -45,7 +45,7 @@ async def test_a_second_agent_joins_over_the_address_that_it_listens_on(machine)
         (
             [],
             "tls",
-            "The connection is encrypted. The credentials hold what the other machine needs to check this one.",
+            "The connection is encrypted. The token holds what the other machine needs to check this one.",
         ),
         (["--no-tls"], "nats", "The connection is not encrypted: anyone between the machines can read it."),
     ],

@@ -28,7 +28,7 @@ def test_jobs_are_changed_by_number_and_by_filter_and_what_fails_is_named(machin
         "queue": "root.batch", "qos": "normal", "urgency": 16, "time_limit_s": 7200.0, "nodes": 1, "begin_at": None,
     }  # fmt: skip
     said = machine.rankd_fails("update", *ALICE, f"{first}-{theirs}", "--urgency", "3")
-    assert said == f"rankd: job {theirs} belongs to 'bob'\n"
+    assert said == f"rankd: job {theirs} belongs to 'bob'; only its owner or an administrator may do that\n"
     assert [record(machine, job)["urgency"] for job in (first, second, theirs)] == [3, 3, 16]
     chosen = ("update", *ALICE, "--me", "-w", "queue=root.default", "--qos", "low")
     assert machine.rankd(*chosen, "--dry-run") == "1 jobs would be changed\n"

@@ -83,16 +83,30 @@ def role_of_user(directory: Path, user: str) -> Role:
 
 
 def is_known(directory: Path, site: Site, role: Role, name: str) -> bool:
-    """Whether this user or node was ever given credentials or invited.
+    """Whether this user or node was ever given credentials or invited, or is a user of this machine.
 
-    Those of before there was a register are known by their account, which the broker keeps in a file.
+    Those of before there was a register are known by their account, which the broker keeps in a file. Users of this
+    machine may have asked at the login socket, which leaves no trace in the register.
     """
     from rankd.identity.register_file import read_register
+    from rankd.identity.site import Role
 
+    if role is Role.USER and _is_user_here(name):
+        return True
     account = directory.parent / "nats" / "accounts" / f"{site.account_of(role, name)}.jwt"
     if read_register(directory).member(role, name) is not None or site.revoked_at(role, name) is not None:
         return True
     return account.exists()
+
+
+def _is_user_here(name: str) -> bool:
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 def make_known(place: Place, site: Site, role: Role, name: str) -> None:
