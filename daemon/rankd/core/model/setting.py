@@ -126,7 +126,7 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     """Different constraints of a user's pending jobs. Jobs with other ones are refused with `too_many_constraints`."""
     max_applications_per_user: AtLeastOne = 10_000
     """Different applications of a user's pending jobs. Jobs of other ones are refused with `too_many_applications`."""
-    max_requests_per_s: AtLeastOne = 1_000
+    max_requests_per_s: AtLeastOne = 5_000
     """Requests that a user may send per second over a longer time; twice as many at once after a pause. A request
     counts once, and once more for each 4 KiB. Requests above this wait, and at 2,000 waiting ones more are refused with
     `too_many_waiting`. Administrators and nodes have no such limit."""
