@@ -30,7 +30,7 @@ operator_groups = ["night"]
 name = "normal"
 """
 ACCOUNTS = "accounts: [{name: default}]\ngroups: [{name: night, users: [olga]}]\n"
-JOB = {"command": ["true"], "env": {"SECRET": "s3cret"}}
+JOB = {"command": ["true"], "script": "#!/bin/sh\n", "env": {"SECRET": "s3cret"}}
 
 REFUSALS = {"not_owner", "admins_only", "user_mismatch", "unknown_dead_letter", "urgency_not_allowed", "admin_hold"}
 
@@ -146,7 +146,8 @@ REQUESTS = {
     "job.update": lambda site, of: {"id": site.jobs[of, "waits"], "comment": "x", "dry_run": True},
     "job.update fixed_priority": lambda site, of: {"id": site.jobs[of, "waits"], "fixed_priority": 7, "dry_run": True},
     **dict.fromkeys(
-        ("job.show", "job.show env", "job.why", "job.history"), lambda site, of: {"id": site.jobs[of, "waits"]}
+        ("job.show", "job.show env", "job.script", "job.why", "job.history"),
+        lambda site, of: {"id": site.jobs[of, "waits"]},
     ),
     **dict.fromkeys(
         ("job.list", "job.acct", "priority.list", "job.events", "deadletter.list"), lambda _site, of: {"users": [of]}

@@ -9,7 +9,12 @@ from rankd.core.model.report import Report
 
 
 class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Start a job under an allocation on this node. ``rank`` is the node's place in ``nodes``."""
+    """Start a job under an allocation on this node. ``rank`` is the node's place in ``nodes``.
+
+    ``script``: the text to run, in UTF-8; only the first node of a job with a script gets it. ``holds``: the other
+    nodes of such a job run nothing, and are the job's until its allocation ends. ``account``, ``queue`` and ``qos`` are
+    those of the job now.
+    """
 
     allocation: int
     job: int
@@ -19,6 +24,11 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rank: int
     resources: dict[str, int]
     request: JobRequest
+    script: bytes | None = None
+    holds: bool = False
+    account: str = ""
+    queue: str = ""
+    qos: str = ""
 
 
 class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,6 +42,11 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rank: int
     resources: msgspec.Raw
     request: msgspec.Raw
+    script: bytes | None = None
+    holds: bool = False
+    account: str = ""
+    queue: str = ""
+    qos: str = ""
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

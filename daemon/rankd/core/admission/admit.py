@@ -36,6 +36,7 @@ from rankd.core.admission.permission import NewJob, check, may
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry, check_depth, find_queue, made_queue
 from rankd.core.admission.rights import Named, Rights, check_rights
+from rankd.core.admission.script_check import check_script
 from rankd.core.admission.user_limit import check_user_limits
 from rankd.core.errors import Refused
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
@@ -212,12 +213,15 @@ def check_own(request: JobRequest, settings: Settings) -> None:
     This runs for every job of a batch. Short and plain texts pass in a few steps. Others are checked field by field.
 
     Raises:
-        Refused: ``empty_command``, ``bad_text``, ``too_long``, ``path_too_long``, ``path_too_deep``.
+        Refused: ``empty_command``, ``bad_text``, ``too_long``, ``path_too_long``, ``path_too_deep``, ``bad_script``,
+            ``script_too_large``.
     """
     if not is_plain(request.command, MAX_COMMAND_WORDS):
         check_command(request.command)
     if request.env:
         check_environment(request.env, settings.admission.max_env_bytes)
+    if request.script is not None:
+        check_script(request.script, settings.admission.max_script_bytes)
     texts = (
         f"{request.name}{request.key}{request.application}{request.comment}"
         f"{request.cwd}{request.stdin}{request.stdout}{request.stderr}"

@@ -48,6 +48,7 @@ RULES: Mapping[str, Rule] = {
     "job.update fixed_priority": Rule(Circle.ADMINISTRATORS, "fixing a job's priority", "fixed_priority"),
     "job.show": Rule(Circle.VIEWERS),
     "job.show env": Rule(Circle.OWNER),
+    "job.script": Rule(Circle.OWNER),
     "job.why": Rule(Circle.VIEWERS),
     "job.history": Rule(Circle.VIEWERS),
     "job.list": Rule(Circle.VIEWERS),

@@ -22,16 +22,20 @@ from rankd.core.model.believable import (
     believable_time,
 )
 from rankd.core.model.job import Event, State, next_state
-from rankd.core.model.outcome import JobEnd, NodeEnd, decide_end
+from rankd.core.model.outcome import JobEnd, NodeEnd, decide_end, is_well
 from rankd.core.model.report import Report
 
 
 class Part(msgspec.Struct, kw_only=True):
-    """A node's part in an allocation. ``end`` is only valid if ``ended_at`` is set."""
+    """A node's part in an allocation. ``end`` is only valid if ``ended_at`` is set.
+
+    ``holds``: the node runs nothing, and is the job's until its script ends on the first node.
+    """
 
     started: bool
     ended_at: float | None
     end: NodeEnd
+    holds: bool = False
 
 
 class Allocated(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +64,7 @@ class AllocationChange(NamedTuple):
 class ReportEffects(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to write, in the order of their decisions.
 
-    ``gang_ends``: allocations whose other parts must be ended, because one part has failed.
+    ``gang_ends``: allocations whose other parts must be ended, because one part has failed, or the script has ended.
     ``foreign``: (node, allocation) of reports about allocations that the node was never given.
     """
 
@@ -152,14 +156,13 @@ class _Decision:
         parts = self._allocations[report.allocation].parts
         if all(other.ended_at is not None for other in parts.values()):
             self._finish(node, report, state, self._job_end(parts, state))
-        elif report.exit_status != 0 or report.signal is not None or report.cause is not None:
+        elif not is_well(part.end) or _leaves_holders(parts):
             self.effects.gang_ends.append(report.allocation)
 
     def _job_end(self, parts: Mapping[str, Part], state: JobState) -> JobEnd:
         """How the job ended. All its parts have ended."""
-        in_order = sorted(parts.items(), key=lambda item: (item[1].ended_at or 0.0, item[0]))
         return decide_end(
-            [part.end for _, part in in_order],
+            _deciding(parts),
             cancelled=state.cancelled_by is not None,
             may_requeue=state.requeue and state.requeues < self._max_requeues,
             started=state.state is not State.ALLOCATED,
@@ -185,6 +188,22 @@ class _Decision:
         )
         allocation, requeues = (None, requeues) if again else (state.allocation, state.requeues)
         self._change(state, change, allocation=allocation, requeues=requeues)
+
+
+def _deciding(parts: Mapping[str, Part]) -> list[NodeEnd]:
+    """The ends that decide about the job, in their order: a node that only held it decides if it failed earlier."""
+    in_order = sorted(parts.items(), key=lambda item: (item[1].ended_at or 0.0, item[0]))
+    script_at = max((part.ended_at or 0.0 for part in parts.values() if not part.holds), default=0.0)
+    return [
+        part.end
+        for _, part in in_order
+        if not part.holds or (part.end.cause != "cancel" and (part.ended_at or 0.0) < script_at)
+    ]
+
+
+def _leaves_holders(parts: Mapping[str, Part]) -> bool:
+    """Whether only nodes are left that hold the allocation for a script that has ended."""
+    return all(part.holds or part.ended_at is not None for part in parts.values())
 
 
 def _believable(report: Report, allocated_at: float, now: float) -> Report:

@@ -119,10 +119,12 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A job as it is submitted. Only ``command`` is required.
 
     Amounts in ``resources`` are per node: vcore in cores (or ``500m``), memory in bytes (or ``8Gi``).
-    Times are UTC seconds.
+    Times are UTC seconds. With ``script``, the node runs this text with the arguments of ``command``; its first word is
+    only a name. The records keep the text apart from the rest of the request.
     """
 
     command: list[str]
+    script: str | None = None
     name: str | None = None
     user: str | None = None
     account: str | None = None
@@ -145,6 +147,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     array: str | None = None
     requeue: bool = True
     env: dict[str, str] = {}
+    slurm_env: bool = False
     cwd: str | None = None
     stdin: str | None = None
     stdout: str | None = None

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.core.model.job import JobRequest
+from rankd.core.model.nodelist import fold
+from rankd.core.model.quantity import VCORE
 
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR")
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -20,12 +22,18 @@ SIMULATED_S = 1.0
 
 DEFAULT_OUTPUT = "job-%j"
 """The output file of a job that names none, with ``.out`` or ``.err`` added, in the agent's output directory."""
+ARRAY_VARIABLES = ("JOB_ID", "TASK_ID", "TASK_COUNT", "TASK_MIN", "TASK_MAX", "TASK_STEP")
+OF_SUBMISSION = ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST")
+"""Slurm's variables of which the submission may know more than the node."""
 _DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})\.(?:out|err)", re.ASCII)
 _PATTERN = re.compile(r"%(.)", re.DOTALL)
 
 
 class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on one of its nodes. ``rank`` is the node's index in ``nodes``, from 0."""
+    """A job on one of its nodes. ``rank`` is the node's index in ``nodes``, from 0.
+
+    ``resources`` are per node: vcore in thousandths, memory in bytes.
+    """
 
     job: int
     allocation: int
@@ -33,6 +41,10 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     nodes: list[str]
     rank: int
+    resources: Mapping[str, int] = {}
+    account: str = ""
+    queue: str = ""
+    qos: str = ""
 
     @property
     def node(self) -> str:
@@ -90,10 +102,14 @@ def job_of_output(name: str) -> int | None:
 
 
 def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlace) -> dict[str, str]:
-    """The job's whole environment: basic variables of the agent, then those of the request, then those of rankd."""
+    """The job's whole environment: basic variables of the agent, then those of the request, then those of rankd.
+
+    If the request has ``slurm_env``, it also has those of Slurm.
+    """
     kept = {key: value for key, value in base.items() if key in KEPT_VARIABLES or key.startswith("LC_")}
-    return {
+    environment = {
         "PATH": DEFAULT_PATH,
+        "PYTHONUNBUFFERED": "1",
         **kept,
         **request.env,
         "RANKD_JOB_ID": str(place.job),
@@ -104,6 +120,44 @@ def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlac
         "RANKD_NODE_NAME": place.node,
         "RANKD_NODE_RANK": str(place.rank),
         "RANKD_NNODES": str(len(place.nodes)),
+    }
+    return {**environment, **slurm_variables(place, request, environment)} if request.slurm_env else environment
+
+
+def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that Slurm sets in a batch script, as far as rankd knows their values.
+
+    Source: sbatch(1), "OUTPUT ENVIRONMENT VARIABLES". The request's own ``env`` may set the number of tasks, the cores
+    of a task, and where it was submitted. ``SLURM_JOB_PARTITION`` is the queue, without ``root.``.
+    """
+    cores = -(-place.resources.get(VCORE, 0) // 1000) or 1
+    gpus, memory = place.resources.get("gpu"), place.resources.get("memory")
+    same = {
+        f"SLURM_ARRAY_{name}": environment[f"RANKD_ARRAY_{name}"]
+        for name in ARRAY_VARIABLES
+        if f"RANKD_ARRAY_{name}" in environment
+    }
+    given = {name: request.env[name] for name in OF_SUBMISSION if name in request.env}
+    return {
+        "SLURM_JOB_ID": str(place.job),
+        "SLURM_JOBID": str(place.job),
+        "SLURM_JOB_NAME": place.name,
+        "SLURM_JOB_NODELIST": fold(place.nodes),
+        "SLURM_NNODES": str(len(place.nodes)),
+        "SLURM_JOB_NUM_NODES": str(len(place.nodes)),
+        "SLURM_NODEID": str(place.rank),
+        "SLURM_PROCID": "0",
+        "SLURM_NTASKS": str(len(place.nodes)),
+        "SLURM_CPUS_PER_TASK": str(cores),
+        "SLURM_CPUS_ON_NODE": str(cores),
+        "SLURM_JOB_PARTITION": place.queue.removeprefix("root."),
+        "SLURM_JOB_ACCOUNT": place.account,
+        "SLURM_JOB_QOS": place.qos,
+        **({"SLURM_SUBMIT_DIR": request.cwd} if request.cwd else {}),
+        **({} if memory is None else {"SLURM_MEM_PER_NODE": str(memory // 2**20)}),
+        **({} if gpus is None else {"SLURM_GPUS_ON_NODE": str(gpus)}),
+        **same,
+        **given,
     }
 
 

@@ -37,7 +37,7 @@ def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, s
     succeeded has completed. A job that did not start (``started``) because an agent did not take it waits again,
     whatever its limit of requeues.
     """
-    bad = [end for end in ends if not _well(end)]
+    bad = [end for end in ends if not is_well(end)]
     # if one part fails, rankd cancels the others; the clocks of nodes can't show which part was first
     own = [end for end in bad if end.cause != "cancel"]
     worst = (own or bad or list(ends))[0]
@@ -52,12 +52,13 @@ def decide_end(ends: Sequence[NodeEnd], *, cancelled: bool, may_requeue: bool, s
     )
 
 
-def _well(end: NodeEnd) -> bool:
+def is_well(end: NodeEnd) -> bool:
+    """Whether the part ended with status 0 by itself."""
     return end.exit_status == 0 and end.signal is None and end.cause is None
 
 
 def _event(end: NodeEnd, *, cancelled: bool, may_requeue: bool) -> Event:
-    if _well(end):
+    if is_well(end):
         return Event.COMPLETE
     if cancelled or end.cause == "cancel":
         return Event.CANCEL

@@ -132,6 +132,8 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     `too_many_waiting`. Administrators and nodes have no such limit."""
     max_env_bytes: Annotated[int, Meta(ge=0, le=192 * 2**10)] = 128 * 2**10
     """Bytes that a job's environment may have. A larger one is refused with `too_long`."""
+    max_script_bytes: Annotated[int, Meta(ge=0, le=512 * 2**10)] = 512 * 2**10
+    """Bytes that the script of a job may have. A larger one is refused with `script_too_large`. `0`: no scripts."""
     resource_types: list[str] | None = None
     """A list of the resource types that jobs may ask for, besides `vcore`. Without it: `memory` and every type that a
     node, a queue or `priority.fairshare.billing` names."""

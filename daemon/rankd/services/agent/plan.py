@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
+
 from rankd.core.admission.amount import SMALL_SHARE
-from rankd.core.errors import usable
+from rankd.core.errors import Refused, usable
 from rankd.core.model.job_environment import DEFAULT_OUTPUT, JobPlace, job_environment, job_path
 from rankd.services.agent.identity import SUBMITTER, RunAs, account_variables, home_of, own_name
 from rankd.services.agent.leftover import STATE_VARIABLE
+from rankd.services.agent.script_files import ScriptFiles
 from rankd.services.agent.users_directory import make_top, make_users_directory
 from rankd.services.keeper.cgroup_layout import Limits
 from rankd.services.keeper.proc import Identity, Launch
+from rankd.services.keeper.state import FULL
 from rankd.wire.message import StartJob
 from rankd.wire.subject import encode_name
 
@@ -20,6 +24,8 @@ MAX_PROCESSES = 4096
 """Used until the intake has sent the configured value."""
 
 LONGEST_FILE_NAME = 255
+HOLD = ["sleep", "2147483647"]
+"""What runs on the further nodes of a job with a script. The intake ends it once the script has ended."""
 
 
 class Planner:
@@ -28,7 +34,9 @@ class Planner:
     ``limited``: jobs are held to the memory and cores that they asked for. ``max_processes`` applies to every job.
     """
 
-    def __init__(self, state: Path, output_dir: Path, run_as: RunAs, *, limited: bool = True) -> None:
+    def __init__(
+        self, state: Path, output_dir: Path, run_as: RunAs, *, limited: bool = True, instance: str = ""
+    ) -> None:
         self.max_processes = MAX_PROCESSES
         self._state = str(state)
         self.output = output_dir.absolute()
@@ -41,34 +49,58 @@ class Planner:
         if self.has_users_rights:
             with usable(output_dir, "output"):
                 self.output = make_top(output_dir)
+        self.scripts = ScriptFiles(self.output, instance, has_users_rights=self.has_users_rights)
 
     def plan(self, start: StartJob) -> Launch:
-        """How to start a job, as the keeper needs it.
+        """How to start a job, as the keeper needs it. Writes its script, if it has one.
 
         Raises:
             Refused: its user may not run jobs here, or no directory for its output can be made.
+            OSError: there is no room for its script.
         """
-        request = start.request
-        place = JobPlace(
-            job=start.job,
-            allocation=start.allocation,
-            user=start.user,
-            name=start.name,
-            nodes=start.nodes,
-            rank=start.rank,
-        )
         identity = self._run_as.identity(start.user)
+        if start.holds:
+            return self._holding(start, identity)
+        request, place = start.request, _place(start)
         cwd = str((Path(home_of(identity)) if identity else self._cwd) / (request.cwd or ""))
         output = "" if request.stdout and request.stderr else self._default_output(start.user, identity)
         return Launch(
-            command=request.command,
+            command=self._command(start, identity),
             environment=self._environment(start, place, identity),
             cwd=cwd,
             may_lack_cwd=identity is not None and not request.cwd,
             stdin=job_path(request.stdin, place, cwd) if request.stdin else None,
             stdout=job_path(request.stdout or f"{output}.out", place, cwd),
             stderr=job_path(request.stderr or f"{output}.err", place, cwd),
-            append=len(start.nodes) > 1,
+            append=len(start.nodes) > 1 and start.script is None,
+            identity=identity,
+            limits=self._limits(start),
+        )
+
+    def _command(self, start: StartJob, identity: Identity | None) -> list[str]:
+        """The command; for a job with a script, the file of the script and its arguments."""
+        if start.script is None:
+            return start.request.command
+        try:
+            path = self.scripts.write(start.allocation, start.script, identity)
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            message = f"can't write the script to {error.filename}: {error.strerror}; ask the node's administrator"
+            raise Refused("no_script_file", message, "script") from error
+        return [path, *start.request.command[1:]]
+
+    def _holding(self, start: StartJob, identity: Identity | None) -> Launch:
+        """A process that holds a further node of a job whose script runs on its first node."""
+        bare = msgspec.structs.replace(start, request=msgspec.structs.replace(start.request, env={}, slurm_env=False))
+        return Launch(
+            command=HOLD,
+            environment=self._environment(bare, _place(bare), identity),
+            cwd="/",
+            stdin=None,
+            stdout=os.devnull,
+            stderr=os.devnull,
+            append=True,
             identity=identity,
             limits=self._limits(start),
         )
@@ -104,6 +136,21 @@ class Planner:
             vcore=start.resources.get("vcore") or SMALL_SHARE,
             processes=self.max_processes,
         )
+
+
+def _place(start: StartJob) -> JobPlace:
+    return JobPlace(
+        job=start.job,
+        allocation=start.allocation,
+        user=start.user,
+        name=start.name,
+        nodes=start.nodes,
+        rank=start.rank,
+        resources=start.resources,
+        account=start.account,
+        queue=start.queue,
+        qos=start.qos,
+    )
 
 
 def _pattern(directory: Path) -> str:

@@ -93,6 +93,8 @@ class RealNode:
         hello = await self._link.connect()
         log.info("%s", hello.limits)
         leftovers = await self._in_thread(self._state.scan)
+        kept = {leftover.claim.allocation for leftover in leftovers}
+        await self._in_thread(lambda: self._planner.scripts.keep_only(kept))
         running = frozenset(hello.running)
         unwritten = {report.allocation: report for report in hello.unwritten}
         lost = []
@@ -183,7 +185,7 @@ class RealNode:
 
     async def _start(self, starts: Sequence[StartJob]) -> None:
         """Hand the jobs to the keeper. Between the check that the keeper is up and the last job, nothing is awaited."""
-        plans = await self._in_thread(lambda: [self._plan(start) for start in starts]) if starts else []
+        plans = await self._in_thread(lambda: self._plans(starts)) if starts else []
         await self._until_up(starts)
         failed = []
         for start, plan in zip(starts, plans, strict=True):
@@ -203,8 +205,20 @@ class RealNode:
             OSError: there is no keeper.
         """
         if not await is_set(self._link.up, UP_S):
-            await self._in_thread(lambda: self._state.remove([start.allocation for start in starts]))
+            await self._in_thread(lambda: self._remove([start.allocation for start in starts]))
             raise OSError(errno.EAGAIN, self._link.waits_for() or "no process holds this node's jobs yet")
+
+    def _plans(self, starts: Sequence[StartJob]) -> list[Launch | Refused]:
+        """How to start these jobs. Without room for a script, their claims are given back, as without room for a claim.
+
+        Raises:
+            OSError: there is no room.
+        """
+        try:
+            return [self._plan(start) for start in starts]
+        except OSError:
+            self._remove([start.allocation for start in starts])
+            raise
 
     def _plan(self, start: StartJob) -> Launch | Refused:
         try:
@@ -295,7 +309,12 @@ class RealNode:
 
     def _forget(self, allocations: list[int]) -> None:
         if allocations:
-            self._threads.submit(self._state.remove, allocations)
+            self._threads.submit(self._remove, allocations)
+
+    def _remove(self, allocations: Sequence[int]) -> None:
+        """Remove all that is on disk of these allocations."""
+        self._planner.scripts.remove(allocations)
+        self._state.remove(allocations)
 
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)

@@ -136,7 +136,7 @@ def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator
         if options.run_as.mode == SUBMITTER:
             check_unreplaceable(state.root, "state")
         output = options.output_dir or state.root / "output"
-        planner = Planner(state.root, output, options.run_as, limited=options.limited)
+        planner = Planner(state.root, output, options.run_as, limited=options.limited, instance=state.instance)
         node = RealNode(options.name, state, planner, reporter, clock)
         log.info("%s", options.run_as.statement())
         try:

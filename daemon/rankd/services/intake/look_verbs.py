@@ -19,6 +19,7 @@ from rankd.store.engine.site import site_of
 from rankd.store.look import page
 from rankd.store.look.filter_check import check_filter
 from rankd.store.look.job_detail import job_detail, owner_of
+from rankd.store.look.job_script import job_script
 from rankd.store.look.service_list import services as service_list
 from rankd.store.look.why import why
 from rankd.wire.codec import decode_strict
@@ -52,7 +53,7 @@ class LookVerbs:
         self._path = database.path
 
     def verbs(self) -> list[Verb]:
-        """``job.show|why|list|history|events|acct``; ``list`` of priorities, nodes, services, queues and shares."""
+        """``job.show|script|why|list|…``; ``list`` of priorities, nodes, services, queues and shares."""
         tables = [Verb(name, self._table(name, listing)) for name, listing in page.LISTINGS.items()]
 
         async def site(_asker: Submitter, _payload: bytes) -> Reply:
@@ -65,6 +66,7 @@ class LookVerbs:
             Verb("site.show", site),
             Verb("service.list", services),
             Verb("job.show", self._of_job("job.show", _shown)),
+            Verb("job.script", self._of_job("job.script", _script)),
             Verb("job.why", self._of_job("job.why", _why)),
             Verb("job.history", self._history),
             Verb("job.events", self._events),
@@ -170,6 +172,12 @@ def _shown(reader: Reader, job: int, asker: Submitter) -> Row:
     owner = owner_of(reader, job) or ""
     reads_environment = may(asker, "job.show env", OwnedJob(job, owner)) is None
     return job_detail(reader, job, owner if reads_environment else "")
+
+
+def _script(reader: Reader, job: int, asker: Submitter) -> Row:
+    if (owner := owner_of(reader, job)) is not None:
+        check(asker, "job.script", OwnedJob(job, owner))
+    return {"id": job, "script": job_script(reader, job)}
 
 
 def _why(reader: Reader, job: int, asker: Submitter) -> Row:

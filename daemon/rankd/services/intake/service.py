@@ -68,7 +68,7 @@ from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.dependency import known_jobs
-from rankd.store.record.job import NewJob, insert_jobs
+from rankd.store.record.job import NewJob, insert_jobs, weight_of
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
 
@@ -344,7 +344,7 @@ class Intake:
         for start in range(0, len(new), at_once):
             part = new[start : start + at_once]
             try:
-                ids += await self.group.do_together(self._insertion, part, client=new[0].actor, weight=len(part))
+                ids += await self.group.do_together(self._insertion, part, client=new[0].actor, weight=weight_of(part))
             except RankdError as error:
                 if not ids:
                     raise

@@ -16,7 +16,7 @@ from rankd.core.admission.queue_entry import entries_with
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets
-from rankd.wire.codec import decode_job, decode_submission
+from rankd.wire.codec import decode_job, decode_submission, encode
 from rankd.wire.message import Accepted, BatchReply, Rejected
 
 MOST_MESSAGES = 256 * 2**10
@@ -78,7 +78,7 @@ def read_in_parts(
     """As :func:`read_submission`, with a pause after every :data:`AT_ONCE` jobs."""
     message = decode_submission(payload)
     if isinstance(message, JobRequest):
-        check_size(len(payload))
+        check_size(_own_bytes(message, payload))
         job = admission.admit(_prepared(message, message_id), submitter)
         return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
     submission = Submission(is_batch=True, atomic=message.atomic, accepted=[], places=[], rejected=[], raw=message.jobs)
@@ -89,9 +89,10 @@ def read_in_parts(
         accepted = same.get(text := bytes(raw))
         if accepted is None:
             try:
-                check_size(len(text))
+                request = decode_job(raw)
+                check_size(_own_bytes(request, text))
                 key = None if message_id is None else f"{message_id}/{place}"
-                accepted = admission.admit(_prepared(decode_job(raw), key), submitter)
+                accepted = admission.admit(_prepared(request, key), submitter)
             except Refused as error:
                 submission.rejected.append(_rejected(place, error))
                 continue
@@ -163,6 +164,11 @@ def _after(job: AcceptedJob, tables: AdmissionTables) -> AdmissionTables:
         return tables
     queues = entries_with(job.made, job.partition, tables.queues)
     return msgspec.structs.replace(tables, queues=queues)
+
+
+def _own_bytes(request: JobRequest, text: bytes) -> int:
+    """The bytes of a job as JSON without its script, which has a limit of its own."""
+    return len(text if request.script is None else encode(msgspec.structs.replace(request, script=None)))
 
 
 def _prepared(job: JobRequest, key: str | None) -> JobRequest:

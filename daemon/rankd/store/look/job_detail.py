@@ -9,6 +9,7 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look.job_script import script_bytes
 from rankd.store.look.priority_list import breakdown
 
 
@@ -16,6 +17,7 @@ def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None
     """All data of one job: its request, the resolved values, and how it ran. A pending job also has its breakdown.
 
     The environment (``env``) is included if the job belongs to the user ``reads_environment_of``. None means any user.
+    Of a script, only its size in bytes is included (``script_bytes``).
 
     Raises:
         Refused: ``unknown_job``.
@@ -25,6 +27,8 @@ def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
     record = rows[0]
     submitted = msgspec.json.decode(record.pop("request"), type=Row)
+    submitted.pop("script", None)
+    submitted["script_bytes"] = script_bytes(connection, job_id)
     if reads_environment_of in (None, record["user"]):
         stored = fetch(connection, "SELECT json_extract(request, '$.env') AS env FROM jobs WHERE id = ?", [job_id])
         submitted["env"] = msgspec.json.decode(stored[0]["env"] or "{}")

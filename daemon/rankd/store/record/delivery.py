@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from sqlalchemy import and_, bindparam, func, or_, select, update
@@ -26,7 +27,8 @@ from rankd.store.engine.plan import in_order, most
 from rankd.store.engine.prepared import run_each
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
-from rankd.store.schema.table import allocation_nodes, allocations, jobs, nodes
+from rankd.store.record.script import read_script
+from rankd.store.schema.table import allocation_nodes, allocations, associations, job_scripts, jobs, nodes, qos, queues
 from rankd.wire.message import StartOrder, Taken
 
 MOST_STARTS = 500
@@ -51,9 +53,28 @@ _ENDS = (
     .where(_OF.cancel.is_not(None), _OF.ended_at.is_(None), _IS_TAKEN)
     .order_by(_OF.id)
 )
+_STARTED = in_order(in_order(allocation_nodes, allocations, _IS_PART), jobs, jobs.c.id == _OF.job_id)
 _STARTS = (
-    select(_OF.id, _OF.job_id, _OF.nodes, _OF.resources, _OF.cancel, jobs.c.user, jobs.c.name, jobs.c.request)
-    .select_from(in_order(in_order(allocation_nodes, allocations, _IS_PART), jobs, jobs.c.id == _OF.job_id))
+    select(
+        _OF.id,
+        _OF.job_id,
+        _OF.nodes,
+        _OF.resources,
+        _OF.cancel,
+        jobs.c.user,
+        jobs.c.name,
+        jobs.c.request,
+        func.length(job_scripts.c.script).label("script_bytes"),
+        associations.c.account,
+        queues.c.path,
+        qos.c.name.label("qos"),
+    )
+    .select_from(
+        _STARTED.join(associations, associations.c.id == jobs.c.association_id)
+        .join(queues, queues.c.id == jobs.c.queue_id)
+        .join(qos, qos.c.id == jobs.c.qos_id)
+        .outerjoin(job_scripts, job_scripts.c.job_id == jobs.c.id)
+    )
     .where(_PART.node == bindparam("node"), _IS_UNTAKEN)
     .order_by(_PART.allocation_id)
     .limit(most(MOST_STARTS + 1))
@@ -166,26 +187,40 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
     total = 0
     rows = connection.execute(_STARTS, {"node": node}).all()
     for row in rows[:MOST_STARTS]:
-        id_, job, listed, resources, cancel, user, name, request = row
-        if cancel is not None:
-            over.append((id_, job))
+        if row.cancel is not None:
+            over.append((row.id, row.job_id))
             continue
-        total += len(request.encode()) + len(listed) + AROUND_BYTES
+        rank = json.loads(row.nodes).index(node)
+        is_run = row.script_bytes is not None and rank == 0
+        total += len(row.request.encode()) + len(row.nodes) + AROUND_BYTES
+        total += _in_base64(row.script_bytes) if is_run else 0
         if starts and total > 2 * MAX_JOB_BYTES:
             return starts, over, True
-        starts.append(
-            StartOrder(
-                allocation=id_,
-                job=job,
-                user=user,
-                name=name,
-                nodes=msgspec.Raw(listed.encode()),
-                rank=json.loads(listed).index(node),
-                resources=msgspec.Raw(resources.encode()),
-                request=msgspec.Raw(request.encode()),
-            )
-        )
+        start = _order(row, rank)
+        starts.append(msgspec.structs.replace(start, script=read_script(connection, row.job_id)) if is_run else start)
     return starts, over, len(rows) > MOST_STARTS
+
+
+def _in_base64(n_bytes: int) -> int:
+    return -(-n_bytes // 3) * 4
+
+
+def _order(row: Any, rank: int) -> StartOrder:  # noqa: ANN401 - a row of _STARTS
+    """What one node has to start, without the script."""
+    return StartOrder(
+        allocation=row.id,
+        job=row.job_id,
+        user=row.user,
+        name=row.name,
+        nodes=msgspec.Raw(row.nodes.encode()),
+        rank=rank,
+        resources=msgspec.Raw(row.resources.encode()),
+        request=msgspec.Raw(row.request.encode()),
+        holds=row.script_bytes is not None and rank > 0,
+        account=row.account,
+        queue=row.path,
+        qos=row.qos,
+    )
 
 
 def _end(allocation: int, job: int, cause: str, now: float) -> Report:

@@ -42,6 +42,7 @@ from rankd.store.schema.table import (
     allocations,
     associations,
     job_events,
+    job_scripts,
     jobs,
     node_events,
     old_keys,
@@ -120,6 +121,7 @@ _KEYS = select(_OF.user, _OF.key, _OF.id).where(_OF.key.is_not(None), _ARE_OLD)
 _OF_OLD = _RUN.job_id.in_(values_of("ids"))
 _DELETIONS = (
     delete(job_events).where(job_events.c.job_id.in_(values_of("ids"))),
+    delete(job_scripts).where(job_scripts.c.job_id.in_(values_of("ids"))),
     delete(allocation_nodes).where(allocation_nodes.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocations).where(_OF_OLD),
     delete(jobs).where(_ARE_OLD),

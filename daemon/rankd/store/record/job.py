@@ -30,6 +30,7 @@ from rankd.store.record.application import application_of, applications_of, foll
 from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
+from rankd.store.record.script import insert_scripts, without_script
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import associations, jobs, old_keys
 
@@ -80,6 +81,10 @@ VIA = "via"
 """In the detail of an event: the gateway that vouched for its actor."""
 
 
+SCRIPT_PER_JOB = 4_096
+"""This many characters of a script count as one more job in a transaction."""
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to insert: who sent it, when, and the gateway that vouched for the sender."""
 
@@ -87,6 +92,11 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     at: float
     via: str | None = None
+
+
+def weight_of(new: Sequence[NewJob]) -> int:
+    """The number of jobs as which these count in a transaction: a large script takes the time of several."""
+    return sum(1 + len(one.accepted.request.script or "") // SCRIPT_PER_JOB for one in new)
 
 
 _JOB_COLUMNS = (
@@ -147,6 +157,7 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     )
     ids: list[int] = []
     rows: list[tuple[Value, ...]] = []
+    inserted = list[tuple[int, AcceptedJob]]()
     events = []
     seen = _Seen({}, {}, {})
     next_job, next_event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
@@ -162,11 +173,13 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
         rows.append((job, event, *seen.columns[same]))
         detail = None if entry.via is None else json.dumps({VIA: entry.via})
         events.append((event, job, _SUBMIT, _PENDING, entry.at, entry.actor, None, detail))
+        inserted.append((job, entry.accepted))
         ids.append(job)
         if key[1] is not None:
             known[key] = job
     if rows:
         bulk_insert(connection, "jobs", _JOB_COLUMNS, rows)
+        insert_scripts(connection, inserted)
         bulk_insert(connection, "job_events", _EVENT_COLUMNS, events)
         begun = {row[_APPLICATION] for row in rows} - {None}
         follow(connection, {cast(int, id_): [ApplicationEvent.SUBMIT] for id_ in begun}, new[0].at)
@@ -250,7 +263,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         entry.at if eligible else None,
         request.key,
         request.comment,
-        _encode(request).decode(),
+        _encode(without_script(request)).decode(),
         json.dumps(accepted.groups) if accepted.groups else None,
         entry.actor if accepted.held else None,
     )

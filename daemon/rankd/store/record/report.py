@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import and_, bindparam, func, select, update
 
 from rankd.core.change.job_change import Value
 from rankd.core.change.report import Allocated, Part, PartChange, ReportEffects, decide_reports
@@ -18,12 +18,12 @@ from rankd.core.model.outcome import NodeEnd
 from rankd.core.model.report import Report
 from rankd.store.engine.bulk import bulk_update
 from rankd.store.engine.connection import Connection
-from rankd.store.engine.listed import listed, values_of
+from rankd.store.engine.listed import item_of, listed, values_of
 from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_story import tells_story
-from rankd.store.schema.table import allocation_nodes, allocations
+from rankd.store.schema.table import allocation_nodes, allocations, job_scripts
 
 _PART, _OF, _WANTED = allocation_nodes.c, allocations.c, listed("ids")
 _PARTS = select(
@@ -36,8 +36,11 @@ _PARTS = select(
     _PART.exit_status,
     _PART.signal,
     _PART.cause,
+    and_(job_scripts.c.job_id.is_not(None), item_of(_OF.nodes, "$[0]") != _PART.node),
 ).select_from(
-    in_order(_WANTED, allocations, _OF.id == _WANTED.c.value).join(allocation_nodes, _PART.allocation_id == _OF.id)
+    in_order(_WANTED, allocations, _OF.id == _WANTED.c.value)
+    .join(allocation_nodes, _PART.allocation_id == _OF.id)
+    .outerjoin(job_scripts, job_scripts.c.job_id == _OF.job_id)
 )
 
 _OF_NODE = update(allocation_nodes).where(
@@ -82,13 +85,12 @@ def take_reports(
 
 def _read_allocations(connection: Connection, ids: Iterable[int]) -> dict[int, Allocated]:
     found: dict[int, Allocated] = {}
-    for id_, job, allocated_at, node, started, ended_at, status, signal, cause in connection.execute(
-        _PARTS, {"ids": ids}
-    ):
+    rows = connection.execute(_PARTS, {"ids": ids})
+    for id_, job, allocated_at, node, started, ended_at, status, signal, cause, holds in rows:
         if id_ not in found:
             found[id_] = Allocated(job=job, allocated_at=allocated_at, parts={})
         end = NodeEnd(exit_status=status, signal=signal, cause=cause)
-        found[id_].parts[node] = Part(started=bool(started), ended_at=ended_at, end=end)
+        found[id_].parts[node] = Part(started=bool(started), ended_at=ended_at, end=end, holds=bool(holds))
     return found
 
 

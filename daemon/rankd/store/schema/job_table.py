@@ -5,7 +5,19 @@ Units are those of :mod:`rankd.store.schema.table`.
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
 from rankd.store.engine.listed import written
 from rankd.store.schema.metadata import metadata
@@ -87,6 +99,13 @@ jobs = Table(
 
 IS_ACTIVE = jobs.c.state.in_(written("pending", "allocated", "running"))
 """Whether a job has not ended, in the words of the partial indexes. Without this condition, they are not used."""
+
+job_scripts = Table(
+    "job_scripts",
+    metadata,
+    Column("job_id", Integer, primary_key=True),
+    Column("script", LargeBinary, nullable=False, comment="UTF-8; its length can be read without its text"),
+)
 
 job_events = Table(
     "job_events",

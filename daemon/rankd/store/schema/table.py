@@ -15,7 +15,7 @@ from rankd.store.schema.allocation_table import (
     wait_reasons,
 )
 from rankd.store.schema.catalog_table import associations, priority_classes, qos, queue_events, queues
-from rankd.store.schema.job_table import applications, job_events, jobs, old_keys, usage_days
+from rankd.store.schema.job_table import applications, job_events, job_scripts, jobs, old_keys, usage_days
 from rankd.store.schema.letter_table import dead_letter_losses, dead_letters, unreadable_messages
 from rankd.store.schema.metadata import metadata
 from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles
@@ -30,6 +30,7 @@ __all__ = [
     "dead_letter_losses",
     "dead_letters",
     "job_events",
+    "job_scripts",
     "jobs",
     "metadata",
     "node_events",

@@ -136,6 +136,7 @@ def test_every_field_is_checked():
         "priority", "urgency", "nodes", "min_nodes", "time_limit_s", "begin_at",  # ranges
         "exclusive", "requeue", "held",  # booleans
         "cwd", "stdin", "stdout", "stderr",  # paths
+        "script", "slurm_env",  # core.admission.script_check; a boolean
     }  # fmt: skip
     assert set(JobRequest.__struct_fields__) == elsewhere | OWN_TEXTS.keys() | LOOKED_UP_TEXTS.keys()
 
@@ -146,7 +147,7 @@ def test_the_limits_are_documented():
     for field, limit in {**OWN_TEXTS, **LOOKED_UP_TEXTS}.items():
         assert f"{limit.most:,} {limit.unit}" in rows[field]
     assert f"{MAX_DEPENDENCIES:,}" in rows["depends_on"]
-    assert set(JobRequest.__struct_fields__) - set(rows) <= {"exclusive", "requeue", "held"}
+    assert set(JobRequest.__struct_fields__) - set(rows) <= {"exclusive", "requeue", "held", "slurm_env"}
 
 
 def test_what_is_remembered_of_alike_jobs_has_no_texts_of_the_first():

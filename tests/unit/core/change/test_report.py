@@ -25,8 +25,8 @@ ALLOCATED = JobState(
 NOW = 200.0
 
 
-def decided(*reports, nodes=("n1",), state=ALLOCATED, max_requeues=3):
-    parts = {node: Part(started=False, ended_at=None, end=NodeEnd()) for node in nodes}
+def decided(*reports, nodes=("n1",), state=ALLOCATED, max_requeues=3, holders=()):
+    parts = {node: Part(started=False, ended_at=None, end=NodeEnd(), holds=node in holders) for node in nodes}
     allocations = {5: Allocated(job=7, allocated_at=100.0, parts=parts)}
     return decide_reports(reports, allocations, {7: state}, max_requeues, NOW)
 
@@ -120,3 +120,46 @@ def test_values_that_no_node_can_know_are_brought_within_bounds():
     told = (end.report.at, end.report.started_at, end.report.exit_status, end.report.max_rss_bytes)
     assert told == (NOW, 100.0, 255, None)
     assert len(end.report.message) == 4_096
+
+
+def ends_of_script(*ends, state=ALLOCATED):
+    """A script on n1, whose further nodes n2 and n3 hold; ``ends`` are (node, at, fields)."""
+    reports = [(node, report("started", 101.0)) for node in ("n1", "n2", "n3")]
+    reports += [(node, report("ended", at, **fields)) for node, at, fields in ends]
+    return decided(*reports, nodes=("n1", "n2", "n3"), holders=("n2", "n3"), state=state)
+
+
+CANCELLED = {"signal": 15, "cause": "cancel"}
+
+
+def test_the_end_of_a_script_ends_the_nodes_that_hold_for_it():
+    assert ends_of_script(("n1", 110.0, {"exit_status": 0})).gang_ends == [5]
+
+
+@pytest.mark.parametrize(
+    ("script", "event"),
+    [({"exit_status": 0}, Event.COMPLETE), ({"exit_status": 3}, Event.FAIL), ({"cause": "timeout"}, Event.TIME_OUT)],
+)
+def test_the_script_decides_how_its_job_ended(script, event):
+    effects = ends_of_script(("n1", 110.0, script), ("n2", 111.0, CANCELLED), ("n3", 112.0, CANCELLED))
+    assert events(effects)[1:] == [(event, "node:n3", script.get("cause"))]
+
+
+def test_a_node_that_is_lost_after_the_script_has_ended_changes_nothing():
+    effects = ends_of_script(
+        ("n1", 110.0, {"exit_status": 0}), ("n2", 111.0, {"cause": "node_lost"}), ("n3", 112.0, CANCELLED)
+    )
+    assert [event for event, _, _ in events(effects)][1:] == [Event.COMPLETE]
+
+
+def test_a_node_that_is_lost_before_takes_the_script_with_it():
+    lost = ("n2", 105.0, {"cause": "node_lost"})
+    assert ends_of_script(lost).gang_ends == [5]
+    effects = ends_of_script(lost, ("n1", 110.0, CANCELLED), ("n3", 110.0, CANCELLED))
+    assert events(effects)[1:] == [(Event.REQUEUE, "node:n3", "node_lost")]
+
+
+def test_a_script_that_its_user_cancels_is_cancelled():
+    state = msgspec.structs.replace(ALLOCATED, cancelled_by="alice")
+    effects = ends_of_script(*((node, 110.0, CANCELLED) for node in ("n2", "n1", "n3")), state=state)
+    assert [event for event, _, _ in events(effects)][1:] == [Event.CANCEL]

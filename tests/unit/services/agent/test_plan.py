@@ -29,10 +29,10 @@ class AsSubmitter:
         return Identity(name=ME.pw_name, uid=ME.pw_uid, gid=ME.pw_gid, groups=[ME.pw_gid])
 
 
-def start(*, resources=None, nodes=("n1",), rank=0, user="alice", **request):
+def start(*, resources=None, nodes=("n1",), rank=0, user="alice", script=None, holds=False, **request):
     return StartJob(
         allocation=5, job=17, user=user, name="fit", nodes=list(nodes), rank=rank, resources=resources or {},
-        request=JobRequest(command=["true"], **request),
+        request=JobRequest(**{"command": ["true"], **request}), script=script, holds=holds,
     )  # fmt: skip
 
 
@@ -137,3 +137,29 @@ def test_no_directory_for_output_says_what_to_do(tmp_path):
     with pytest.raises(Refused, match="name files by --output and --error") as refused:
         planner.plan(start())
     assert refused.value.code == "no_output"
+
+
+def test_a_script_is_run_from_its_file_with_its_arguments(planner, tmp_path):
+    launch = planner.plan(start(script=b"#!/bin/sh\n", command=["train.sh", "a b"], nodes=["n1", "n2"]))
+    path = tmp_path / "out" / ".scripts" / "unnamed" / "5"
+    assert (launch.command, launch.append) == ([str(path), "a b"], False)
+    assert path.read_bytes() == b"#!/bin/sh\n"
+
+
+def test_a_further_node_of_a_script_runs_something_of_rankds_whatever_the_job_asks_for(planner, tmp_path):
+    launch = planner.plan(
+        start(holds=True, command=["train.sh"], nodes=["n1", "n2"], rank=1, cwd="/nowhere", stdin="/nowhere/in",
+              stdout="/nowhere/out", env={"PATH": "/nowhere", "LD_PRELOAD": "x"})
+    )  # fmt: skip
+    assert (launch.command[0], launch.cwd, launch.stdin, launch.stdout) == ("sleep", "/", None, "/dev/null")
+    assert "/bin" in launch.environment["PATH"]
+    assert "LD_PRELOAD" not in launch.environment
+    assert launch.environment[STATE_VARIABLE] == str(tmp_path / "state")
+    assert launch.environment["RANKD_ALLOCATION_ID"] == "5"
+
+
+def test_a_directory_that_can_not_hold_scripts_ends_the_job_and_says_so(planner, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(Refused, match=r"can't write the script to .*/out") as refused:
+        planner.plan(start(script=b"#!/bin/sh\n", stdout="/dev/null", stderr="/dev/null"))
+    assert refused.value.code == "no_script_file"
