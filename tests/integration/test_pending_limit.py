@@ -8,6 +8,7 @@ import json
 import builder
 import pytest
 from integration.intake_stage import allocate, an_intake
+from integration.stage import CONFIG
 from query_plan import plans
 
 from rankd.store.engine.url import open_database
@@ -110,3 +111,61 @@ async def test_a_repeated_submission_is_answered_also_at_the_limit(limited):
             await stage.submit("alice")
         assert (await stage.do("job.submit", {**JOB, "key": "k"})).body == first.body
         assert (await stage.do("job.submit", {**JOB, "key": "new"})).status == 429
+
+
+@pytest.fixture
+def two_accounts(broker, tmp_path, monkeypatch):
+    """Starts an intake with 5 pending jobs per account; alice and bob may use both."""
+    users = "users: [{name: alice}, {name: bob}]"
+    accounts = f"accounts: [{{name: physics, {users}}}, {{name: biology, {users}}}]\n"
+    monkeypatch.setitem(CONFIG, "accounts.yaml", accounts)
+    return lambda: an_intake(broker, tmp_path, unknown_association='"default"\nmax_pending_per_account = 5')
+
+
+def in_accounts(stage) -> dict[str, int]:
+    query = """SELECT account, count(*) FROM jobs JOIN associations ON associations.id = association_id
+               WHERE state = 'pending' GROUP BY 1"""
+    return dict(stage.rows(query))
+
+
+async def move(stage, account: str, user: str = "alice", **selection):
+    return await stage.do("job.update", {**selection, "account": account}, user)
+
+
+async def test_a_job_that_is_moved_to_an_account_counts_there_as_a_new_one_does(two_accounts):
+    async with two_accounts() as stage:
+        for account, number in (("physics", 4), ("biology", 3)):
+            await stage.do("job.submit", {"jobs": [{**JOB, "account": account}] * number})
+        moved = await move(stage, "physics", ids=[5, 6, 7])
+        assert moved.body["done"] == [5]
+        assert {(one["id"], one["code"]) for one in moved.body["failed"]} == {
+            (6, "too_many_pending"),
+            (7, "too_many_pending"),
+        }
+        assert in_accounts(stage) == {"physics": 5, "biology": 2}
+    async with two_accounts() as stage:
+        refused = await move(stage, "physics", id=6)
+        assert (refused.status, refused.body["code"]) == (429, "too_many_pending")
+        assert "account 'physics' has 5 pending jobs" in refused.body["message"]
+        assert "admission.max_pending_per_account" in refused.body["message"]
+        assert (await stage.ask("rankd.v1.admin.root.job.update", {"id": 6, "account": "physics"})).status == 429
+        assert (await stage.do("job.update", {"id": 1, "account": "physics", "comment": "stays"})).status is None
+        assert (await stage.do("job.submit", {**JOB, "account": "physics"}, "bob")).status == 429
+        assert (await stage.do("job.submit", {**JOB, "account": "biology"}, "bob")).status is None
+        assert in_accounts(stage) == {"physics": 5, "biology": 3}
+        await stage.do("job.cancel", {"id": 1})
+        while (await move(stage, "physics", id=6)).status is not None:
+            await asyncio.sleep(0.1)
+        assert in_accounts(stage) == {"physics": 5, "biology": 2}
+
+
+async def test_moves_and_submissions_at_the_same_time_pass_no_limit_together(two_accounts):
+    async with two_accounts() as stage:
+        for user in ("alice", "bob"):
+            await stage.do("job.submit", {"jobs": [{**JOB, "account": "physics"}] * 2}, user)
+        asked = [move(stage, "biology", "alice" if job < 3 else "bob", id=job) for job in (1, 2, 3, 4)]
+        asked += [stage.do("job.submit", {**JOB, "account": "biology"}) for _ in range(6)]
+        replies = await asyncio.gather(*asked)
+        assert in_accounts(stage)["biology"] == 5
+        assert sum(reply.status is None for reply in replies) == 5
+        assert {reply.status for reply in replies} == {None, 429}

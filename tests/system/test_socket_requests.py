@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -11,10 +12,13 @@ import threading
 from contextlib import ExitStack, suppress
 
 import pytest
+from system.client import connected
 from system.conftest import RANKD
 from system.test_gateway import ONE, TWO, as_user, connected_as, log_in, shared  # noqa: F401 - a fixture
+from watch import PATIENCE_S
 
 from rankd.bus.login import ask_at
+from rankd.bus.request_turns import MAX_REQUESTS_PER_ASKER
 from rankd.core.errors import Refused, Unavailable
 from rankd.services.runtime.socket_room import AT_ONCE_PER_USER, MOST_BYTES_PER_USER
 from rankd.wire.login import MOST_REQUEST_BYTES
@@ -232,3 +236,31 @@ def can_connect(machine) -> bool:
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_requests_over_a_gateway_and_over_nats_share_one_allowance_of_a_user(machine, tmp_path):
+    config = tmp_path / "etc"
+    config.mkdir()
+    settings = '[admission]\nmax_requests_per_s = 1\nunknown_association = "default"\n[[qos]]\nname = "normal"\n'
+    (config / "rankd.toml").write_text(f'default_qos = "normal"\n{settings}')
+    machine.start("--no-local-agent", "--config", str(config))
+    assert asyncio.run(_beside_a_flood(machine)) == ("429", "too_many_waiting")
+
+
+async def _beside_a_flood(machine) -> tuple[str, str]:
+    """The first refusal on a gateway's subject, while more requests of this user wait over NATS than may."""
+    refused: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
+
+    async def note(message) -> None:
+        if (status := (message.headers or {}).get("Nats-Service-Error-Code")) and not refused.done():
+            refused.set_result((status, json.loads(message.data)["code"]))
+
+    async with connected(machine.up["nats"], machine.services) as client:
+        await client.connection.subscribe("_INBOX.refused.x", cb=note)
+        for _ in range(MAX_REQUESTS_PER_ASKER + 200):
+            await client.connection.publish("rankd.v1.user.alice.site.show", b"{}", reply="_INBOX.nobody.x")
+        assert "code" not in await client.ask("rankd.v1.user.bob.site.show", {})
+        for _ in range(500):
+            await client.connection.publish("rankd.v1.gateway.head.alice.site.show", b"{}", reply="_INBOX.refused.x")
+        assert "code" not in await client.ask("rankd.v1.gateway.head.bob.site.show", {})
+        return await asyncio.wait_for(refused, PATIENCE_S)

@@ -33,6 +33,7 @@ from rankd.bus.outage import Outage
 from rankd.bus.presented import Presented
 from rankd.bus.refusal import not_authorized, not_permitted, raise_if_refused
 from rankd.bus.refused_credentials import REFUSES, Refusals
+from rankd.bus.reply_subject import Replies
 from rankd.bus.tls import Encryption
 from rankd.bus.tls_files import TlsFiles
 from rankd.core.errors import Refused, Unavailable
@@ -110,6 +111,8 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         self.after_reconnect: list[Callable[[], Awaitable[None]]] = []
         self.unreadable = Counter[str]()
         """The number of messages that could not be decoded, by stream or kind; ``rankd diag`` shows it."""
+        self.replies = Replies(self)
+        """Decides which requests on this connection are answered."""
         self.connected_at = 0.0
         self.loops = Loops()
         self.stream_bytes = STREAM_BYTES

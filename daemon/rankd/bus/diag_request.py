@@ -33,7 +33,7 @@ async def answer_diag(
     """
 
     async def answer(message: Msg) -> None:
-        if not message.reply:
+        if not bus.replies.may_answer(message.subject, message.reply):
             return
         health = await own_health(bus, service, probe)
         said = msgspec.structs.replace(shown(), health=health, unreadable=dict(bus.unreadable))

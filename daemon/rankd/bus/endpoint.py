@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.micro import add_service
 from nats.micro.request import Request
 from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
@@ -27,17 +27,7 @@ from rankd.core.admission.permission import check
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import encode
-from rankd.wire.subject import (
-    PREFIX,
-    asker_of,
-    gateway_pattern,
-    inbox_allowed,
-    inbox_prefix,
-    is_user_request,
-    node_of,
-    request_patterns,
-    sender_in,
-)
+from rankd.wire.subject import gateway_pattern, is_user_request, node_of, request_patterns, sender_in
 
 log = logging.getLogger("rankd.bus")
 
@@ -52,8 +42,6 @@ _UNKNOWN_OUTCOME = (
     "the service stopped before it knew whether this took place; ask again, a submission with the same Nats-Msg-Id"
 )
 
-ACCOUNT_REPLIES = "_R_"
-"""What the broker puts in the place of a reply subject where a request crosses from one account into another."""
 RETRY_AFTER = {"Retry-After": "1"}
 DRAIN_S = 2.0
 """The longest time for which a broker that is away delays a stop."""
@@ -103,6 +91,26 @@ class _Refusal(NamedTuple):
     error: Unavailable
 
 
+class _MicroService(Service):
+    """Describes itself only where requests are answered; nats-py's own publishes on any reply subject."""
+
+    def __init__(self, bus: Bus, version: str) -> None:
+        super().__init__(bus.client, ServiceConfig(name="rankd", version=version, queue_group="rankd"))
+        self._replies = bus.replies
+
+    async def _handle_ping_request(self, msg: Msg) -> None:
+        if self._replies.may_answer(msg.subject, msg.reply):
+            await super()._handle_ping_request(msg)
+
+    async def _handle_info_request(self, msg: Msg) -> None:
+        if self._replies.may_answer(msg.subject, msg.reply):
+            await super()._handle_info_request(msg)
+
+    async def _handle_stats_request(self, msg: Msg) -> None:
+        if self._replies.may_answer(msg.subject, msg.reply):
+            await super()._handle_stats_request(msg)
+
+
 class Endpoints:
     """The micro service ``rankd``. Call ``await serve()`` in a task group that outlives the requests.
 
@@ -123,15 +131,13 @@ class Endpoints:
         self._n_refusals = Counter[str]()
         self._idle = asyncio.Event()
         self._unanswered = set[Request]()
-        self.dropped = 0
 
     async def serve(
         self, verbs: Sequence[Verb | IdempotentVerb], node_verbs: Mapping[str, tuple[str, NodeHandler]]
     ) -> None:
         """Register all endpoints; ``node_verbs`` maps a name to its subject pattern and handler."""
-        service = self._service = await add_service(
-            self._bus.client, ServiceConfig(name="rankd", version=self._version, queue_group="rankd")
-        )
+        service = self._service = _MicroService(self._bus, self._version)
+        await service.start()
         for verb in verbs:
             ways = list(zip(("user", "admin", "as_admin"), request_patterns(verb.name), strict=True))
             if self._bus.has_account:  # else anybody could ask as a gateway
@@ -209,14 +215,13 @@ class Endpoints:
 
         Otherwise an asker could make this service publish on a subject that is forbidden to the asker.
         """
-        if not self._may_answer(request):
-            self.dropped += 1
-            log.warning("dropped a request on %s: its reply subject is not an inbox of the asker", request.subject)
+        reply = request._msg.reply  # noqa: SLF001 - nats-py has no public way to the reply subject
+        if not self._bus.replies.may_answer(request.subject, reply):
             return
-        asker, now = sender_in(request.subject), self._loop.time()
-        refusal = self._turns.add(asker, _Asked(request, answer), len(request.data), now)
+        asker = sender_in(request.subject)
+        refusal = self._turns.add(asker, _Asked(request, answer), len(request.data))
         if refusal is not None:
-            await self._refuse_later(_Refusal(now + REFUSAL_AFTER_S, asker, request, refusal))
+            await self._refuse_later(_Refusal(self._loop.time() + REFUSAL_AFTER_S, asker, request, refusal))
             return
         self._unanswered.add(request)
         self._wake()
@@ -256,7 +261,6 @@ class Endpoints:
 
     async def _refuse_later(self, refusal: _Refusal) -> None:
         if self._n_refusals[refusal.asker] >= MOST_REFUSALS:
-            self.dropped += 1
             return
         self._n_refusals[refusal.asker] += 1
         self._refusals.append(refusal)
@@ -280,17 +284,6 @@ class Endpoints:
             self._n_refusals[refusal.asker] -= 1
             if not self._n_refusals[refusal.asker]:
                 del self._n_refusals[refusal.asker]
-
-    def _may_answer(self, request: Request) -> bool:
-        reply = request._msg.reply  # noqa: SLF001 - nats-py has no public way to the reply subject
-        if self._bus.has_account:  # the broker has replaced the reply subject of every request from another account
-            return inbox_allowed(reply, ACCOUNT_REPLIES) or inbox_allowed(reply)
-        if self._bus.knows_users and not request.subject.startswith(f"{PREFIX}.node."):
-            try:
-                return inbox_allowed(reply, inbox_prefix(asker_of(request.subject).user))
-            except ValueError:  # the name in the subject is not UTF-8
-                return False
-        return inbox_allowed(reply)
 
     async def _answer(self, asked: _Asked) -> None:
         request = asked.request

@@ -25,7 +25,7 @@ async def answer_health(bus: Bus, service: str, probe: Probe) -> None:
     """Answer health requests for as long as the connection lives."""
 
     async def answer(message: Msg) -> None:
-        if message.reply:  # otherwise no asker waits for the answer
+        if bus.replies.may_answer(message.subject, message.reply):
             await message.respond(encode(await own_health(bus, service, probe)))
 
     await bus.listen(health_subject(service), answer)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
-from rankd.bus.token_bucket import TokenBucket
+from rankd.bus.token_bucket import TokenBuckets
 from rankd.core.errors import Unavailable
 
 T = TypeVar("T")
@@ -35,8 +35,6 @@ TOKEN_BYTES = 4_096
 """A request costs a token, and one more for each of these."""
 LONGEST_PAUSE_S = 1.0
 """An asker above its rate is looked at again after this time at most, since its rate may have changed."""
-MOST_ASKERS = 20_000
-"""Above this number, half of those who ask nothing at present are forgotten, with their rates."""
 
 
 class Turn(NamedTuple, Generic[T]):
@@ -66,15 +64,14 @@ class _Load:
 
 
 class _Asker(Generic[T]):
-    """One asker's requests. ``bucket`` None: without a limit of its rate. ``pauses``: until its bucket has filled."""
+    """One asker's requests. ``pauses``: until its bucket of tokens has filled."""
 
-    __slots__ = ("all", "bucket", "pauses", "running", "waiting")
+    __slots__ = ("all", "pauses", "running", "waiting")
 
-    def __init__(self, bucket: TokenBucket | None) -> None:
+    def __init__(self) -> None:
         self.all = _Load()
         self.running = _Load()
         self.waiting: deque[tuple[T, int]] = deque()
-        self.bucket = bucket
         self.pauses = False
 
     def may_run(self) -> bool:
@@ -89,20 +86,21 @@ class RequestTurns(Generic[T]):
 
     def __init__(self, rate: Callable[[str], float | None]) -> None:
         self._rate = rate
+        self._buckets = TokenBuckets()
         self._askers: dict[str, _Asker[T]] = {}
+        """Those who have requests that wait or are being answered."""
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._paused: list[tuple[float, str]] = []
         self._is_unlimited = False
         self.load = _Load()
         """Of all requests that wait or are being answered."""
 
-    def add(self, name: str, request: T, n_bytes: int, now: float) -> Unavailable | None:
+    def add(self, name: str, request: T, n_bytes: int) -> Unavailable | None:
         """Let a request wait for its turn; returns the refusal instead if there are too many."""
-        asker = self._askers.get(name)
-        if asker is None:
-            asker = self._make(name, now)
+        asker: _Asker[T] = self._askers.get(name) or _Asker()
         if refusal := self._overload(name, asker.all, n_bytes):
             return refusal
+        self._askers[name] = asker
         self.load.add(1, n_bytes)
         asker.all.add(1, n_bytes)
         asker.waiting.append((request, n_bytes))
@@ -130,7 +128,10 @@ class RequestTurns(Generic[T]):
         asker = self._askers[name]
         for load in (self.load, asker.all, asker.running):
             load.add(-1, -n_bytes)
-        self._note(name, asker)
+        if asker.all.requests:
+            self._note(name, asker)
+        else:
+            del self._askers[name]
 
     @property
     def has_ready(self) -> bool:
@@ -148,34 +149,19 @@ class RequestTurns(Generic[T]):
         while self._paused:
             self._resume(heappop(self._paused)[1])
 
-    def _make(self, name: str, now: float) -> _Asker[T]:
-        if len(self._askers) >= MOST_ASKERS:
-            self._forget_idle()
-        rate = self._rate(name)
-        asker: _Asker[T] = _Asker(None if rate is None else TokenBucket(rate, now))
-        self._askers[name] = asker
-        return asker
-
-    def _forget_idle(self) -> None:
-        """Forget the oldest half of the askers without requests."""
-        idle = [name for name, asker in self._askers.items() if not asker.all.requests]
-        for name in idle[: len(idle) // 2 + 1]:
-            del self._askers[name]
-
     def _note(self, name: str, asker: _Asker[T]) -> None:
         if name not in self._ready and asker.may_run():
             self._ready[name] = None
 
     def _pauses(self, name: str, asker: _Asker[T], cost: int, now: float) -> bool:
         """Spend the tokens of a request; if they are not there yet, let the asker pause until they are."""
-        rate = None if self._is_unlimited or asker.bucket is None else self._rate(name)
-        if rate is None or asker.bucket is None:
+        rate = None if self._is_unlimited else self._rate(name)
+        if rate is None:
             return False
-        if wait_s := asker.bucket.wait_s(cost, rate, now):
+        if wait_s := self._buckets.spend(name, cost, rate, now):
             asker.pauses = True
             heappush(self._paused, (now + min(wait_s, LONGEST_PAUSE_S), name))
             return True
-        asker.bucket.take(cost)
         return False
 
     def _resume(self, name: str) -> None:

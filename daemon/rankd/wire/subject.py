@@ -83,18 +83,23 @@ def is_node_request(subject: str) -> bool:
 
 
 def sender_in(subject: str) -> str:
-    """The part of a request's subject that says who sends it.
+    """Who sends a request, according to its subject. A user is the same one with and without a gateway.
 
     >>> sender_in("rankd.v1.user.alice.job.list"), sender_in("rankd.v1.gateway.head.alice.job.list")
-    ('user.alice', 'gateway.head.alice')
+    ('user.alice', 'user.alice')
     """
     tokens = subject[len(PREFIX) + 1 :].split(".", 3)
-    return ".".join(tokens[: 3 if tokens[0] == "gateway" else 2])
+    return f"user.{tokens[2]}" if tokens[0] == "gateway" else ".".join(tokens[:2])
 
 
 def is_user_request(sender: str) -> bool:
     """Whether :func:`sender_in` returned a user who does not ask as an administrator."""
-    return sender.startswith(("user.", "gateway."))
+    return sender.startswith("user.")
+
+
+def has_user(subject: str) -> bool:
+    """Whether a request's subject names the user who asks: then :func:`asker_of` returns the name."""
+    return subject.startswith((f"{PREFIX}.user.", f"{PREFIX}.admin.", f"{PREFIX}.gateway."))
 
 
 _CLAIM = "as-admin"

@@ -1,10 +1,11 @@
 """Askers take turns, each within bounds of its own; who asks too much delays only itself."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.bus import request_turns
 from rankd.bus.request_turns import (
     ALWAYS_REQUESTS,
     MAX_BYTES_PER_ASKER,
@@ -15,6 +16,7 @@ from rankd.bus.request_turns import (
     TOKEN_BYTES,
     RequestTurns,
 )
+from rankd.wire.subject import sender_in
 
 RATE = 10.0
 BURST = 20
@@ -24,9 +26,9 @@ def turns(rate=None):
     return RequestTurns(lambda _name: rate)
 
 
-def add(waiting, name, number=1, n_bytes=10, now=0.0):
+def add(waiting, name, number=1, n_bytes=10):
     """The first refusal, or None."""
-    refusals = [waiting.add(name, f"{name} {at}", n_bytes, now) for at in range(number)]
+    refusals = [waiting.add(name, f"{name} {at}", n_bytes) for at in range(number)]
     return next((refusal for refusal in refusals if refusal is not None), None)
 
 
@@ -139,16 +141,33 @@ def test_many_who_flood_together_leave_everybody_some_room():
     assert (add(waiting, "bob").code, add(waiting, "bob").status) == ("busy", 503)
 
 
-def test_askers_who_ask_nothing_are_forgotten_when_there_are_many(monkeypatch):
-    monkeypatch.setattr(request_turns, "MOST_ASKERS", 10)
+def test_one_who_asks_nothing_costs_no_memory_but_for_what_is_left_of_the_rate():
     waiting = turns(RATE)
-    add(waiting, "busy", 3)
-    for number in range(100):
-        add(waiting, f"user{number}")
-        for turn in taken(waiting):
-            waiting.finish(turn.asker, turn.n_bytes)
-    assert len(waiting._askers) <= 10
-    assert waiting.load.requests == 0
+    add(waiting, "alice", BURST + 1)
+    for turn in (found := taken(waiting)):
+        waiting.finish(turn.asker, turn.n_bytes)
+    assert len(found) == BURST
+    [last] = taken(waiting, 1 / RATE)
+    waiting.finish(last.asker, last.n_bytes)
+    assert not waiting._askers
+    add(waiting, "alice")
+    assert not taken(waiting, 1 / RATE)
+    assert names(taken(waiting, 2 / RATE)) == ["alice"]
+
+
+def test_a_user_has_one_allowance_over_the_gateway_and_over_nats():
+    waiting = turns(RATE)
+    ways = ["rankd.v1.user.alice.job.list", "rankd.v1.gateway.head.alice.job.list",
+            "rankd.v1.gateway.n1.alice.job.list", "rankd.v1.user.alice.as-admin.job.list"]  # fmt: skip
+    for subject in ways:
+        add(waiting, sender_in(subject), BURST)
+    add(waiting, sender_in("rankd.v1.gateway.head.bob.job.list"), BURST)
+    assert Counter(names(taken(waiting))) == {"user.alice": BURST, "user.bob": BURST}
+    for subject in ways:
+        add(waiting, sender_in(subject), MAX_REQUESTS_PER_ASKER)
+    refusal = waiting.add(sender_in(ways[1]), "one more", 10)
+    assert refusal.code == "too_many_waiting"
+    assert waiting.add(sender_in("rankd.v1.admin.alice.job.list"), "as an administrator", 10) is None
 
 
 EVENTS = st.lists(
@@ -168,7 +187,7 @@ def test_every_request_is_answered_once_whatever_happens(events, rate):
     for event in events:
         match event:
             case ("add", name, n_bytes):
-                added += waiting.add(name, added, n_bytes, now) is None
+                added += waiting.add(name, added, n_bytes) is None
             case ("take", passed):
                 now += passed
                 running += taken(waiting, now)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rankd.bus.token_bucket import BURST_S, TokenBucket
+from rankd.bus import token_bucket
+from rankd.bus.token_bucket import BURST_S, TokenBucket, TokenBuckets
 
 RATE = 10.0
 
@@ -45,3 +46,38 @@ def test_another_rate_counts_at_once():
     spent(bucket, 0.0)
     assert bucket.wait_s(1.0, 2 * RATE, 0.0) == pytest.approx(0.05)
     assert spent(bucket, 1000.0, rate=2 * RATE) == 2 * RATE * BURST_S
+
+
+def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing():
+    bucket = TokenBucket(RATE, 10.0)
+    assert spent(bucket, 10.0) == RATE * BURST_S
+    assert spent(bucket, 0.0) == 0
+    assert spent(bucket, 10.5) == RATE / 2
+
+
+def test_each_asker_has_a_bucket_and_a_refused_request_costs_nothing():
+    buckets = TokenBuckets(burst_s=5.0)
+    assert [buckets.spend("a", 1, 1.0, 0.0) for _ in range(6)] == [0.0] * 5 + [1.0]
+    assert not any(buckets.spend("a", 1, 1.0, number / 1000) == 0 for number in range(1, 900))
+    assert buckets.spend("a", 1, 1.0, 1.0) == 0
+    assert buckets.spend("b", 1, 1.0, 1.0) == 0
+
+
+def test_when_there_are_too_many_those_are_forgotten_who_lose_nothing(monkeypatch):
+    monkeypatch.setattr(token_bucket, "MOST_ASKERS", 4)
+    buckets = TokenBuckets(burst_s=1.0)
+    for asker, now in (("a", 0.0), ("b", 0.0), ("c", 8.5), ("d", 9.0)):
+        buckets.spend(asker, 1, 1.0, now)
+    assert buckets.spend("e", 1, 1.0, 9.1) == 0
+    assert sorted(buckets._of) == ["c", "d", "e"]
+    assert buckets.spend("d", 1, 1.0, 9.1) > 0
+
+
+def test_there_are_never_more_than_the_most_although_all_of_them_ask(monkeypatch):
+    monkeypatch.setattr(token_bucket, "MOST_ASKERS", 10)
+    buckets = TokenBuckets()
+    for number in range(1000):
+        buckets.spend(f"user{number}", 20, RATE, number / 1000)
+        assert len(buckets._of) <= 10
+    assert buckets.spend("user999", 20, RATE, 1.0) > 0
+    assert buckets.spend("user996", 20, RATE, 1.0) > 0

@@ -15,6 +15,7 @@ class Records:
     def __init__(self, per_user=10, in_all=100, took_s=0.0, **pending):
         self.settings = AdmissionSettings(max_pending_per_user=per_user, max_pending=in_all)
         self.pending = pending
+        self.of_account = {}
         self.keys = set()
         self.counts = []
         self.now, self.took_s = 0.0, took_s
@@ -22,8 +23,10 @@ class Records:
 
     async def count(self, user):
         self.counts.append(user)
-        everyone = user is ALL or isinstance(user, OfAccount)  # all are in one account
+        everyone = user is ALL or isinstance(user, OfAccount)  # all are in one account, but for of_account
         found = sum(self.pending.values()) if everyone else self.pending.get(user, 0)
+        if isinstance(user, OfAccount):
+            found = self.of_account.get(user.account, found)
         await asyncio.sleep(0)
         self.now += self.took_s
         return found
@@ -152,6 +155,22 @@ async def test_an_account_has_a_limit_of_its_own_and_is_counted_only_if_all_jobs
     refused = await records.limits.reserve([accepted(user="bob")] * 10, atomic=False)
     assert len(refused) == 5
     assert "account 'physics' has 15 pending jobs" in refused[9].message
-    assert " admission.max_pending_per_account allows; submit again when some have started" in refused[9].message
+    assert " admission.max_pending_per_account allows; try again when some have started" in refused[9].message
     other = accepted(user="bob", account="biology")
     assert await records.limits.reserve([other] * 5, atomic=False) == {}
+
+
+async def test_jobs_that_come_into_an_account_count_there_only():
+    records = Records(alice=10)
+    records.of_account["biology"] = 4
+    records.settings = AdmissionSettings(max_pending_per_user=10, max_pending=10, max_pending_per_account=5)
+    await records.limits.start()
+    moves = [accepted(account="biology")] * 3
+    refused = await records.limits.reserve_moves(moves)
+    assert {place: refusal.code for place, refusal in refused.items()} == dict.fromkeys((1, 2), "too_many_pending")
+    assert "account 'biology' has 5 pending jobs" in refused[1].message
+    records.limits.settle_moves(moves[:1], stored=False)
+    assert list(await records.limits.reserve_moves(moves[:2])) == [1]
+    records.limits.settle_moves(moves[:1], stored=True)
+    assert list(await records.limits.reserve_moves(moves[:1])) == [0]
+    assert (records.limits.most(ALL), records.limits.most("alice")) == (10, None)

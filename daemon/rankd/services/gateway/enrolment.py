@@ -16,18 +16,17 @@ from typing import TypeVar
 from nats.aio.msg import Msg
 
 from rankd.bus.connection import LOST, Bus
-from rankd.bus.endpoint import ACCOUNT_REPLIES
 from rankd.bus.refusal import respond_error
+from rankd.bus.token_bucket import TokenBuckets
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.identity.invitation import digest_of
 from rankd.identity.register import Register, find_invitation, given, is_public_key, redeemed, role_now
 from rankd.identity.site import Role
 from rankd.services.gateway.issuer import Issuer
-from rankd.services.gateway.rate import Rate
 from rankd.services.runtime.clock import Clock
 from rankd.wire.codec import UNREADABLE, decode_strict, encode
 from rankd.wire.enrolment import MOST_BYTES, Granted, Redeem, Renew
-from rankd.wire.subject import ENROL, RENEW_VERB, asker_of, inbox_allowed, node_of, node_pattern, request_patterns
+from rankd.wire.subject import ENROL, RENEW_VERB, asker_of, node_of, node_pattern, request_patterns
 
 log = logging.getLogger("rankd.gateway")
 
@@ -36,9 +35,9 @@ LASTS_S = {Role.USER: 90 * DAY_S, Role.ADMIN: 90 * DAY_S, Role.NODE: 30 * DAY_S}
 """How long credentials last. An agent renews its own; a user logs in again, or asks with `rankd login --renew`."""
 MOST_WAITING = 1_024
 """Requests that wait on one subject. Further ones are dropped: their senders ask again."""
-ENROL_PER_S, ENROL_BURST = 5.0, 50
-"""Exchanges of one invitation, and all guesses together."""
-RENEW_PER_S, RENEW_BURST = 0.1, 5
+ENROL_PER_S, ENROL_BURST_S = 5.0, 10.0
+"""Exchanges of one invitation, and all guesses together. After a pause, those of this many seconds come at once."""
+RENEW_PER_S, RENEW_BURST_S = 0.1, 50.0
 """Renewals of one user or node."""
 GUESS = "a guess"
 
@@ -54,8 +53,8 @@ class Enrolment:
         self._bus = bus
         self._issuer = issuer
         self._clock = clock
-        self._enrolments = Rate(ENROL_PER_S, ENROL_BURST)
-        self._renewals = Rate(RENEW_PER_S, RENEW_BURST)
+        self._enrolments = TokenBuckets(ENROL_BURST_S)
+        self._renewals = TokenBuckets(RENEW_BURST_S)
 
     async def serve(self) -> None:
         """Answer for as long as the connection lives."""
@@ -71,7 +70,7 @@ class Enrolment:
 
     async def _answer(self, handler: Handler, message: Msg) -> None:
         """One request. Nothing that is in it raises further than here."""
-        if not (inbox_allowed(message.reply, ACCOUNT_REPLIES) or inbox_allowed(message.reply)):
+        if not self._bus.replies.may_answer(message.subject, message.reply):
             return
         try:
             try:
@@ -92,7 +91,8 @@ class Enrolment:
     async def _redeem(self, message: Msg) -> Granted:
         request = _read(message, Redeem)
         now, digest, site = self._clock(), digest_of(request.secret), self._issuer.site
-        self._check_rate(self._enrolments, digest if digest in self._issuer.register.invitations else GUESS)
+        asker = digest if digest in self._issuer.register.invitations else GUESS
+        _check_rate(self._enrolments, asker, ENROL_PER_S)
 
         def spend(register: Register) -> Register:
             found = find_invitation(register, digest, request.key, now, site.revoked_at)
@@ -113,7 +113,7 @@ class Enrolment:
         return await self._renew(message, Role.NODE, node_of(message.subject))
 
     async def _renew(self, message: Msg, role: Role, name: str) -> Granted:
-        self._check_rate(self._renewals, f"{role} {name}")
+        _check_rate(self._renewals, f"{role} {name}", RENEW_PER_S)
         request, now = _read(message, Renew), self._clock()
         if not is_public_key(request.key):
             raise Refused("bad_key", "the key is not the public key of a user", "key")
@@ -131,10 +131,10 @@ class Enrolment:
         token = site.sign(role, name, key, now, lasts_s)
         return Granted(role=role, name=name, token=token, expires_at=now + lasts_s)
 
-    @staticmethod
-    def _check_rate(rate: Rate, asker: str) -> None:
-        if not rate.allows(asker, time.monotonic()):
-            raise Unavailable("busy", "too many ask for credentials at this moment; try again in a second")
+
+def _check_rate(buckets: TokenBuckets, asker: str, per_s: float) -> None:
+    if buckets.spend(asker, 1, per_s, time.monotonic()):
+        raise Unavailable("busy", "too many ask for credentials at this moment; try again in a second")
 
 
 def _read(message: Msg, kind: type[T]) -> T:

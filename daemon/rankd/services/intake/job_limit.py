@@ -64,6 +64,17 @@ class JobLimits:
         """The refusals, by index, of pending jobs that are to be like these."""
         return await self._variety.reserve(jobs)
 
+    async def move(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
+        """The refusals, by index, of pending jobs that are to come into these accounts. The others go to :meth:`moved`.
+
+        The jobs count as those of their users and of all already.
+        """
+        return await self._pending.reserve_moves(jobs)
+
+    def moved(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
+        """These jobs of :meth:`move` are durably in their accounts, or stay where they were."""
+        self._pending.settle_moves(jobs, stored=stored)
+
     def stored(self, jobs: Sequence[AcceptedJob]) -> None:
         """These jobs of :meth:`within` are durable."""
         self._pending.stored(jobs)

@@ -6,7 +6,8 @@ a filter are looked up first and again in each part: a job that no longer matche
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -30,8 +31,6 @@ from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
 
 Selection = TypeVar("Selection", bound=JobSelection)
-Limit = Callable[[Sequence[AcceptedJob]], Awaitable[Mapping[int, AboveLimit]]]
-"""Returns the refusals, by index, of jobs that are to be like these."""
 Part = Callable[[list[int]], Awaitable[SelectionReply]]
 """Changes some of the jobs, at most :data:`MAX_GROUP`."""
 
@@ -56,16 +55,29 @@ class Admitting(Protocol):
         """Load the names that their first use has added to the catalog."""
 
 
+class Limits(Protocol):
+    """The limits of pending jobs, as far as they concern jobs that change."""
+
+    async def changed(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
+        """The refusals, by index, of jobs that are to be like these."""
+
+    async def move(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
+        """The refusals, by index, of jobs that are to come into these accounts."""
+
+    def moved(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
+        """Those that :meth:`move` did not refuse are in their accounts, or stay where they were."""
+
+
 class JobVerbs:
     """The four verbs."""
 
     def __init__(
-        self, database: Database, group: GroupCommit, admitting: Admitting, limit: Limit, clock: Clock
+        self, database: Database, group: GroupCommit, admitting: Admitting, limits: Limits, clock: Clock
     ) -> None:
         self._database = database
         self._group = group
         self._admitting = admitting
-        self._limit = limit
+        self._limits = limits
         self._clock = clock
         self._is_stopping = False
 
@@ -94,7 +106,7 @@ class JobVerbs:
             judgement = await self._database.read_in_thread(judged)
             if update.dry_run:
                 return SelectionReply(done=[verdict.job for verdict in judgement.verdicts], failed=judgement.failed)
-            judgement = await self._within_limits(judgement)
+            judgement = await self._not_too_different(judgement)
 
             def write(connection: Connection) -> SelectionReply:
                 present = task._replace(tables=self._admitting.tables)
@@ -105,22 +117,36 @@ class JobVerbs:
                     self._admitting.catalog,
                 )
 
-            return await self._group.do(write, client=asker.user, weight=len(ids))
+            async with self._moving(judgement) as judgement:
+                return await self._group.do(write, client=asker.user, weight=len(ids))
 
         reply = await self._in_parts(update, chosen, part)
         self._admitting.learn()
         return reply
 
-    async def _within_limits(self, judgement: Judgement) -> Judgement:
+    async def _not_too_different(self, judgement: Judgement) -> Judgement:
         """The judgement, with the jobs as failed that would be too different from the user's other ones."""
         changed = [verdict for verdict in judgement.verdicts if verdict.changes]
-        refused = await self._limit([verdict.accepted for verdict in changed])
-        if not refused:
-            return judgement
-        gone = {changed[place].job: error for place, error in refused.items()}
-        failed = [Failed(id=job, code=error.code, message=error.message) for job, error in gone.items()]
-        kept = [verdict for verdict in judgement.verdicts if verdict.job not in gone]
-        return Judgement(kept, judgement.failed + failed)
+        refused = await self._limits.changed([verdict.accepted for verdict in changed])
+        return _without(judgement, {changed[place].job: error for place, error in refused.items()})
+
+    @asynccontextmanager
+    async def _moving(self, judgement: Judgement) -> AsyncIterator[Judgement]:
+        """Count the jobs that change their account in the new one, while the block stores the judgement.
+
+        Yields it with the jobs as failed for which the account has no room.
+        """
+        moves = [verdict for verdict in judgement.verdicts if "account" in verdict.changes]
+        refused = await self._limits.move([verdict.accepted for verdict in moves])
+        counted = [verdict.accepted for place, verdict in enumerate(moves) if place not in refused]
+        is_stored = True  # also if the block is cancelled: then they may be
+        try:
+            yield _without(judgement, {moves[place].job: error for place, error in refused.items()})
+        except RankdError:
+            is_stored = False
+            raise
+        finally:
+            self._limits.moved(counted, stored=is_stored)
 
     def _action(self, decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
@@ -194,6 +220,15 @@ def _chosen(selection: JobSelection, asker: Submitter, action: str) -> JobFilter
     return msgspec.structs.replace(chosen, users=[asker.user])
 
 
+def _without(judgement: Judgement, refused: Mapping[int, AboveLimit]) -> Judgement:
+    """The judgement with these jobs as failed; their errors by id."""
+    if not refused:
+        return judgement
+    failed = [Failed(id=job, code=error.code, message=error.message) for job, error in refused.items()]
+    kept = [verdict for verdict in judgement.verdicts if verdict.job not in refused]
+    return Judgement(kept, judgement.failed + failed)
+
+
 def _still(connection: Connection, ids: Sequence[int], chosen: JobFilter | None) -> Sequence[int]:
     """Those of these jobs that the filter still selects."""
     if chosen is None:
@@ -236,6 +271,6 @@ _STATUS = {
         403,
     ),
     **dict.fromkeys(("already_ended", "not_pending", "not_held"), 409),
-    **dict.fromkeys(("too_many_shapes", "too_many_constraints", "too_many_applications"), 429),
+    **dict.fromkeys(("too_many_pending", "too_many_shapes", "too_many_constraints", "too_many_applications"), 429),
 }
 """The status for a single job that can't be changed, by code; 400 for other codes."""

@@ -93,15 +93,38 @@ class PendingLimits:
 
     def stored(self, jobs: Sequence[AcceptedJob]) -> None:
         """These jobs of :meth:`reserve` are durable."""
-        self._unstored.subtract(_numbers(jobs))
+        self._settle(_numbers(jobs), stored=True)
 
     def lost(self, jobs: Sequence[AcceptedJob]) -> None:
         """These jobs of :meth:`reserve` could not be stored."""
-        taken = _numbers(jobs)
-        self._unstored.subtract(taken)
+        self._settle(_numbers(jobs), stored=False)
+
+    def _settle(self, taken: Mapping[Whose, int], *, stored: bool) -> None:
         for name, number in taken.items():
-            if name in self._most:
+            self._unstored[name] -= number
+            if not stored and name in self._most:
                 self._most[name] -= number
+
+    async def reserve_moves(self, jobs: Sequence[AcceptedJob]) -> Mapping[int, AboveLimit]:
+        """Add pending jobs to the accounts that they are to come into; returns the refusals by index.
+
+        The jobs that were added must be given to :meth:`settle_moves` afterwards.
+        """
+        for name, number in Counter(OfAccount(job.account) for job in jobs).items():
+            if not self._fits(name, number):
+                await self._recount(name)
+        refused: dict[int, AboveLimit] = {}
+        for place, job in enumerate(jobs):
+            name = OfAccount(job.account)
+            if self._fits(name, 1):
+                self._add({name: 1})
+            else:
+                refused[place] = self._refusal(name)
+        return refused
+
+    def settle_moves(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
+        """These jobs of :meth:`reserve_moves` are durably in their accounts, or stay where they were."""
+        self._settle(Counter(OfAccount(job.account) for job in jobs), stored=stored)
 
     def _one_after_the_other(
         self, jobs: Sequence[AcceptedJob], stored: Collection[Key], *, atomic: bool
@@ -158,7 +181,7 @@ class PendingLimits:
         if isinstance(name, OfAccount):
             message = (
                 f"account '{name.account}' has {limit} pending jobs, as many as admission.max_pending_per_account "
-                "allows; submit again when some have started, or in another account"
+                "allows; try again when some have started, or with another account"
             )
         elif name is ALL:
             message = (

@@ -166,7 +166,7 @@ class Intake:
         self.entry = Entry(lambda: self.configuration)
         self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters)
         self.limits = JobLimits(lambda: self.configuration.settings.admission, database)
-        self.jobs = JobVerbs(database, self.group, self, self.limits.changed, clock)
+        self.jobs = JobVerbs(database, self.group, self, self.limits, clock)
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
