@@ -1,5 +1,6 @@
 """Jobs: submitted, held, released, cancelled, changed; what they wait for; the applications that they belong to."""
 
+import msgspec
 import pytest
 from builder import NOW, accepted, admission_tables
 from contract.store import ALICE, ROOT
@@ -170,6 +171,14 @@ async def test_a_running_job_ends_once_its_nodes_have_ended_it(world):
     for node in ("n1", "n2"):
         await world.report(node, allocation, RUNNING, "ended", cause="cancel", signal=15)
     assert (await world.read(read_states, [RUNNING]))[RUNNING].state is State.CANCELLED
+
+
+async def test_who_cancelled_a_running_job_is_recorded_with_the_gateway(world):
+    through = msgspec.structs.replace(ALICE, via="gpu2")
+    for asker in (through, ROOT):
+        await world.write(act, [RUNNING], asker, NOW, cancel)
+        state = (await world.read(read_states, [RUNNING]))[RUNNING]
+        assert (state.cancelled_by, state.cancelled_via) == (asker.user, asker.via)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from rankd.core.change import job_action
 from rankd.core.errors import RoleLost
 from rankd.services.intake.relay import BATCH, PER_MESSAGE, Relay
 from rankd.store.record.catalog import sync_catalog
+from rankd.store.record.queue_event import note_made
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +101,25 @@ async def test_what_happens_to_queues_is_published(broker, tmp_path):
             (2, "root.b", "removed"),
         ]
         assert {subject for subject, _ in await published(cluster, queues=True)} >= {"rankd.v1.event.queue.root%2Ea"}
+
+
+@pytest.mark.parametrize(("jobs", "shown"), [("all", "alice"), ("counts", None), ("own", None)])
+async def test_the_maker_of_a_queue_is_named_only_where_users_see_each_other(broker, tmp_path, jobs, shown):
+    async with a_stage(broker, tmp_path) as cluster:
+        await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time))
+        configured = {event["actor"] for _, events in await published(cluster, queues=True) for event in events}
+        assert configured == {"configuration"}
+        await cluster.database.write(lambda c: note_made(c, "default", ["root.made"], "alice", NOW))
+        privacy = [jobs]
+        relay = Relay(cluster.database, cluster.bus, "intake", time.time, lambda: privacy[0])
+        await relay_all(relay)
+        made = [events for subject, events in await published(cluster, queues=True) if "made" in subject]
+        assert [[event["actor"] for event in events] for events in made] == [[shown]]
+        for other in ("all", "own"):  # a relay that dies before it notes it, and begins with another setting
+            await cluster.database.write(lambda c: c.exec_driver_sql("DELETE FROM relay_marks"))
+            before = len(await published(cluster, queues=True))
+            await relay_all(Relay(cluster.database, cluster.bus, "intake", time.time, lambda seen=other: seen))
+            assert len(await published(cluster, queues=True)) == before
 
 
 async def test_more_events_than_fit_in_one_look_are_all_published_in_order(broker, tmp_path):

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack, suppress
 
 import pytest
@@ -46,6 +47,13 @@ def by_whom(machine, job: int) -> list[tuple[str, str, str | None]]:
     """The job's events: what happened, by whom, and the gateway that vouched."""
     rows = machine.rows("SELECT event, actor, detail FROM job_events WHERE job_id = ? ORDER BY id", job)
     return [(row["event"], row["actor"], json.loads(row["detail"] or "{}").get("via")) for row in rows]
+
+
+def until(condition) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -130,6 +138,9 @@ def test_other_users_ask_as_themselves(shared):  # noqa: F811
     assert "bin" in as_user(ONE, shared, "queue").stdout
     assert as_user(TWO, shared, "cancel", "2").returncode == 0
     assert by_whom(shared, 2)[-1] == ("cancel", "bin", "head")
+    until(lambda: by_whom(shared, 1)[-1][0] == "start")
+    assert as_user(ONE, shared, "cancel", "1").returncode == 0
+    until(lambda: by_whom(shared, 1)[-1] == ("cancel", "daemon", "head"))
 
 
 @needs_root
@@ -236,6 +247,27 @@ def can_connect(machine) -> bool:
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_refusal_of_a_gateway_that_did_not_read_the_request_is_understood(tmp_path):
+    """Closing a connection with unread bytes resets it; the refusal has arrived before."""
+    path = tmp_path / "login.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def refuse() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1, socket.MSG_PEEK)
+                connection.sendall(b'{"code":"busy","message":"too many","field":null,"status":503}\n')
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(Unavailable) as refused:
+            ask_at(path, "job.submit", JOB, timeout_s=PATIENCE_S)
+        thread.join()
+    assert refused.value.code == "busy"
 
 
 def test_requests_over_a_gateway_and_over_nats_share_one_allowance_of_a_user(machine, tmp_path):

@@ -159,12 +159,24 @@ def short_path(path: Path) -> Iterator[str]:
 
 
 def _received(connection: socket.socket) -> tuple[bytes, bytes]:
-    """What comes until the other side closes: the first line, and the bytes behind it."""
+    """What comes until the other side closes: the first line, and the bytes behind it.
+
+    A gateway that refuses a request before it has read all of it resets the connection after its answer.
+    """
     parts, has_line = list[bytes](), False
-    while part := connection.recv(PART_BYTES):
+    while part := _part(connection, has_line=has_line):
         parts.append(part)
         has_line = has_line or b"\n" in part
         if not has_line and sum(map(len, parts)) > MOST_LINE_BYTES:
             break
     line, _, rest = b"".join(parts).partition(b"\n")
     return line, rest
+
+
+def _part(connection: socket.socket, *, has_line: bool) -> bytes:
+    try:
+        return connection.recv(PART_BYTES)
+    except ConnectionResetError:
+        if not has_line:
+            raise
+        return b""

@@ -83,14 +83,17 @@ class NodeEvents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of one queue, as published: ``made``, ``changed``, ``removed``."""
+    """One event of one queue, as published: ``made``, ``changed``, ``removed``.
+
+    ``actor``: ``configuration``, or the user whose first job made the queue; None if users are hidden from each other.
+    """
 
     id: int
     partition: str
     queue: str
     event: str
     at: float
-    actor: str
+    actor: str | None
 
 
 class QueueEvents(msgspec.Struct, frozen=True, kw_only=True):

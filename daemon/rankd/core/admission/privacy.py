@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankd.core.admission.admit import Submitter
+from rankd.core.model.setting import Privacy
 
 Row = dict[str, Any]
 
@@ -84,6 +85,11 @@ def seen_shares(rows: Sequence[Row], asker: Submitter) -> Sequence[Row]:
     if sees_all(asker):
         return rows
     return [row for row in rows if row["user"] in (None, asker.user)]
+
+
+def public_actor(actor: str, jobs: Privacy) -> str | None:
+    """The user in an event that every user may hear; None where ``[privacy] jobs`` hides users from each other."""
+    return actor if jobs == "all" else None
 
 
 def is_about_hidden(given: Mapping[str, object]) -> bool:

@@ -40,7 +40,7 @@ def cancel(job: int, state: JobState, asker: Submitter, now: float) -> Decision:
         Refused: ``already_ended``.
     """
     if state.state in ACTIVE_STATES:
-        return EndRequest(job=job, actor=asker.user)
+        return EndRequest(job=job, actor=asker.user, via=asker.via)
     if state.state is not State.PENDING:
         raise Refused("already_ended", f"job {job} is {state.state}; there is nothing to cancel", "id", status=409)
     columns = {"ended_at": now, "eligible_at": None}

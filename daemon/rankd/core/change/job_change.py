@@ -8,6 +8,9 @@ import msgspec
 
 from rankd.core.model.job import Event, State
 
+VIA = "via"
+"""In the detail of an event: the gateway that vouched for its actor."""
+
 Value = str | int | float | bool | None
 """A value of a job's record."""
 
@@ -25,6 +28,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     requeue: bool
     requeues: int
     cancelled_by: str | None
+    cancelled_via: str | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +44,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The request to cancel a job with an allocation. Its nodes end it, and then their reports change its state."""
+    """The request to cancel a job with an allocation. Its nodes end it, and then their reports change its state.
+
+    ``via``: the gateway that vouched for the actor; None where none did.
+    """
 
     job: int
     actor: str
+    via: str | None = None

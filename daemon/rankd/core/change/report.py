@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rankd.core.change.job_change import Change, JobState, Value
+from rankd.core.change.job_change import VIA, Change, JobState, Value
 from rankd.core.model.believable import (
     LARGEST_SIGNAL,
     LARGEST_STATUS,
@@ -170,20 +170,22 @@ class _Decision:
 
     def _finish(self, node: str, report: Report, state: JobState, end: JobEnd) -> None:
         self.effects.ends.append(AllocationChange(report.at, report.allocation))
-        again = end.event in (Event.REQUEUE, Event.TAKE_BACK)
+        is_back = end.event is Event.TAKE_BACK
+        again = is_back or end.event is Event.REQUEUE
         requeues = state.requeues + (end.event is Event.REQUEUE)
         columns: dict[str, Value] = (
             {"requeues": requeues, "allocation_id": None, "nodelist": None, "started_at": None}
             if again
             else {"ended_at": report.at, "exit_status": end.exit_status, "signal": end.signal}
         )
+        detail = {"allocation": report.allocation, "exit_status": end.exit_status, "signal": end.signal}
         change = Change(
             job=self._allocations[report.allocation].job,
             state=state.state,
             event=end.event,
-            actor="intake" if end.event is Event.TAKE_BACK else state.cancelled_by or f"node:{node}",
+            actor="intake" if is_back else state.cancelled_by or f"node:{node}",
             cause=end.cause,
-            detail={"allocation": report.allocation, "exit_status": end.exit_status, "signal": end.signal},
+            detail=detail if is_back or state.cancelled_via is None else detail | {VIA: state.cancelled_via},
             columns=columns,
         )
         allocation, requeues = (None, requeues) if again else (state.allocation, state.requeues)

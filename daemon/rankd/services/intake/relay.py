@@ -17,7 +17,9 @@ import msgspec
 from rankd.bus.connection import LOST, Bus
 from rankd.bus.outage import Spell
 from rankd.bus.stream import make_streams
+from rankd.core.admission.privacy import public_actor
 from rankd.core.errors import Unavailable
+from rankd.core.model.setting import Privacy
 from rankd.services.intake.stream_end import last_event
 from rankd.services.intake.unreadable import keep_aside
 from rankd.services.runtime.clock import Clock
@@ -25,10 +27,11 @@ from rankd.services.runtime.life import Wake
 from rankd.store.engine.database import Database
 from rankd.store.feed.event import Event, NamedEvent, read_unpublished
 from rankd.store.record.dead_letter import mark_published
+from rankd.store.record.queue_event import CONFIGURATION
 from rankd.store.record.relay_mark import Mark, move_mark
 from rankd.store.record.unreadable import UnreadableMessage
 from rankd.wire.configuration import ConfigurationEvents
-from rankd.wire.message import DeadLetter, JobEvents, NodeEvents, QueueEvents
+from rankd.wire.message import DeadLetter, JobEvents, NodeEvents, QueueChange, QueueEvents
 from rankd.wire.subject import (
     EVENT_CONFIGURATION,
     WAKE,
@@ -124,15 +127,34 @@ class _Outbox:
 
 def _behind(events: Sequence[Event], last: object | None) -> Sequence[Event]:
     """The events after the last one in the stream. Events of a subject are published in the order of their ids."""
-    places = [place for place, event in enumerate(events) if event == last]
+    places = [place for place, event in enumerate(events) if _compared(event) == _compared(last)]
     return events[places[0] + 1 :] if places else events
 
 
-class Relay:
-    """Publishes whenever it is woken. ``role`` is its service's role: only the holder moves the watermark."""
+def _compared(event: object) -> object:
+    """The event without its actor where privacy may hide that: it may have changed since the event was published."""
+    return msgspec.structs.replace(event, actor=None) if isinstance(event, QueueChange) else event
 
-    def __init__(self, database: Database, bus: Bus, role: str, clock: Clock) -> None:
+
+def _public(event: NamedEvent, jobs: Privacy) -> NamedEvent:
+    """The event of a queue as everybody may hear it."""
+    change = event.event
+    if not isinstance(change, QueueChange) or change.actor in (None, CONFIGURATION):
+        return event
+    return event._replace(event=msgspec.structs.replace(change, actor=public_actor(change.actor, jobs)))
+
+
+class Relay:
+    """Publishes whenever it is woken. ``role`` is its service's role: only the holder moves the watermark.
+
+    ``privacy`` returns what users see of each other at present: all users hear the events of queues.
+    """
+
+    def __init__(
+        self, database: Database, bus: Bus, role: str, clock: Clock, privacy: Callable[[], Privacy] = lambda: "own"
+    ) -> None:
         self.wake = Wake()
+        self._privacy = privacy
         self._role = role
         self._clock = clock
         self._database = database
@@ -153,7 +175,9 @@ class Relay:
         """Publish new events; returns whether more may be left. While the broker is away, the watermark stays."""
         try:
             new = await self._database.read(lambda c: read_unpublished(c, BATCH, LETTERS))
-            has_all = [outbox.fill(new.events[outbox.channel.mark]) for outbox in self._outboxes]
+            jobs = self._privacy()
+            events = {**new.events, Mark.QUEUES: [_public(event, jobs) for event in new.events[Mark.QUEUES]]}
+            has_all = [outbox.fill(events[outbox.channel.mark]) for outbox in self._outboxes]
             for outbox in self._outboxes:
                 await self._publish_events(outbox)
             if new.letters:  # after the events: a user's last message with events shows which events are published

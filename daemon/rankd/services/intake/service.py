@@ -160,7 +160,7 @@ class Intake:
         self.database = database
         self.bus = bus
         self._clock = clock
-        self.relay = Relay(database, bus, ROLE, clock)
+        self.relay = Relay(database, bus, ROLE, clock, lambda: self.configuration.settings.privacy.jobs)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
         self.entry = Entry(lambda: self.configuration)

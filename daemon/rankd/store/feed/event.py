@@ -12,10 +12,10 @@ import msgspec
 from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, select
 
 from rankd.config.change import Change as Difference
+from rankd.core.change.job_change import VIA
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import item_of
 from rankd.store.record.dead_letter import has_unpublished, unpublished
-from rankd.store.record.job import VIA
 from rankd.store.record.relay_mark import Mark
 from rankd.store.schema.table import configurations, job_events, jobs, node_events, queue_events, relay_marks
 from rankd.wire.configuration import ConfigurationChange

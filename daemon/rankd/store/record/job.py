@@ -19,7 +19,7 @@ from sqlalchemy import Column, Select, Table, and_, bindparam, func, select
 from rankd.core.admission.admit import vcore_of
 from rankd.core.admission.dependency import blocked_at_submission
 from rankd.core.admission.fit import shape_of
-from rankd.core.change.job_change import Change, JobState, Value
+from rankd.core.change.job_change import VIA, Change, JobState, Value
 from rankd.core.model.application import ApplicationEvent
 from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
 from rankd.store.engine.bulk import bulk_insert, bulk_update
@@ -64,6 +64,7 @@ _STATES = select(
     _OF.requeue,
     _OF.requeues,
     _OF.cancelled_by,
+    _OF.cancelled_via,
 ).join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
 
 
@@ -75,10 +76,6 @@ def _with_keys(table: Table, job: Column[int]) -> Select[Any]:
 
 
 _JOBS_WITH_KEYS, _OLD_KEYS = _with_keys(jobs, jobs.c.id), _with_keys(old_keys, old_keys.c.job_id)
-
-
-VIA = "via"
-"""In the detail of an event: the gateway that vouched for its actor."""
 
 
 SCRIPT_PER_JOB = 4_096
@@ -355,7 +352,8 @@ def read_states(connection: Connection, jobs: Sequence[int]) -> dict[int, JobSta
             allocation=allocation,
             requeue=requeue,
             requeues=requeues,
-            cancelled_by=cancelled_by,
+            cancelled_by=by,
+            cancelled_via=via,
         )
-        for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, cancelled_by in rows
+        for id_, user, state, held, held_by, blocked, urgency, allocation, requeue, requeues, by, via in rows
     }

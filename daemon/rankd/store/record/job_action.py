@@ -13,11 +13,11 @@ from sqlalchemy import ColumnElement, bindparam, func, select, update
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.job_action import ACTIONS, Decide, permitted
-from rankd.core.change.job_change import Change, EndRequest
+from rankd.core.change.job_change import VIA, Change, EndRequest
 from rankd.core.errors import Refused
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
-from rankd.store.record.job import VIA, apply_changes, read_states
+from rankd.store.record.job import apply_changes, read_states
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import allocations, associations, jobs, qos, queues
 from rankd.wire.message import Failed, JobFilter, SelectionReply
@@ -45,7 +45,9 @@ _COLUMNS: dict[str, ColumnElement[Any]] = {
 """The column of each list in a filter."""
 
 _CANCELLED = jobs.c.id.in_(values_of("ids"))
-_CANCELLED_BY = update(jobs).where(_CANCELLED).values(cancelled_by=bindparam("asker"))
+_CANCELLED_BY = (
+    update(jobs).where(_CANCELLED).values(cancelled_by=bindparam("asker"), cancelled_via=bindparam("gateway"))
+)
 _TO_END = (
     update(allocations)
     .where(
@@ -115,5 +117,5 @@ def _request_ends(connection: Connection, ends: Sequence[EndRequest], asker: Sub
     if not ends:
         return
     ids = [end.job for end in ends]
-    connection.execute(_CANCELLED_BY, {"ids": ids, "asker": asker.user})
+    connection.execute(_CANCELLED_BY, {"ids": ids, "asker": asker.user, "gateway": asker.via})
     connection.execute(_TO_END, {"ids": ids})

@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import AdmittedJob
-from rankd.core.change.job_change import Change
+from rankd.core.change.job_change import VIA, Change
 from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJob, Task, Update, Verdict, decide_update
 from rankd.core.errors import Refused
 from rankd.core.model.job import Event, JobRequest, State
@@ -26,7 +26,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import item_of, listed
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.dependency import progress_of, waited_for
-from rankd.store.record.job import VIA, apply_changes
+from rankd.store.record.job import apply_changes
 from rankd.store.record.update_column import Ids, columns_of
 from rankd.store.schema.table import associations, jobs, qos, queues
 from rankd.wire.message import Failed, SelectionReply

@@ -84,6 +84,7 @@ jobs = Table(
     Column("request", Text, nullable=False, comment="as submitted"),
     Column("groups", Text, comment="JSON list: the user's groups when it was submitted; null: none"),
     Column("held_by", Text, comment="who holds it; null: nobody, or it was held before this was recorded"),
+    Column("cancelled_via", Text, comment="the gateway that vouched for cancelled_by; null: none did"),
     Index("jobs_revision", "revision"),
     Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
     Index("jobs_user", "user", "state"),

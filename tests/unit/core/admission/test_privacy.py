@@ -7,6 +7,7 @@ from rankd.core.admission.privacy import (
     COUNTED,
     HIDDEN,
     is_about_hidden,
+    public_actor,
     seen,
     seen_neighbours,
     seen_shares,
@@ -65,3 +66,7 @@ def test_shares_of_accounts_and_of_oneself_stay():
 def test_hidden_values_are_not_searched_for(field):
     assert is_about_hidden({field: ["x"], "queues": None})
     assert not is_about_hidden({field: None, "queues": ["root"], "states": ["pending"], "ids": [1]})
+
+
+def test_what_everybody_hears_names_users_only_without_privacy():
+    assert [public_actor("alice", jobs) for jobs in ("all", "counts", "own")] == ["alice", None, None]

@@ -108,6 +108,14 @@ def test_a_cancelled_job_is_cancelled_by_who_asked_for_it():
     ]
 
 
+def test_the_end_of_a_cancelled_job_names_the_gateway_that_vouched_for_who_asked_for_it():
+    state = msgspec.structs.replace(ALLOCATED, cancelled_by="alice", cancelled_via="gpu2")
+    [end] = decided(("n1", report("ended", signal=15, cause="cancel")), state=state).changes
+    assert (end.actor, end.detail["via"]) == ("alice", "gpu2")
+    [end] = decided(("n1", report("ended", signal=15))).changes
+    assert "via" not in end.detail
+
+
 def test_an_allocation_that_is_not_the_jobs_present_one_changes_only_its_own_record():
     state = msgspec.structs.replace(ALLOCATED, allocation=6)
     effects = decided(("n1", report("ended", exit_status=0)), state=state)
