@@ -1,6 +1,5 @@
 """Jobs: submitted, held, released, cancelled, changed; what they wait for; the applications that they belong to."""
 
-import msgspec
 import pytest
 from builder import NOW, accepted, admission_tables
 from contract.store import ALICE, ROOT
@@ -174,7 +173,7 @@ async def test_a_running_job_ends_once_its_nodes_have_ended_it(world):
 
 
 async def test_who_cancelled_a_running_job_is_recorded_with_the_gateway(world):
-    through = msgspec.structs.replace(ALICE, via="gpu2")
+    through = ALICE._replace(user="bob", via="gpu2")
     for asker in (through, ROOT):
         await world.write(act, [RUNNING], asker, NOW, cancel)
         state = (await world.read(read_states, [RUNNING]))[RUNNING]

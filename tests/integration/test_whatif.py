@@ -13,9 +13,12 @@ from integration.stage import NOW, a_cluster
 
 from rankd.config.configuration import load_configuration
 from rankd.core.adapter.input import AssociationRow, FactorRow, Input, UsageRow
+from rankd.core.model.access import AccessList
+from rankd.core.model.priority_class import PriorityClass
 from rankd.store.record.adapter import StoredInput
 from rankd.store.record.adapter_result import register_adapters, save_input
 from rankd.store.record.catalog import sync_catalog
+from rankd.store.record.priority_class import change_classes, write_access
 
 RANKD = Path(sys.executable).with_name("rankd")
 TOML = """
@@ -279,3 +282,42 @@ async def test_what_can_not_be_asked_is_said(broker, tmp_path, live):
     lacking.mkdir()
     (lacking / "rankd.toml").write_text("[priority]\npolicy = 'fastest'\n")
     assert "fastest" in rankd(tmp_path, "--config", lacking, status=2).stderr
+
+
+CLASSES = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata:
+  name: stated
+  annotations: {{rankd/users: {users}}}
+value: 500
+"""
+
+
+async def test_access_lists_that_classes_were_given_while_rankd_runs_stay_with_another_configuration(
+    broker, tmp_path, live
+):
+    """A list of the other configuration goes before one that was given; a list that only the live one has is gone."""
+    (tmp_path / "live" / "priorityclasses.yaml").write_text(CLASSES.format(users="alice"))
+    live = load_configuration(tmp_path / "live")
+    other, open_to_all = write(tmp_path / "other"), write(tmp_path / "open")
+    (other / "priorityclasses.yaml").write_text(CLASSES.format(users="carol"))
+    made = PriorityClass(name="made", value=700)
+    jobs = [{"command": ["true"], "account": "biology", "priority_class": name} for name in ("stated", "made")]
+
+    def give(connection):
+        change_classes(connection, lambda table: table.create(made))
+        for name in ("stated", "made"):
+            write_access(connection, name, AccessList(users=["bob"]))
+
+    def refused(directory: Path) -> list[bool]:
+        words = ["--config", directory, "--submit", "-", "--as", "carol"]
+        landings = asked(tmp_path, *words, stdin=json.dumps(jobs))["submitted"]
+        assert all("may use" in one["error"] or "class" in one["error"] for one in landings if one["error"])
+        return [one["error"] is not None for one in landings]
+
+    async with a_cluster(tmp_path, broker.url, live) as cluster:
+        await cluster.database.write(give)
+        await ranked(cluster)
+        found = [refused(directory) for directory in (tmp_path / "live", other, open_to_all)]
+    assert found == [[True, True], [False, True], [True, True]]

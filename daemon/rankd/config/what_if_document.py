@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from rankd.config.configuration import Configuration
+from rankd.core.admission.rights import with_given
 from rankd.core.evaluate.document import Document, JobEntry
 from rankd.core.evaluate.whatif import stated_over
+from rankd.core.model.access import AccessList
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.setting import Qos
 
 
-def with_configuration(document: Document, stated: Configuration, queues: object) -> Document:
+def with_configuration(
+    document: Document, stated: Configuration, queues: object, given: Mapping[str, AccessList]
+) -> Document:
     """The document with a configuration's settings, queues, QoS and shares; usage, jobs, classes and nodes are kept.
 
     Args:
         document: the live state.
         stated: the configuration with the adapters' inputs applied.
         queues: the document of its queues.yaml; None if there is none.
+        given: the access lists that classes were given while rankd runs. They stay in a reload.
     """
     rule = stated.settings.admission.unknown_association
     return msgspec.structs.replace(
@@ -32,7 +37,7 @@ def with_configuration(document: Document, stated: Configuration, queues: object
         qos=_with_gone(stated.settings.qos, document.qos or ()),
         associations=stated_over(document.associations or (), stated.associations, drops_users=rule == "zero"),
         unknown_association=rule,
-        access=stated.access,
+        access=with_given(stated.access, given),
         priority_classes=_with_missing(document.priority_classes or [], stated.classes),
     )
 

@@ -13,6 +13,7 @@ from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from rankd.cli.common.option import Subparsers
     from rankd.cli.common.place import Place
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rankd.core.evaluate.document import Document, JobEntry
     from rankd.core.evaluate.result import Result
     from rankd.core.evaluate.whatif import Landing, WhatIf
+    from rankd.core.model.access import AccessList
 
 SHOWN = 20
 
@@ -95,7 +97,7 @@ def report(arguments: argparse.Namespace, other: Configuration | None) -> int:
     if other is not None:
         present = without_inputs(live, dropped_inputs(arguments, configuration, other))
         configuration = with_live_inputs(arguments, other)
-    varied = _varied(present, configuration, arguments)
+    varied = _varied(present, configuration, found.given, arguments)
     new = _new_jobs(arguments, configuration, live.now)
     before, after = Evaluator().evaluate(_encoded(live)), Evaluator().evaluate(_encoded(with_jobs(varied, new)))
     landings = [landing(entry.id, after, with_jobs(varied, new)) for entry in new]
@@ -125,7 +127,9 @@ def _print(answer: WhatIf, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _varied(live: Document, configuration: Configuration, arguments: argparse.Namespace) -> Document:
+def _varied(
+    live: Document, configuration: Configuration, given: Mapping[str, AccessList], arguments: argparse.Namespace
+) -> Document:
     from rankd.config.evaluation import queues_document
     from rankd.config.plugin import is_provided
     from rankd.config.what_if_document import with_configuration
@@ -133,7 +137,7 @@ def _varied(live: Document, configuration: Configuration, arguments: argparse.Na
 
     varied = live
     if arguments.config:
-        varied = with_configuration(live, configuration, queues_document(arguments.config))
+        varied = with_configuration(live, configuration, queues_document(arguments.config), given)
     for name, _ in arguments.weights:
         if not is_provided(name) and name not in (varied.priority.weights if varied.priority else {}):
             known = ", ".join(sorted(varied.priority.weights)) if varied.priority else "none"

@@ -19,6 +19,7 @@ from rankd.config.configuration import Configuration
 from rankd.config.plugin import is_own
 from rankd.core.admission.rights import with_given
 from rankd.core.errors import Unavailable
+from rankd.core.model.access import AccessList
 from rankd.core.model.association import Association
 from rankd.core.model.job import URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
@@ -97,13 +98,15 @@ _TURNS = {Event.HOLD: True, Event.RELEASE: False}
 class Dump(msgspec.Struct, frozen=True):
     """The document, the generation whose numbers it gives, and the jobs that were updated since.
 
-    ``newer``: how many waiting jobs came after the generation. They are not in the document.
+    ``newer``: how many waiting jobs came after the generation. They are not in the document. ``given``: the access
+    lists of classes that were given while rankd runs; the document has them with those of the configuration.
     """
 
     document: Row
     generation: int
     updated: list[int]
     newer: int
+    given: Mapping[str, AccessList]
 
 
 def dump(connection: Reader, configuration: Configuration, queues: object) -> Dump:
@@ -130,6 +133,7 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
     shown = [_shown(job) | given.get(job["id"], {}) for job in jobs] + _depended_on(connection, jobs)
     if generation["policy"] == "fcfs":
         shown = [job | {"sequence": job["id"]} for job in shown]
+    lists = class_access(connection)
     document = {
         "now": generation["at"],
         "priority": weighted,
@@ -141,13 +145,13 @@ def dump(connection: Reader, configuration: Configuration, queues: object) -> Du
         "qos": _qos(connection, configuration),
         "associations": _associations(connection, generation, configuration),
         "unknown_association": configuration.settings.admission.unknown_association,
-        "access": with_given(configuration.access, class_access(connection)),
+        "access": with_given(configuration.access, lists),
         "nodes": _nodes(connection),
         "applications": _applications(connection, jobs),
         "jobs": sorted(shown, key=lambda job: int(job["id"])),
         "allocations": _allocations(connection, jobs),
     }
-    return Dump(document, generation["number"], updated, newer)
+    return Dump(document, generation["number"], updated, newer, lists)
 
 
 def _priority(connection: Reader, generation: Row, configuration: Configuration) -> PrioritySettings:
