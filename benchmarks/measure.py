@@ -26,7 +26,7 @@ def machine(*options: str, directory: Path | None = None) -> Iterator[dict[str, 
     """A separate ``rankd up``, in a new directory unless one is given; yields its up.json."""
     with tempfile.TemporaryDirectory(prefix="rankd-bench-") as own:
         directory = directory or Path(own)
-        command = [sys.executable, "-m", "rankd", "up", "--dir", str(directory), *options]
+        command = [sys.executable, "-m", "rankd", "up", "--dir", str(directory), "--run-as", "agent", *options]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             for line in process.stdout:

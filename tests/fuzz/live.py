@@ -105,7 +105,7 @@ class Site:
         self._config.mkdir()
         (self._config / "rankd.toml").write_text(SETTINGS)
         command = [sys.executable, "-m", "rankd", "up", "--dir", str(self.directory / "site")]
-        command += ["--config", str(self._config), "--simulate", "1", "--no-local-agent"]
+        command += ["--config", str(self._config), "--simulate", "1", "--no-local-agent", "--run-as", "agent"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         said = []
         for line in self._process.stdout:

@@ -62,6 +62,14 @@ async def test_who_is_unknown_here_and_root_are_refused_and_told_what_to_do(brok
 
 
 @needs_root
+async def test_jobs_of_root_run_as_root_only_where_root_is_the_owner(broker, reachable):
+    async with stage(broker, reachable, run_as=RunAs(mode="submitter", owner="root")) as intake:
+        await intake.order(starts=[of(start_of(1, "id", "-u"), "root"), of(start_of(2, "id", "-un"), "daemon")])
+        assert Path((await intake.ended(1)).stdout).read_text() == "0\n"
+        assert Path((await intake.ended(2)).stdout).read_text() == "daemon\n"
+
+
+@needs_root
 async def test_who_is_unknown_runs_as_the_user_that_was_named_for_that(broker, reachable):
     rule = RunAs(mode="submitter", otherwise="nobody")
     async with stage(broker, reachable, run_as=rule) as intake:

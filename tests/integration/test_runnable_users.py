@@ -9,6 +9,7 @@ from integration.intake_stage import JOB, options_of
 from integration.stage import connected, ready, running
 
 from rankd.bus.connection import Bus
+from rankd.core.admission.runnable_user import LocalRights
 from rankd.services.intake.service import run
 
 
@@ -48,14 +49,21 @@ async def test_whose_jobs_are_refused_is_configured(broker, tmp_path, rule, expe
     assert await asked(broker, options, expected) == expected
 
 
-async def test_roots_jobs_are_refused_where_the_intake_was_told_that_jobs_run_as_their_users(broker, tmp_path):
-    options = msgspec.structs.replace(options_of(broker, tmp_path), as_submitters=True)
-    expected = {"root": "root_refused", KNOWN: None, UNKNOWN: None}
+@pytest.mark.parametrize(
+    ("local", "expected"),
+    [
+        (LocalRights("root", is_root=True), {"root": "root_refused", KNOWN: None, UNKNOWN: None}),
+        (LocalRights(KNOWN, is_root=False), {"root": "owner_only", KNOWN: None, UNKNOWN: "owner_only"}),
+    ],
+)
+async def test_where_jobs_run_as_their_users_those_that_could_not_are_refused(broker, tmp_path, local, expected):
+    """Without the head's gateway: nobody proves to be root."""
+    options = msgspec.structs.replace(options_of(broker, tmp_path), local=local)
     assert await asked(broker, options, expected) == expected
 
 
 async def test_of_a_list_only_those_jobs_are_refused(broker, tmp_path):
-    options = msgspec.structs.replace(options_of(broker, tmp_path), as_submitters=True)
+    options = msgspec.structs.replace(options_of(broker, tmp_path), local=LocalRights("root", is_root=True))
     async with Bus(broker.url, "probe") as bus, connected(broker.url) as client, running(run, options):
         await ready(bus, "intake")
         jobs = [{**JOB, "user": user} for user in (KNOWN, "root", KNOWN)]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ class Machine:
         self.directory = directory
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, *options: str) -> None:
-        """Returns once it says that it is up."""
-        command = [*RANKD, "up", "--dir", str(self.directory), *options]
+    def start(self, *options: str, rights: Sequence[str] = ("--run-as", "agent")) -> None:
+        """Returns once it says that it is up. ``rights``: by default, jobs of all users run here."""
+        command = [*RANKD, "up", "--dir", str(self.directory), *options, *rights]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory.parent
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -35,7 +36,7 @@ def shared():
         if closed := [str(path) for path in Path(base).parents if not path.stat().st_mode & 0o001]:
             pytest.skip(f"other users can't pass through {closed}")
         machine = Machine(Path(base) / "state")
-        machine.start("--name", "here", "--share")
+        machine.start("--name", "here", rights=())
         yield machine
         machine.end()
 
@@ -54,7 +55,8 @@ def python_for_others() -> str | None:
 def of_user(uid: int) -> dict[str, Any]:
     """A process of this user: no variables, no directory of its own."""
     paths = [path for path in sys.path if path and not path.startswith(sys.base_prefix)]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths)}
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # with nats-server
+    environment = {"PATH": programs, "PYTHONPATH": os.pathsep.join(paths)}
     return {"user": uid, "group": uid, "extra_groups": [], "cwd": "/", "env": environment, "capture_output": True}
 
 
@@ -158,18 +160,64 @@ def is_keeper(pid: int) -> bool:
     return b"rankd.services.keeper.service" in command_of(pid)
 
 
-def test_roots_own_jobs_are_refused_where_jobs_run_as_their_users(shared):
-    said = shared.rankd_fails("submit", "--", "true")
-    assert "jobs of 'root' do not run" in said
-    assert "--as USER" in said
+def test_roots_own_job_runs_as_root(shared):
+    """The first try of somebody who is root, as in a container."""
+    out = shared.directory.parent / "id"
+    assert "Submitted" in as_user(0, shared, "submit", "--wait", "-o", str(out), "--", "id", "-u").stdout
+    assert out.read_text() == "0\n"
+    assert "Submitted" in as_user(0, shared, "submit", "--wait", "--", "true").stdout
+    [job] = shared.rows("SELECT stdout FROM job WHERE id = 2")
+    assert stat.S_IMODE(Path(job["stdout"]).parent.stat().st_mode) == 0o700
+
+
+def test_only_root_at_the_socket_gets_a_job_with_roots_rights(shared):
+    """Not an administrator, not the credentials of root, and no message of root's that waits in a stream."""
+    nats = ["--nats", shared.up["nats"]]
+    creds = shared.directory.parent / "root.creds"
+    shared.rankd("auth", "creds", "--user", "root", "--out", str(creds))
+    ways = [["--admin"], ["--admin", "--user", "root"], [*nats, "--creds", str(creds)], [*nats, "--admin"]]
+    for words in ways:
+        said = shared.rankd_fails("submit", *words, "--", "true")
+        assert "jobs of 'root' run only if root submits them on the machine of `rankd up`" in said, words
+    shared.rankd("submit", *nats, "--enqueue", "--", "true")
+    while not (letters := shared.rows("SELECT code FROM dead_letter")):
+        assert shared.up["ready"]
+    assert letters == [{"code": "root_refused"}]
     assert "Submitted" in shared.rankd("submit", "--as", "daemon", "--", "true")
+    assert shared.rows("SELECT user FROM job") == [{"user": "daemon"}]
 
 
-def test_who_is_not_root_shares_only_if_others_may_run_jobs_as_this_user(shared):
-    said = as_user(ONE, shared, "up --share").stderr
-    assert "start this as root" in said
-    assert "--run-as agent" in said
-    assert "only root can run jobs as the users who submit them" in as_user(ONE, shared, "up --run-as submitter").stderr
+@pytest.fixture
+def daemons():
+    """A ``rankd up --share`` of an ordinary user, with a node."""
+    if (python := python_for_others()) is None:
+        pytest.skip("other users can't read this installation of rankd, or have no Python of this version")
+    with tempfile.TemporaryDirectory(prefix="rankd-own-") as base:
+        os.chown(base, ONE, ONE)
+        Path(base).chmod(0o755)
+        machine = Machine(Path(base) / "state")
+        command = [python, "-m", "rankd", "up", "--dir", str(machine.directory), "--name", "here", "--share"]
+        given = {name: value for name, value in of_user(ONE).items() if name != "capture_output"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **given)
+        with process:
+            said = ""
+            while "rankd is up" not in said:
+                line = process.stdout.readline()
+                assert line, said
+                said += line
+            yield machine
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+
+
+def test_an_ordinary_users_rankd_runs_that_users_jobs_and_no_others(daemons):
+    assert "Submitted" in as_user(ONE, daemons, "submit", "--wait", "--", "true").stdout
+    for uid, words in ((TWO, ["submit"]), (ONE, ["submit", "--user", "bin"])):
+        done = as_user(uid, daemons, *words, "--", "true")
+        assert done.returncode == 1, done.stdout
+        assert "do not run here: 'daemon', who is not root, has started this rankd" in done.stderr
+    assert "daemon" in as_user(TWO, daemons, "queue --all").stdout + as_user(TWO, daemons, "acct").stdout
+    assert daemons.rows("SELECT user, state FROM job") == [{"user": "daemon", "state": "completed"}]
 
 
 def test_nobody_acts_for_another_or_reads_what_is_the_services(shared):
@@ -191,11 +239,12 @@ def test_nobody_acts_for_another_or_reads_what_is_the_services(shared):
         assert b"Permission denied" in done.stderr, name
 
 
-def test_without_share_the_socket_is_the_owners_only(machine):
-    machine.start("--no-local-agent")
+@pytest.mark.parametrize("rights", [("--no-share",), ("--run-as", "agent")])
+def test_without_share_the_socket_is_the_owners_only(machine, rights):
+    machine.start("--no-local-agent", rights=rights)
     sock = machine.directory / "login.sock"
     assert stat.S_IMODE(sock.lstat().st_mode) == 0o600
-    assert stat.S_IMODE(machine.directory.stat().st_mode) == 0o700
+    assert not stat.S_IMODE(machine.directory.stat().st_mode) & 0o066
     login = log_in_again(sock)
     assert login.user == "root"
     assert login.nats == machine.up["nats"]
@@ -292,3 +341,5 @@ def test_another_program_at_the_socket_is_said_in_one_line(tmp_path, answer):
 def test_root_shares_with_others_but_not_its_rights(machine):
     said = machine.rankd_fails("up", "--share", "--run-as", "agent", status=2)
     assert "other users' jobs would run as root" in said
+    machine.start("--no-local-agent", rights=())
+    assert stat.S_IMODE((machine.directory / "login.sock").lstat().st_mode) == 0o666

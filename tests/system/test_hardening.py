@@ -31,7 +31,7 @@ def confined(monkeypatch):
         if closed := [str(path) for path in Path(base).parents if not path.stat().st_mode & 0o001]:
             pytest.skip(f"other users can't pass through {closed}")
         machine = Machine(Path(base) / "state")
-        machine.start("--name", "here", "--share")
+        machine.start("--name", "here", rights=())
         yield machine
         machine.end()
 

@@ -27,7 +27,7 @@ JOB = {"command": ["true"], "resources": {"vcore": 1000}}
 @pytest.fixture
 def creds(machine):
     """Starts ``rankd up`` and returns a function that writes credentials."""
-    machine.start("--name", "here", "--run-as", "agent")
+    machine.start("--name", "here")
 
     def write(role: str, name: str, *more: str) -> Path:
         file = machine.directory.parent / f"{role}-{name}.creds"

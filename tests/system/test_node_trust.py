@@ -113,7 +113,7 @@ def test_an_untrusting_that_the_broker_did_not_hear_of_holds_from_its_next_start
     shared.rankd("node", "trust", NODE)
     shared.stop()
     shared.rankd("node", "untrust", NODE)
-    shared.start("--name", "here", "--share")
+    shared.start("--name", "here", rights=())
     with an_agent(shared) as place:
         assert as_user(ONE, place, "submit", "--retry-for", "1", "--", "true").returncode == 3
     assert json.loads((shared.directory / "auth" / "trusted.json").read_text()) == {NODE: False}

@@ -89,7 +89,7 @@ def _start(directory: Path) -> subprocess.Popen[bytes]:
     shutil.copytree(shipped("config"), config)
     shutil.copy(config / "examples" / "two-accounts" / "accounts.yaml", config)
     place = ["--dir", str(directory / "state"), "--config", str(config)]
-    words = ["up", *place, "--simulate", str(SIMULATED_NODES)]
+    words = ["up", *place, "--simulate", str(SIMULATED_NODES), "--run-as", "agent"]
     print(f"starting rankd up with {SIMULATED_NODES} simulated nodes in {directory}", flush=True)
     with (directory / "up.log").open("wb") as log:
         return subprocess.Popen(  # noqa: S603 - our own command

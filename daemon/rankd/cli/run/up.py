@@ -14,6 +14,14 @@ from rankd.cli.common.option import add_command, refuse_empty
 from rankd.cli.common.output import OutputError
 from rankd.cli.common.session import login_name
 from rankd.cli.run.up_encryption import add_encryption, broker_encrypts, check_encryption, tls_of
+from rankd.cli.run.up_rights import (
+    add_rights,
+    check_rights,
+    invitation_of_others,
+    is_shared,
+    rights_in_words,
+    run_as_of,
+)
 from rankd.cli.services.service_command import pairs
 from rankd.core.errors import Refused
 from rankd.core.printable import printable
@@ -44,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--no-local-agent", action="store_true", help="don't run jobs on this machine")
     _add_broker(parser)
     _add_node(parser)
-    _add_rights(parser)
+    add_rights(parser)
     parser.add_argument(
         "--keep-jobs", action="store_true", help="leave jobs running on Ctrl-C; the next `rankd up` continues with them"
     )
@@ -65,50 +73,8 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
         help="address on which the embedded broker listens (default: 127.0.0.1); agents on other machines need one."
         " They need a token: `rankd node enrol NODE`",
     )
-    parser.add_argument(
-        "--share",
-        action="store_true",
-        help="let other users of this machine submit, each as the user that the kernel says it is",
-    )
-    parser.add_argument(
-        "--no-auth",
-        action="store_true",
-        help="let everybody who can connect act as any user; for trials, on loopback only",
-    )
     parser.add_argument("--port", type=port, default=0, help="port of the embedded broker (default: 0, any free port)")
     add_encryption(parser)
-
-
-def _add_rights(parser: argparse.ArgumentParser) -> None:
-    """Whose rights jobs have."""
-    parser.add_argument(
-        "--run-as",
-        choices=["submitter", "agent"],
-        help="run jobs as the users who submitted them (needs root; default with --share as root), or as the user"
-        " who starts this (default otherwise)",
-    )
-
-
-def _run_as(arguments: argparse.Namespace) -> str:
-    """Whose rights jobs have.
-
-    Raises:
-        Refused: ``usage``: the jobs of other users would have the rights of who started this, and nobody said so.
-    """
-    if arguments.share and arguments.run_as == "agent" and os.geteuid() == 0:
-        message = "with --share, other users' jobs would run as root; leave out --run-as agent"
-        raise Refused("usage", message, "run_as")
-    if arguments.run_as == "submitter" and os.geteuid() != 0 and not arguments.no_local_agent:
-        raise Refused("usage", "only root can run jobs as the users who submit them: start this as root", "run_as")
-    if arguments.run_as:
-        return str(arguments.run_as)
-    if not arguments.share:
-        return "agent"
-    if os.geteuid() != 0 and not arguments.no_local_agent:
-        message = "with --share, other users' jobs would run as you: start this as root, so that they run as their"
-        message += " users, or say with --run-as agent that they may run as you"
-        raise Refused("usage", message, "run_as")
-    return "submitter"
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
@@ -150,8 +116,7 @@ def _check_addresses(arguments: argparse.Namespace) -> None:
     if arguments.no_auth and arguments.listen and not is_loopback(arguments.listen):
         message = f"--no-auth is for trials on loopback: at {arguments.listen}, everybody could run commands here"
         raise Refused("usage", message, "no_auth")
-    if arguments.share and (arguments.no_auth or arguments.nats):
-        raise Refused("usage", "--share needs the embedded broker with authentication on", "share")
+    check_rights(arguments)
     if arguments.nats:
         without_secret(arguments.nats)
     check_encryption(arguments)
@@ -204,8 +169,8 @@ def _options(arguments: argparse.Namespace) -> UpOptions:
         is_encrypted=broker_encrypts(arguments),
         tls=tls_of(arguments),
         tls_names=tuple(arguments.tls_name),
-        is_shared=arguments.share,
-        run_as=_run_as(arguments),
+        is_shared=is_shared(arguments),
+        run_as=run_as_of(arguments),
         has_authentication=not arguments.no_auth,
         keep_jobs=arguments.keep_jobs,
     )
@@ -272,7 +237,8 @@ rankd is up
   database   {printable(state.db)}
   processes  {processes}
   nodes      {", ".join(nodes) or "none"}
-  jobs run as {_rights(arguments)}; logs are in {printable(str(arguments.dir))}/log
+  jobs run as {rights_in_words(arguments, _login())}
+  logs are in {printable(str(arguments.dir))}/log
 
 Try, in another terminal:
   rankd submit{flag} -- sh -c 'echo hello; sleep 5'
@@ -281,17 +247,10 @@ Try, in another terminal:
 
 Ctrl-C stops everything; {"running jobs go on, " if arguments.keep_jobs else ""}queued jobs stay."""  # noqa: S608 - a hint for people; nobody runs it
     )
-    if arguments.share:
-        _say(f"\nOther users of this machine: rankd submit --dir {_word(arguments.dir.absolute())} -- COMMAND")
+    if (invitation := invitation_of_others(arguments, _word(arguments.dir.absolute()))) is not None:
+        _say(f"\n{invitation}")
     if arguments.listen:
         _say("\n".join(_joining(state, flag, arguments.listen, arguments.tls_name)))
-
-
-def _rights(arguments: argparse.Namespace) -> str:
-    """Whose rights jobs have."""
-    if _run_as(arguments) == "submitter":
-        return "the users who submit them"
-    return f"'{_login()}', who started this"
 
 
 def _word(path: Path | str) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rankd.cli.common.option import Subparsers
+    from rankd.core.admission.runnable_user import LocalRights
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -28,7 +29,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "--run-as",
         choices=["submitter", "agent"],
         default="agent",
-        help="how the nodes run jobs; with submitter, root's jobs are refused at once (default: agent)",
+        help="how the nodes run jobs; with submitter, jobs that would not run are refused at once (default: agent)",
+    )
+    intake.add_argument(
+        "--owner",
+        metavar="USER",
+        help="with --run-as submitter: the user who started this. Root's jobs are accepted if root asks at the login"
+        " socket of this machine. If this process is not root's, jobs of other users are refused",
     )
     prioritizer = _service(
         subparsers, "prioritizer", run_prioritizer, "Rank the pending jobs, again after every change."
@@ -183,6 +190,12 @@ def _add_rights(parser: argparse.ArgumentParser) -> None:
         metavar="USER",
         help="with --run-as submitter: run jobs of users who are unknown on this host as USER",
     )
+    parser.add_argument(
+        "--owner",
+        metavar="USER",
+        help="with --run-as submitter: also run USER's jobs as the agent's own user, which may be root. `rankd up` says"
+        " so for the user who starts it; do not trust other services with it",
+    )
 
 
 def weight(text: str) -> tuple[str, float]:
@@ -251,10 +264,18 @@ def run_intake(arguments: argparse.Namespace) -> int:
         db=arguments.db,
         config=_config(arguments),
         stream_bytes=arguments.stream_bytes,
-        as_submitters=arguments.run_as == "submitter",
+        local=_local_rights(arguments),
     )
     hangup = asyncio.Event()
     return _serve(arguments, "intake", lambda stop: run(options, stop, hangup), hangup)
+
+
+def _local_rights(arguments: argparse.Namespace) -> LocalRights | None:
+    from rankd.core.admission.runnable_user import LocalRights
+
+    if arguments.run_as != "submitter":
+        return None
+    return LocalRights(arguments.owner or "", is_root=os.geteuid() == 0 or arguments.owner is None)
 
 
 def run_prioritizer(arguments: argparse.Namespace) -> int:
@@ -314,7 +335,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
         partition=arguments.partition,
         resources=arguments.resources,
         labels=arguments.labels,
-        run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as),
+        run_as=RunAs(mode=arguments.run_as or usual_mode(), otherwise=arguments.otherwise_as, owner=arguments.owner),
         limited=not arguments.no_limits,
         drain_on_stop_s=arguments.drain_on_stop,
         login_socket=arguments.login_socket,

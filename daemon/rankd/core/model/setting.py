@@ -108,8 +108,9 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     refused with `zero_cores`."""
     submitters: Literal["any", "users", "known"] = "any"
     """Whose jobs are accepted. `any`: everybody's. `users`: not root's, since no node runs jobs as root where jobs run
-    as the users who submit them; they are refused with `root_refused`. `rankd up --share` as root does this in any
-    case. `known`: only those of users whom the head's user database has; others are refused with `no_such_user`."""
+    as the users who submit them; they are refused with `root_refused`. `rankd up` as root does so in any case, but
+    accepts jobs that root submits at the login socket. `known`: only those of users whom the head's user database has;
+    others are refused with `no_such_user`."""
     max_pending_per_user: AtLeastOne = 100_000
     """Pending jobs that a user may have at once, including held ones. More are refused with `too_many_pending`. Jobs
     that are queued again after a lost node are not refused."""

@@ -10,7 +10,7 @@ import msgspec
 from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused, usable
 from rankd.core.model.job_environment import DEFAULT_OUTPUT, JobPlace, job_environment, job_path
-from rankd.services.agent.identity import SUBMITTER, RunAs, account_variables, home_of, own_name
+from rankd.services.agent.identity import RunAs, account_variables, home_of, own_name
 from rankd.services.agent.leftover import STATE_VARIABLE
 from rankd.services.agent.script_files import ScriptFiles
 from rankd.services.agent.users_directory import make_top, make_users_directory
@@ -45,7 +45,7 @@ class Planner:
         self._limited = limited
         self._own = _own_environment()
         self._users_outputs: set[str] = set()
-        self.has_users_rights = run_as.mode == SUBMITTER
+        self.has_users_rights = run_as.gives_users_rights
         if self.has_users_rights:
             with usable(output_dir, "output"):
                 self.output = make_top(output_dir)

@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.services.agent.identity import NO_SUCH_USER, ROOT_REFUSED
+from rankd.services.agent.identity import NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED
 from rankd.services.agent.ledger import Entry, Ledger
 from rankd.services.agent.leftover import end_leftovers
 from rankd.services.agent.output import LOOP as OUTPUTS_LOOP
@@ -40,7 +40,7 @@ log = logging.getLogger("rankd.agent")
 
 THREADS = 4
 MOST_SHOWN = 10
-ABOUT_USERS = frozenset({NO_SUCH_USER, ROOT_REFUSED})
+ABOUT_USERS = frozenset({NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED})
 """Refusals that are a job's cause themselves: its user can't run jobs on this node."""
 UP_S = 5.0
 PULSE_LOOP = "pulse of the keeper"

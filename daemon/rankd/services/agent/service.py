@@ -28,7 +28,7 @@ from rankd.core.model.quantity import Amount
 from rankd.identity.credentials import source_of
 from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
 from rankd.services.agent.allocation_request import AllocationRequests
-from rankd.services.agent.identity import SUBMITTER, RunAs
+from rankd.services.agent.identity import RunAs
 from rankd.services.agent.own_credentials import check_private, check_role
 from rankd.services.agent.plan import Planner
 from rankd.services.agent.real_node import RealNode
@@ -133,7 +133,7 @@ def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator
     hide()
     _raise_file_limit()
     with AgentState(options.state_dir) as state:
-        if options.run_as.mode == SUBMITTER:
+        if options.run_as.gives_users_rights:
             check_unreplaceable(state.root, "state")
         output = options.output_dir or state.root / "output"
         planner = Planner(state.root, output, options.run_as, limited=options.limited, instance=state.instance)

@@ -7,9 +7,11 @@ import pwd
 import time
 from collections.abc import Callable, Sequence
 
-from rankd.core.admission.runnable_user import Submitters, stricter, unrunnable
+from rankd.core.admission.admit import Submitter
+from rankd.core.admission.runnable_user import Candidate, LocalRights, Submitters, unrunnable
 from rankd.core.errors import Refused
 from rankd.core.model.job import AcceptedJob
+from rankd.wire.subject import HEAD
 
 LASTS_S = 60.0
 """How long an answer of the user database is used again."""
@@ -17,19 +19,23 @@ MOST_KNOWN = 10_000
 
 
 class RunnableUsers:
-    """The rule, and the users whose ids were looked up lately. ``as_submitters``: jobs run as their users."""
+    """The rule, and the users whose ids were looked up lately. ``local``: where jobs run as their users."""
 
     def __init__(self, rule: Callable[[], Submitters]) -> None:
-        self.as_submitters = False
+        self.local: LocalRights | None = None
         self._rule = rule
         self._ids: dict[str, tuple[float, int | None]] = {}
 
-    async def refused(self, jobs: Sequence[AcceptedJob]) -> dict[int, Refused]:
+    async def refused(self, jobs: Sequence[AcceptedJob], asker: Submitter) -> dict[int, Refused]:
         """Why jobs are refused, by their index."""
-        rule = stricter(self._rule(), as_submitters=self.as_submitters)
-        if rule == "any":
+        rule, local = self._rule(), self.local
+        if rule == "any" and local is None:
             return {}
-        why = {user: unrunnable(user, await self._id(user), rule) for user in {job.user for job in jobs}}
+        users = {job.user for job in jobs}
+        why = {
+            user: unrunnable(Candidate(user, await self._id(user), _is_at_head(user, asker)), rule, local)
+            for user in users
+        }
         return {index: refusal for index, job in enumerate(jobs) if (refusal := why[job.user]) is not None}
 
     async def _id(self, user: str) -> int | None:
@@ -41,6 +47,11 @@ class RunnableUsers:
                 self._ids.clear()
             self._ids[user] = now + LASTS_S, id_
         return id_
+
+
+def _is_at_head(user: str, asker: Submitter) -> bool:
+    """Whether the gateway of the head vouches for this user."""
+    return asker.via == HEAD and asker.user == user
 
 
 def _id_of(user: str) -> int | None:

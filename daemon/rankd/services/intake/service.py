@@ -27,6 +27,7 @@ from rankd.config.configuration import Configuration
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.admission.runnable_user import LocalRights
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState
@@ -85,7 +86,7 @@ CHECKPOINT_AGAIN_S = 0.5
 
 
 class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the broker, the database and the configuration are. ``as_submitters``: jobs run as their users."""
+    """Where the broker, the database and the configuration are. ``local``: where jobs run as their users."""
 
     nats: str
     creds: Path | None = None
@@ -93,7 +94,7 @@ class IntakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     db: str
     config: Path
     stream_bytes: int = STREAM_BYTES
-    as_submitters: bool = False
+    local: LocalRights | None = None
 
 
 async def run(
@@ -120,7 +121,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
     await ensure_streams(bus)
     await until_done(bus, partial(take_over, bus, partial(_record, database, found.configuration, clock)))
     intake = Intake(found.configuration, taken.catalog, database, bus, clock)
-    intake.runnable.as_submitters = options.as_submitters
+    intake.runnable.local = options.local
     if options.creds is not None:
         intake.entry.gateways.use(options.creds.parent)
     intake.keeper.number = taken.number
@@ -313,10 +314,9 @@ class Intake:
         if wanted := dependencies_of(submission):
             known = await self.database.read(lambda c: known_jobs(c, wanted))
             submission = without_unknown(submission, known)
-        submission = without_refused(submission, await self.runnable.refused(submission.accepted))
-        if not submission.accepted:
-            return submission, [], None
-        submission = await self.limits.within(submission)
+        submission = without_refused(submission, await self.runnable.refused(submission.accepted, submitter))
+        if submission.accepted:
+            submission = await self.limits.within(submission)
         if not submission.accepted:
             return submission, [], None
         return submission, *await self._store(submission, submitter)

@@ -59,7 +59,9 @@ class Policy(NamedTuple):
         if uid == self.owner:
             return self.owner_name
         if not self.is_shared:
-            message = f"this rankd serves only '{self.owner_name}', who started it; it can be shared with --share"
+            message = (
+                f"this rankd serves only '{self.owner_name}', who started it; `rankd up --share` would let others in"
+            )
             raise Refused("not_shared", message, status=403)
         if (name := name_of(uid)) != self.owner_name:
             return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ``resources`` None means what this machine allows. ``keep_jobs``: running jobs outlive ``rankd up``. ``admin`` is
     the user who started it. ``has_authentication``: the embedded broker asks for credentials. ``is_shared``: other
-    users of this machine may submit, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
+    users of this machine may ask, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
     ``is_encrypted``: the embedded broker encrypts its connections, with the certificate in ``tls`` or else with one
     for ``tls_names`` and the names of this machine. With ``nats``, ``tls`` has the files for connections to it.
     """
@@ -62,6 +63,11 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     def has_site(self) -> bool:
         """Whether this ``rankd up`` gives out the credentials for its broker."""
         return self.has_authentication and self.nats is None
+
+    @property
+    def is_passable(self) -> bool:
+        """Whether others pass through the directory: to the socket, and to the output of jobs that run as them."""
+        return self.is_shared or (self.run_as == "submitter" and os.geteuid() == 0)
 
     @property
     def client_tls(self) -> TlsFiles:
@@ -92,19 +98,34 @@ def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple
         "--config",
         str(options.config.absolute()),
     ]
-    rights = ["--run-as", options.run_as] if options.local_agent else []
-    commands = [("intake", [*rankd, "intake", *place, *rights])]
+    commands = [("intake", [*rankd, "intake", *place, *_intakes_rights(options)])]
     commands += [(name, [*rankd, name, *place]) for name in ("prioritizer", "scheduler")]
     if options.has_site:
         commands.append(("gateway", [*rankd, *_gateway(options, url)]))
     if options.local_agent:
-        local = [*_agent(options, url, options.agent_name, "agent", NODE_CREDENTIALS), "--run-as", options.run_as]
+        local = [*_agent(options, url, options.agent_name, "agent", NODE_CREDENTIALS), *_rights(options)]
         commands.append(("agent", [*rankd, *local, *_given("resources", options.resources), *_labels(options.labels)]))
     if options.simulate:
         simulated = _agent(options, url, SIMULATED, "agent-sim", SERVICES_CREDENTIALS)
         more = ["--simulate", str(options.simulate), *_labels({"simulated": "true"})]
         commands.append(("agent-sim", [*rankd, *simulated, *more]))
     return commands
+
+
+def _intakes_rights(options: UpOptions) -> list[str]:
+    """What the intake has to know of the rights of jobs.
+
+    Without a node here, only root's jobs matter: one that were accepted now would run as root on a node here later.
+    """
+    return _rights(options) if options.local_agent or os.geteuid() == 0 else []
+
+
+def _rights(options: UpOptions) -> list[str]:
+    """Whose rights jobs have. Where there is a login socket to show who asks, root's own jobs run as root."""
+    if options.run_as == "agent":
+        return ["--run-as", "agent"]
+    owner = ["--owner", options.admin] if options.has_site or os.geteuid() != 0 else []
+    return ["--run-as", "submitter", *owner]
 
 
 def broker_flag(url: str) -> list[str]:
@@ -126,7 +147,7 @@ def _tls(files: TlsFiles) -> list[str]:
 def _agent(options: UpOptions, url: str, name: str, folder: str, credentials: str) -> list[str]:
     state = str(options.directory.absolute() / folder)
     drain = [] if options.keep_jobs else ["--drain-on-stop"]
-    if options.is_shared:  # where others may pass through to what is theirs
+    if options.is_passable:  # where others may pass through to what is theirs
         drain += ["--output", str(options.directory.absolute() / "output")]
     return ["agent", *_broker(options, url, credentials), "--name", name, "--state", state, *drain]
 

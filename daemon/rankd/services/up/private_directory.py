@@ -11,16 +11,16 @@ DIRECTORY = 0o700
 PASSABLE = 0o011
 
 
-def make_private(directory: Path, *, without: Path, shared: bool = False) -> None:
+def make_private(directory: Path, *, without: Path, passable: bool = False) -> None:
     """Make the directory for its owner only, or restrict an existing one and everything in it.
 
     The contents of ``without`` belong to jobs and keep their modes. Other users cannot reach them either way.
-    ``shared``: others may pass through the directory, to what is made for them in it, and can't list it.
+    ``passable``: others may pass through the directory, to what is made for them in it, and can't list it.
     """
     directory.mkdir(mode=DIRECTORY, parents=True, exist_ok=True)
     if directory.stat().st_mode & OTHERS not in (0, PASSABLE):
         _narrow_all(directory, without)
-    directory.chmod(DIRECTORY | PASSABLE if shared else DIRECTORY)
+    directory.chmod(DIRECTORY | PASSABLE if passable else DIRECTORY)
 
 
 def _narrow_all(directory: Path, without: Path) -> None:

@@ -86,7 +86,7 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
         check_node_name(options.agent_name)
     umask = os.umask(PRIVATE)
     with usable(options.directory, "dir"):
-        make_private(options.directory, without=options.directory / "agent" / "output", shared=options.is_shared)
+        make_private(options.directory, without=options.directory / "agent" / "output", passable=options.is_passable)
         check_space(options.directory)
         lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
     try:

@@ -21,7 +21,7 @@ ME = pwd.getpwuid(os.getuid())
 class AsSubmitter:
     """The rule ``submitter`` without root: every job runs as the user of this process."""
 
-    mode = "submitter"
+    gives_users_rights = True
 
     def identity(self, user):
         if user == "nobody-here":
