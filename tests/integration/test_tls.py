@@ -93,7 +93,7 @@ async def test_an_unknown_ca_is_refused_with_what_to_give(serve, authority, tmp_
     url = encrypted(server).replace("tls", scheme)
     for files in ({}, {"ca": Authority(tmp_path, "another").ca}):
         error = await refused(url, **files)
-        assert error.code == "not_trusted"
+        assert error.code == "unknown_ca"
         assert "is signed by a CA that is not known here; give the CA's certificate with --ca FILE" in error.message
 
 

@@ -73,6 +73,10 @@ class Machine:
         finally:
             connection.close()
 
+    def rankd_all(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a command; all that it says."""
+        return self._run(*words, status=status)
+
     def rankd(self, *words: str, status: int = 0) -> str:
         """Run a command; its output."""
         return self._run(*words, status=status).stdout

@@ -103,6 +103,40 @@ async def test_the_same_key_may_ask_again_and_another_may_not(head, tmp_path):
     assert refused.value.code == "used_token"
 
 
+CRASH = """
+import os, pathlib, sys
+mark = pathlib.Path({mark!r})
+if "gateway" in sys.orig_argv and not mark.exists():
+    from rankd.services.gateway.enrolment import Enrolment
+
+    async def die(*_):
+        mark.touch()
+        os.kill(os.getpid(), 9)
+
+    Enrolment._grant = die
+"""
+"""Kills the gateway, once, on the line between recording the use of an invitation and signing the answer."""
+
+
+async def test_a_gateway_that_is_killed_before_it_answers_answers_the_same_key_and_no_other(
+    machine, tmp_path, monkeypatch
+):
+    mark = tmp_path / "killed"
+    (tmp_path / "sitecustomize.py").write_text(CRASH.format(mark=str(mark)))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    machine.start("--no-local-agent")
+    invitation = read_invitation(invite(machine, "alice"))
+    enrolled = await exchange(invitation, tmp_path / "key")  # it asks again
+    assert mark.exists()
+    [used] = json.loads((machine.directory / "auth" / "register.json").read_bytes())["invitations"].values()
+    assert used["used_by"] == enrolled.credentials.claims().public
+    with pytest.raises(Refused) as refused:
+        await exchange(invitation, tmp_path / "other-key")
+    assert refused.value.code == "used_token"
+    again = await exchange(invitation, tmp_path / "key")
+    assert again.credentials.claims().public == enrolled.credentials.claims().public
+
+
 def test_a_token_that_ended_is_refused_with_the_time(head, homes):
     token = invite(head, "alice", "--lasts", "1s")
     time.sleep(1.1)

@@ -136,7 +136,7 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         Raises:
             Unavailable: ``no_broker``: no broker answered in time.
             Refused: ``not_authorized``: the broker does not know this user, or the password is wrong;
-            ``not_encrypted``, ``not_trusted``, ``bad_certificate``: see :mod:`rankd.bus.tls`.
+            ``not_encrypted``, ``unknown_ca``, ``not_trusted``, ``bad_certificate``: see :mod:`rankd.bus.tls`.
         """
         try:
             async with asyncio.timeout(self._connect_timeout_s) as self._connecting:

@@ -38,7 +38,7 @@ async def exchange(invitation: InvitationText, pending: Path) -> Enrolled:
     """Exchange an invitation for credentials. ``pending``: a file for the key until the caller has kept the result.
 
     Raises:
-        Refused: the gateway's reason; ``bad_token``: the broker does not know the invitation.
+        Refused: the gateway's reason; ``bad_token``: the broker does not know the invitation, or is not the one of it.
         Unavailable: no broker answers.
         OSError: the key can't be written.
     """
@@ -61,11 +61,25 @@ async def _exchange_at(url: str, invitation: InvitationText, key: Key) -> Enroll
             request = encode(Redeem(secret=invitation.secret, key=key.public))
             granted = await _ask(bus, ENROL, request)
     except Refused as error:
-        if error.code != "not_authorized":
-            raise
-        message = f"the broker at {url} does not know this invitation: it ended, or it is of another site"
-        raise Refused("bad_token", f"{message}; ask for a new one", "token", status=403) from None
+        raise _explained(error, url, has_ca=bool(credentials.ca)) from None
     return _enrolled(bus.url, granted, key, credentials.ca)
+
+
+def _explained(error: Refused, url: str, *, has_ca: bool) -> Refused:
+    """A refusal before the gateway has answered: what it means for an invitation."""
+    if error.code == "not_authorized":
+        why = f"the broker at {url} does not know this invitation: it ended, or it is of another site"
+    elif error.code == "not_encrypted" and has_ca:
+        why = f"the broker at {url} does not encrypt, and the site of this invitation did. Nothing was sent to it"
+    elif error.code == "unknown_ca" and has_ca:
+        why = f"the broker at {url} is not that of this invitation: another CA has signed its certificate. Nothing was"
+        why += " sent to it"
+    elif error.code == "unknown_ca":
+        why = f"the broker at {url} encrypts with a certificate that this machine can't check: the invitation was made"
+        why += " before the site encrypted"
+    else:
+        return error
+    return Refused("bad_token", f"{why}; ask for a new one", "token", status=403)
 
 
 async def renew(bus: Bus, role: str, name: str, ca: str) -> Enrolled:

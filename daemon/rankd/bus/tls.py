@@ -83,7 +83,8 @@ class Encryption:
         if isinstance(error, NotEncryptedError):
             return Refused("not_encrypted", self._plain(), "nats")
         if isinstance(error, ssl.SSLCertVerificationError):
-            return Refused("not_trusted", f"the certificate of the NATS server at {self._url} {self._why(error)}", "ca")
+            code = "unknown_ca" if error.verify_code in _UNKNOWN_CA else "not_trusted"
+            return Refused(code, f"the certificate of the NATS server at {self._url} {self._why(error)}", "ca")
         if isinstance(error, ssl.SSLError) and any(word in _reason(error) for word in _REFUSES_US):
             return Refused("not_authorized", self._unwanted(), "tls_cert", status=401)
         return None

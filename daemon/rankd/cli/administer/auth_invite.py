@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 LONGEST_S = 30 * 86_400.0
 TOLD_S = 3_600.0
 """For so long after its end, an invitation still gets to the gateway, which says that it ended."""
+NO_CA = (
+    "this site has not encrypted its connections yet, so the token holds no CA; if the first `rankd up` encrypts, as"
+    " with --listen, the token will be refused: start rankd first, then invite"
+)
 
 
 def add_invite(commands: Subparsers) -> None:
@@ -79,10 +83,13 @@ def run_enrol(arguments: argparse.Namespace) -> int:
 def _invite(arguments: argparse.Namespace, place: Place, role: Role, name: str, command: str) -> int:
     from rankd.cli.common.broker_url import urls_for_others
     from rankd.cli.common.duration import shown_time
+    from rankd.identity.credentials import CA_FILE
 
     lasts_s = _lasts(arguments.lasts)
     directory = site_directory(place)
     urls, warning = urls_for_others(place, arguments.url)
+    if warning is None and place.nats is None and not (directory / CA_FILE).exists():
+        warning = NO_CA
     now = time.time()
     text = _token(directory, role, name, urls, now, lasts_s)
     if arguments.out is None:
