@@ -174,7 +174,6 @@ ELSEWHERE = {
     "core/slurm/writing.py": "tests/properties/test_slurm.py",
     "mirror/live_order.py": "tests/properties/test_view.py",
     "bus/login.py": "tests/system/test_gateway.py",
-    "services/agent/identity.py": "tests/integration/test_agent_user.py",
     "services/agent/leftover.py": "tests/integration/test_agent_state.py",
     "services/keeper/cgroup.py": "tests/integration/test_agent_limit.py",
     "services/keeper/cgroup_job.py": "tests/integration/test_agent_limit.py",
