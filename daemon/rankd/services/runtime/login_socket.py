@@ -26,6 +26,7 @@ from rankd.services.runtime.socket_room import AT_ONCE, SocketRoom
 from rankd.wire.codec import decode_strict, encode
 from rankd.wire.login import (
     MOST_LINE_BYTES,
+    MOST_REQUEST_BYTES,
     AnswerLine,
     Login,
     LoginName,
@@ -36,6 +37,8 @@ from rankd.wire.login import (
 
 PATIENCE_S = 5.0
 """A client that does not ask, or does not read its answer, within this time is cut off."""
+DRAIN_S = 1.0
+PART_BYTES = 64 * 2**10
 COMPLAIN_EVERY_S = 60.0
 OWNER_ONLY, EVERYBODY = 0o600, 0o666
 
@@ -113,8 +116,10 @@ class LoginSocket:
         writer.close()
 
     async def _attend(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_let_in = False
         try:
             self.room.check(peer.uid)
+            is_let_in = True
             async with asyncio.timeout(PATIENCE_S):
                 asked = await _read_line(reader)
             user = self._door.user(peer)
@@ -133,6 +138,8 @@ class LoginSocket:
             message = "rankd failed on this request; the log of its gateway says how"
             line = encode(LoginRefused(code="internal_error", message=message, status=500))
         await _write(writer, line + b"\n")
+        if is_let_in:  # a connection too many does not stay: it would keep others out
+            await _drain(reader, writer)
 
     async def _relay(
         self, peer: Peer, user: str, asked: LoginRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -175,6 +182,16 @@ async def _write(writer: asyncio.StreamWriter, answer: bytes) -> None:
     async with asyncio.timeout(PATIENCE_S):
         writer.write(answer)
         await writer.drain()
+
+
+async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read what the client still sends, for a moment: closing before would reset the connection under its answer."""
+    left = MOST_REQUEST_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            writer.write_eof()
+            while left > 0 and (part := await reader.read(PART_BYTES)):
+                left -= len(part)
 
 
 def _refusal(error: RankdError) -> LoginRefused:
