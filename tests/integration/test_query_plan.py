@@ -18,7 +18,9 @@ from rankd.store.feed.factor_value import stored_values
 from rankd.store.feed.job import load_jobs
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.occupancy import read_open
+from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks
 from rankd.store.feed.shape import read_shape
+from rankd.store.record.array import which_are_arrays
 from rankd.store.record.catalog import forget_idle_queues, read_catalog
 from rankd.store.record.delivery import Ask, give, take_back, untaken, waiting_nodes
 from rankd.store.record.dependency import (
@@ -32,6 +34,7 @@ from rankd.store.record.dependency import (
 from rankd.store.record.history import EVENT_TABLES, Named, prune_events, prune_jobs
 from rankd.store.record.job import count_pending, known_keys, read_states
 from rankd.store.record.job_action import act, select_ids
+from rankd.store.record.job_name import targets_of
 from rankd.store.record.job_story import past_events
 from rankd.store.record.report import take_reports
 from rankd.wire.message import JobFilter, Report
@@ -41,6 +44,7 @@ LONG = re.compile(
 )
 SHORT = {
     "jobs_state",
+    "jobs_arrays",
     "allocations_open",
     "allocations_to_end",
     "allocations_uncharged",
@@ -110,6 +114,12 @@ def watched(verb, *arguments, **named):
         (open_charges, []),
         (load_jobs, []),
         (read_unpublished, [100, 100]),
+        (all_arrays, []),
+        (changed_arrays, [1]),
+        (all_tasks, []),
+        (changed_tasks, [1]),
+        (targets_of, [[FIRST, "1_3"]]),
+        (which_are_arrays, [[1, 2]]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

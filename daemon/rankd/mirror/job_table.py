@@ -6,7 +6,7 @@ The columns stay unchanged while changes arrive, because copying a million jobs 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -26,20 +26,23 @@ class JobChanges(NamedTuple):
     """The changes of jobs.
 
     ``gone``: jobs that are no longer pending. ``rows``: pending ones as they are now. ``moved_nodes``: whether a job
-    has taken or released nodes. ``is_shown``: whether a generation would show any of these changes.
+    has taken or released nodes. ``is_shown``: whether a generation would show any of these changes. ``tasks``: the
+    number of pending tasks of each array.
     """
 
     gone: list[int]
     rows: list[JobRow]
     moved_nodes: bool
     is_shown: bool
+    tasks: Mapping[int, int] = {}
 
 
 class Snapshot(NamedTuple):
-    """Columns, and later changes: rows by job, None for jobs that are not pending."""
+    """Columns, and later changes: rows by job, None for jobs that are not pending. ``tasks``: those of arrays."""
 
     columns: JobColumns
     changed: dict[int, JobRow | None]
+    tasks: Mapping[int, int] = {}
 
 
 def merged(snapshot: Snapshot) -> JobColumns:
@@ -72,6 +75,8 @@ class JobTable:
         self.amounts: list[Resources] = []
         self.shapes: dict[int, int] = {}
         """The index in :attr:`amounts` of each shape, by the records' key."""
+        self.tasks: dict[int, int] = {}
+        """The number of pending tasks of each array."""
         self._columns = JobColumns.from_rows([])
         self._changed: dict[int, JobRow | None] = {}
 
@@ -82,6 +87,7 @@ class JobTable:
         self.new_jobs += found.new_jobs
         self.largest_qos = int(found.pending.qos.max(initial=-1))
         self.blocked.replace([], found.blocked)
+        self.tasks = dict(found.tasks)
         self.is_loaded = True
 
     def _built(self, jobs: PendingJobs, shapes: ShapeColumn, membership: Membership) -> JobColumns:
@@ -108,22 +114,29 @@ class JobTable:
 
     def apply(self, changes: ChangedJobs, membership: Membership) -> JobChanges:
         """Add the changes since the last call."""
-        self.revision = changes.revision
+        before, self.revision = self.revision, changes.revision
         self.blocked.replace((job.id for job in changes.jobs), changes.blocked)
         for key, row in changes.shapes.items():
             self._shape(key, row)
+        self.new_jobs += sum(_is_new(job, before) for job in changes.jobs)
         return self._noted(changes.jobs, membership)
 
     def _noted(self, jobs: Sequence[ChangedJob], membership: Membership) -> JobChanges:
+        self._note_tasks(jobs)
         pending = [self._row(job, membership) for job in jobs if job.state == _PENDING]
         others = [job for job in jobs if job.state != _PENDING]
         gone = [job.id for job in others]
         is_shown = bool(pending) or any(self._is_pending(job) for job in gone)
         moved_nodes = any(job.state != State.RUNNING for job in others)
         self._changed |= dict.fromkeys(gone) | {row.id: row for row in pending}
-        self.new_jobs += sum(row.eligible_at is not None for row in pending)
         self.largest_qos = max([self.largest_qos, *(row.qos for row in pending)])
-        return JobChanges(gone, pending, moved_nodes, is_shown)
+        return JobChanges(gone, pending, moved_nodes, is_shown, self.tasks)
+
+    def _note_tasks(self, jobs: Sequence[ChangedJob]) -> None:
+        changed = {job.id: job.tasks for job in jobs if job.tasks != 1 and job.state == _PENDING}
+        if self.tasks or changed:  # a new object: a pass may be reading the one before
+            gone = {job.id for job in jobs}
+            self.tasks = {job: number for job, number in self.tasks.items() if job not in gone} | changed
 
     def _is_pending(self, job: int) -> bool:
         if job in self._changed:
@@ -160,12 +173,13 @@ class JobTable:
         """Forget all jobs until the next :meth:`load`; :attr:`new_jobs` stays."""
         self.revision, self.largest_qos, self.is_loaded = 0, -1, False
         self.blocked.clear()
+        self.tasks = {}
         self.amounts, self.shapes = [], {}  # the old list belongs to an order of jobs that is still in use
         self._columns, self._changed = JobColumns.from_rows([]), {}
 
     def snapshot(self) -> Snapshot:
         """The present jobs, for :func:`merged`. It does not include later changes."""
-        return Snapshot(self._columns, dict(self._changed))
+        return Snapshot(self._columns, dict(self._changed), self.tasks)
 
     def adopt(self, snapshot: Snapshot, columns: JobColumns) -> None:
         """Keep the columns into which the snapshot was merged, and the changes since the snapshot."""
@@ -174,6 +188,15 @@ class JobTable:
         self._changed = {
             job: row for job, row in self._changed.items() if job not in merged_rows or merged_rows[job] is not row
         }
+
+
+def _is_new(job: ChangedJob, before: int) -> bool:
+    """Whether the job may start and could not at the event ``before``, as far as one can tell.
+
+    An array that only lost tasks is not new.
+    """
+    settled = job.revision if job.settled is None else job.settled
+    return job.state == _PENDING and job.eligible_at is not None and settled > before
 
 
 def _by_queue(partitions: dict[int, int], largest: int = 0) -> IntArray:

@@ -32,7 +32,8 @@ from rankd.store.schema.view import FactorColumn
 class Changes(NamedTuple):
     """Changes of jobs: ``gone`` are no longer pending, ``jobs`` are pending, with their present values.
 
-    ``revision``: the last event that is included. ``is_shown``: whether a generation would show any of the changes.
+    ``tasks``: the pending tasks of each array. ``revision``: the last event that is included. ``is_shown``: whether a
+    generation would show any of the changes.
     """
 
     gone: IntArray
@@ -40,6 +41,7 @@ class Changes(NamedTuple):
     revision: int
     is_shown: bool
     applications: Applications | None
+    tasks: Mapping[int, int] = {}
 
     def __len__(self) -> int:
         """The number of changed jobs."""
@@ -83,7 +85,9 @@ class LiveOrder:
         self._delta = Delta(ranking.base)
         self._held_back = ranking.held_back
         self._filtering = np.array(_filtering(state), dtype=np.int64)
-        self._tally = QueueTally(ranking.base, ranking.queues, state.queues, shapes, _unranked(ranking, state))
+        self._tally = QueueTally(
+            ranking.base, ranking.queues, state.queues, shapes, _unranked(ranking, state), state.tasks
+        )
         self._applications = state.applications
         self._rows = DeltaRows(number)
 
@@ -120,7 +124,7 @@ class LiveOrder:
         gone = np.concatenate([changes.gone, jobs.ids[~(eligible & may)]])
         edit = self._delta.change(gone, jobs.take(placed), computed.priorities[placed], self._applications)
         gone = np.concatenate([changes.gone, jobs.ids[~eligible]])
-        queues = self._tally.change(gone, jobs.take(counted), computed.priorities[counted])
+        queues = self._tally.change(gone, jobs.take(counted), computed.priorities[counted], changes.tasks)
         self.revision = changes.revision
         return together(
             [

@@ -6,6 +6,7 @@ The details of an allocation are read once. After that, only the list of open al
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ class _Holding(NamedTuple):
     vectors: IntArray
     limit_s: float
     tenant: Tenant
+    array: int | None
 
 
 class Occupancy:
@@ -40,6 +42,8 @@ class Occupancy:
         self._held: dict[str, Held] = {}
         self.by_queue: dict[int, Resources] = {}
         self.by_application: dict[int, Resources] = {}
+        self.by_array: Counter[int] = Counter()
+        """How many tasks of each array have open allocations."""
 
     def follow(self, listed: list[Since], sets: Mapping[str, NodeSet]) -> list[int]:
         """Forget ended allocations; returns those whose details :meth:`add` needs.
@@ -55,16 +59,17 @@ class Occupancy:
             self._open.clear()
             self.by_queue.clear()
             self.by_application.clear()
+            self.by_array.clear()
         self._begun = dict(listed)
         for gone in self._open.keys() - self._begun.keys():
-            self._count(self._open.pop(gone).tenant, -1)
+            self._count(self._open.pop(gone), -1)
         return [id_ for id_ in self._begun if id_ not in self._open]
 
     def add(self, allocations: Iterable[OpenAllocation]) -> None:
         """Add allocations that :meth:`follow` returned."""
         for allocation in allocations:
             holding = self._open[allocation.id] = self._holding(allocation)
-            self._count(holding.tenant, 1)
+            self._count(holding, 1)
 
     def _holding(self, allocation: OpenAllocation) -> _Holding:
         own = self._sets.get(allocation.partition)
@@ -84,21 +89,28 @@ class Occupancy:
             vectors,
             self._limit_s(allocation),
             _tenant(allocation, per_node),
+            allocation.array,
         )
 
     def _of_lost_partition(self, allocation: OpenAllocation) -> _Holding:
         """An allocation of a partition that is no longer configured. It uses no node."""
         rows, vectors = np.empty(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
-        return _Holding(allocation.partition, rows, vectors, self._limit_s(allocation), _tenant(allocation, []))
+        tenant = _tenant(allocation, [])
+        return _Holding(allocation.partition, rows, vectors, self._limit_s(allocation), tenant, allocation.array)
 
     def _limit_s(self, allocation: OpenAllocation) -> float:
         return self._default if allocation.time_limit_s is None else allocation.time_limit_s
 
-    def _count(self, tenant: Tenant, sign: int) -> None:
+    def _count(self, holding: _Holding, sign: int) -> None:
+        tenant = holding.tenant
         amount = {kind: sign * value for kind, value in tenant.amount.items()}
         add_amounts(self.by_queue.setdefault(tenant.queue, {}), amount)
         if tenant.application != NO_GROUP:
             add_amounts(self.by_application.setdefault(tenant.application, {}), amount)
+        if holding.array is not None:
+            self.by_array[holding.array] += sign
+            if not self.by_array[holding.array]:
+                del self.by_array[holding.array]
 
     def held(self, partition: str) -> Held:
         """The used part of a partition's nodes; the same object as long as the same allocations are open."""

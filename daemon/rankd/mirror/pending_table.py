@@ -14,7 +14,7 @@ from rankd.core.ranking.columns import IntArray
 from rankd.mirror.pending_columns import PendingColumns, concatenated
 from rankd.mirror.pending_kinds import PendingKinds, ReadShape, Rules
 from rankd.mirror.row_index import RowIndex
-from rankd.store.feed.pending_kind import PendingBatch
+from rankd.store.feed.pending_kind import PendingArray, PendingBatch, PendingTask
 
 _DEAD_AT_LEAST = 10_000
 
@@ -30,6 +30,10 @@ class PendingTable:
         self.known_kinds = PendingKinds(rules)
         self.layout = 0
         self.changes = 0
+        self.arrays: dict[int, PendingArray] = {}
+        """The arrays among the pending jobs, and perhaps some that have none left."""
+        self.tasks: dict[int, PendingTask] = {}
+        """The pending tasks with records of their own, of arrays with a limit."""
         self._touched_in: dict[int, int] = {}
         """For each leaf, the number of the last change that affected it."""
         self._index = RowIndex()
@@ -55,6 +59,10 @@ class PendingTable:
 
     def drop(self, ids: Sequence[int]) -> None:
         """Note that these jobs are no longer pending."""
+        if self.arrays or self.tasks:
+            for id_ in ids:
+                self.arrays.pop(id_, None)
+                self.tasks.pop(id_, None)
         rows = self.lookup(np.array(ids, dtype=np.int64))
         rows = rows[rows >= 0]
         if len(rows):
@@ -73,6 +81,21 @@ class PendingTable:
     def know(self, types: Iterable[str]) -> None:
         """Add resource types that nodes offer or queues limit. Known types stay known."""
         self.changes += self.known_kinds.know(types)
+
+    def tasks_of(self, queue: int, ids: IntArray) -> IntArray | None:
+        """The pending tasks of each of these jobs of a leaf, int64 (n,); None if no job is an array."""
+        own = sorted((array.id, array.tasks) for array in self.arrays.values() if array.queue == queue)
+        if not own or not len(ids):
+            return None
+        arrays, numbers = (np.array(column, dtype=np.int64) for column in zip(*own, strict=True))
+        places = np.minimum(np.searchsorted(arrays, ids), len(arrays) - 1)
+        found: IntArray = np.where(arrays[places] == ids, numbers[places], 1)
+        return found if (arrays[places] == ids).any() else None
+
+    def array_limits(self) -> dict[int, int]:
+        """The limit of each array that has one and of which a task is pending."""
+        limits = {task.array: task.limit for task in self.tasks.values()}
+        return limits | {array.id: array.limit for array in self.arrays.values() if array.limit is not None}
 
     def lookup(self, ids: IntArray) -> IntArray:
         """Rows of jobs; -1 for unknown ones."""

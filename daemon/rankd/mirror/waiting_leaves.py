@@ -137,6 +137,7 @@ class WaitingLeaves:
             kinds=columns.kinds[rows],
             applications=columns.applications[rows] if by_usage else None,
             submitted_at=columns.submitted_at[rows] if by_usage else None,
+            tasks=self._table.tasks_of(queue, ids) if self._table.arrays else None,
         )
 
     def _fresh(self, queue: int) -> tuple[IntArray, IntArray, IntArray]:

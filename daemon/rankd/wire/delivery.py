@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rankd.core.model.array import TaskOfArray
 from rankd.core.model.job import JobRequest
 from rankd.core.model.report import Report
 
@@ -29,6 +30,7 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     account: str = ""
     queue: str = ""
     qos: str = ""
+    array: TaskOfArray | None = None
 
 
 class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,6 +49,7 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     account: str = ""
     queue: str = ""
     qos: str = ""
+    array: TaskOfArray | None = None
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

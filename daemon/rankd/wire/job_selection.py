@@ -7,14 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+JobName = int | str
+"""A job or an array (17), a task (``17_3``), or several tasks (``17_[1-5,9]``)."""
 AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Selects jobs: all conditions must hold; lists are alternatives. ``after``: ids above it; ``limit``: the most."""
 
-    id: int | None = None
-    ids: list[int] | None = None
+    id: JobName | None = None
+    ids: list[JobName] | None = None
     users: list[str] | None = None
     accounts: list[str] | None = None
     queues: list[str] | None = None
@@ -29,16 +31,16 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class JobSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Jobs to change, by one id, several ids, or a filter. ``dry_run``: report the results, but change nothing."""
 
-    id: int | None = None
-    ids: list[int] | None = None
+    id: JobName | None = None
+    ids: list[JobName] | None = None
     filter: JobFilter | None = None
     dry_run: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that could not be changed."""
+    """A job or a task that could not be changed."""
 
-    id: int
+    id: JobName
     code: str
     message: str
 

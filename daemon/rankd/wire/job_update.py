@@ -13,6 +13,7 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
 
     ``resources`` changes the kinds that it names; null removes a kind. ``priority_class`` null is the default class;
     ``priority`` and ``preemption_policy`` must be those of the class. ``fixed_priority`` null removes a fixed one.
+    ``array_limit``: how many tasks of an array may run at a time; null: any number.
     """
 
     urgency: int | msgspec.UnsetType = msgspec.UNSET
@@ -36,6 +37,7 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
     name: str | msgspec.UnsetType = msgspec.UNSET
     comment: str | msgspec.UnsetType | None = msgspec.UNSET
     fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET
+    array_limit: int | msgspec.UnsetType | None = msgspec.UNSET
 
     def given(self) -> dict[str, object]:
         """The fields of a job's request that change."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rankd.wire.job_selection import AtLeastOne, JobFilter
+from rankd.wire.job_selection import AtLeastOne, JobFilter, JobName
 
 
 class JobList(JobFilter, frozen=True, kw_only=True):
@@ -48,9 +48,9 @@ class AccountingFilter(JobList, frozen=True, kw_only=True):
 
 
 class JobShow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One job."""
+    """One job, array or task."""
 
-    id: int
+    id: JobName
 
 
 class EventsRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,13 +62,13 @@ class EventsRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     after: int | None = None
     since: float | None = None
     users: list[str] | None = None
-    jobs: list[int] | None = None
+    jobs: list[JobName] | None = None
     limit: AtLeastOne = 1_000
 
 
 class HistoryRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A page of one job's events. ``after``: the id of the last event of the page before."""
 
-    id: int
+    id: JobName
     after: int | None = None
     limit: AtLeastOne = 1_000

@@ -37,7 +37,7 @@ from rankd.wire.enrolment import Redeem, Renew
 from rankd.wire.job_selection import JobFilter, JobSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
-from rankd.wire.page import EventsRequest, TableFilter
+from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.submission import JobBatch
 
@@ -74,19 +74,24 @@ class Parts(NamedTuple):
 
 
 _OF_JOBS: Mapping[str, TextLimit] = {**OWN_TEXTS, **LOOKED_UP_TEXTS}
+_JOB_NAME = TextLimit(128 * 2**10, advice="name some tasks at a time")
 _IDS = Parts(MOST_IDS, "ids")
+_JOB_NAMES = Parts(MOST_IDS, "ids", _JOB_NAME)
 _FILTER_NAMES = Parts(MOST_FILTER_NAMES, "names", TextLimit(1_024))
 _NODES = Parts(MOST_NODES, "nodes", _NODE)
 
 LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = {
     JobFilter: {
-        "ids": _IDS,
+        "id": _JOB_NAME,
+        "ids": _JOB_NAMES,
         **dict.fromkeys(("users", "accounts", "queues", "partitions", "states", "names", "qos"), _FILTER_NAMES),
     },
-    JobSelection: {"ids": _IDS},
+    JobSelection: {"id": _JOB_NAME, "ids": _JOB_NAMES},
+    JobShow: {"id": _JOB_NAME},
+    HistoryRequest: {"id": _JOB_NAME},
     Redeem: {"secret": _TOKEN_PART, "key": _TOKEN_PART},
     Renew: {"key": _TOKEN_PART},
-    EventsRequest: {"users": _FILTER_NAMES, "jobs": _IDS},
+    EventsRequest: {"users": _FILTER_NAMES, "jobs": _JOB_NAMES},
     JobUpdate: {
         **{field: limit for field, limit in _OF_JOBS.items() if field in JobUpdate.__struct_fields__},
         "resources": Parts(MAX_KINDS, "types", _AMOUNT, TextLimit(MAX_KIND_NAME), "ask for fewer"),

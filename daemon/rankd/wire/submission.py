@@ -15,10 +15,11 @@ class JobBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job of a batch that was accepted."""
+    """A job of a batch that was accepted. ``tasks``: of an array, their number."""
 
     index: int
     id: int
+    tasks: int | None = None
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):

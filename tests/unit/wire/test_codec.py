@@ -130,7 +130,7 @@ def test_users_messages_refuse_unknown_fields_and_services_messages_tolerate_the
 
 
 def test_nested_places_are_paths():
-    assert refusal(decode_strict, b'{"filter":{"ids":["a"]}}', JobSelection)[:2] == ("bad_field", "filter.ids[0]")
+    assert refusal(decode_strict, b'{"filter":{"ids":[[]]}}', JobSelection)[:2] == ("bad_field", "filter.ids[0]")
     assert refusal(decode_strict, b'{"filter":{"userz":[]}}', JobSelection)[:2] == ("unknown_field", "filter.userz")
 
 

@@ -63,12 +63,12 @@ class BusSource:
         """See :class:`.record_source.Source`."""
         return self._listed("job.acct", wanted, "newest")[0][::-1]
 
-    def job(self, job_id: int) -> Row:
+    def job(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""
         record = self._ask("job.show", {"id": job_id})
         return record if isinstance(record, dict) else {}
 
-    def history(self, job_id: int) -> list[Row]:
+    def history(self, job_id: int | str) -> list[Row]:
         """See :class:`.record_source.Source`."""
         return self._rows("job.history", "events", {"id": job_id})
 
@@ -81,7 +81,7 @@ class BusSource:
         answer = self._ask("priority.list", JobFilter(limit=1))
         return answer.get("weights", {}) if isinstance(answer, dict) else {}
 
-    def why(self, job_id: int) -> Row:
+    def why(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""
         answer = self._ask("job.why", {"id": job_id})
         return answer if isinstance(answer, dict) else {}

@@ -51,11 +51,11 @@ class DatabaseSource:
             say_cut(len(rows), count_jobs(self._connection, wanted, *in_time(wanted)), "newest")
         return rows
 
-    def job(self, job_id: int) -> Row:
+    def job(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""
         return job_detail(self._connection, job_id, self._reads_environment_of)
 
-    def history(self, job_id: int) -> list[Row]:
+    def history(self, job_id: int | str) -> list[Row]:
         """See :class:`.record_source.Source`."""
         return job_events(self._connection, job_id)
 
@@ -68,7 +68,7 @@ class DatabaseSource:
         """See :class:`.record_source.Source`."""
         return weights(self._connection)
 
-    def why(self, job_id: int) -> Row:
+    def why(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""
         return why(self._connection, job_id)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ from rankd.core.errors import Refused
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
 
+_APART = re.compile(r"(?:\[[^\]]*\]|[^,\[])+")
+_TASKS = re.compile(r"[0-9]+_(?:[0-9]+|\[[0-9,:-]+\])", re.ASCII)
 MOST_IDS = 1_000_000
 """The longest range of ids. A longer one is probably a typing error, and would fill the memory."""
 
@@ -153,6 +156,29 @@ def job_ids(text: str) -> list[int]:
             raise argparse.ArgumentTypeError(f"'{part}' is not a job id; write 17 or 17,18 or 17-20")
         ids.extend(range(int(first), int(last) + 1))
     return ids
+
+
+def job_names(text: str) -> list[int | str]:
+    """``1,7-9,17_3,17_[1-5,9]`` as a list of ids, and names of tasks as texts.
+
+    >>> job_names("7-8,17_3,17_[1-5,9]")
+    [7, 8, '17_3', '17_[1-5,9]']
+    """
+    found: list[int | str] = []
+    for part in _APART.findall(text):
+        if _TASKS.fullmatch(name := part.strip()):
+            found.append(name)
+        else:
+            found += job_ids(part)
+    return found
+
+
+def job_name(text: str) -> int | str:
+    """``17``, or a task ``17_3``."""
+    found = job_names(text)
+    if len(found) != 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not one job; write 17 or 17_3")
+    return found[0]
 
 
 def key_value(text: str) -> tuple[str, str]:

@@ -34,10 +34,10 @@ class Source(Protocol):
     def accounting(self, wanted: AccountingFilter) -> list[Row]:
         """What jobs used, by id. If there are more than the limit, the newest ones and a message."""
 
-    def job(self, job_id: int) -> Row:
+    def job(self, job_id: int | str) -> Row:
         """Everything about one job."""
 
-    def history(self, job_id: int) -> list[Row]:
+    def history(self, job_id: int | str) -> list[Row]:
         """The events of one job, the oldest first."""
 
     def priorities(self, wanted: JobFilter) -> list[Row]:
@@ -46,7 +46,7 @@ class Source(Protocol):
     def weights(self) -> dict[str, float]:
         """The factors in order, and their weights."""
 
-    def why(self, job_id: int) -> Row:
+    def why(self, job_id: int | str) -> Row:
         """A job's rank, points and neighbours."""
 
     def nodes(self) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.option import add_asker, add_command, add_place, job_ids
+from rankd.cli.common.option import add_asker, add_command, add_place, job_names
 from rankd.cli.jobs.selection import act, add_report
 from rankd.cli.look.queue import add_filters, job_filter
 from rankd.core.errors import Refused
@@ -25,7 +25,13 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the three."""
     for verb, text in _TEXTS.items():
         parser = add_command(subparsers, verb, run, text)
-        parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="job ids: 17, or 17,18, or 17-20")
+        parser.add_argument(
+            "job",
+            type=job_names,
+            nargs="*",
+            metavar="JOB",
+            help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
+        )
         add_filters(parser)
         add_report(parser)
         add_place(parser)

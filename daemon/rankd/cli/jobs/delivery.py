@@ -38,10 +38,11 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 class Delivered(msgspec.Struct):
-    """The accepted jobs, as ids by their place in the request, and the rejected ones."""
+    """The accepted jobs, as ids by their place in the request, and the rejected ones. ``tasks``: of a single array."""
 
     ids: dict[int, int]
     rejected: list[Rejected]
+    tasks: int | None = None
 
 
 def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
@@ -93,7 +94,7 @@ def submit(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, unt
     """
     if len(jobs) == 1:
         answer = _sent(channel, msgspec.json.encode(jobs[0]), dict[str, int], until)
-        return Delivered(ids={0: answer["id"]}, rejected=[])
+        return Delivered(ids={0: answer["id"]}, rejected=[], tasks=answer.get("tasks"))
     outcome = Delivered(ids={}, rejected=[])
     for first, payload in parts_of(jobs, channel.largest, arguments):
         batch = _sent(channel, payload, BatchReply, until)
@@ -152,7 +153,8 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
     ids = list(outcome.ids.values())
     if arguments.json:
         rejected = [msgspec.to_builtins(bad) for bad in outcome.rejected]
-        print_json({"ids": ids, "rejected": rejected} if arguments.count > 1 or arguments.file else {"id": ids[0]})
+        many = arguments.count > 1 or arguments.file
+        print_json({"ids": ids, "rejected": rejected} if many else _single(outcome))
     elif arguments.parsable:
         print("\n".join(map(str, ids)))
     elif len(ids) == 1:
@@ -160,6 +162,11 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
     elif ids:
         print_line(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
     report_refusals(outcome.rejected)
+
+
+def _single(outcome: Delivered) -> dict[str, int]:
+    tasks = {} if outcome.tasks is None else {"tasks": outcome.tasks}
+    return {"id": outcome.ids[0], **tasks}
 
 
 def report_refusals(rejected: list[Rejected]) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
 from rankd.core.errors import RankdError
+from rankd.wire.job_selection import JobName
 from rankd.wire.message import Failed, JobSelection, SelectionReply
 
 if TYPE_CHECKING:
@@ -127,5 +128,5 @@ def behind(selection: JobSelection, last: int | None) -> JobSelection | None:
     return msgspec.structs.replace(selection, filter=msgspec.structs.replace(selection.filter, after=last))
 
 
-def _split(ids: Sequence[int]) -> list[list[int]]:
+def _split(ids: Sequence[JobName]) -> list[list[JobName]]:
     return [list(ids[start : start + AT_ONCE]) for start in range(0, len(ids), AT_ONCE)]

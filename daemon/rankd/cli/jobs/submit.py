@@ -103,7 +103,12 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         help="wait for other jobs: afterok:1:2,afterany:3; all conditions must be met",
     )
     group.add_argument("-H", "--hold", action="store_true", help="hold the job until `rankd release`")
-    group.add_argument("-a", "--array", metavar="INDEXES", help="not supported yet: an array of jobs; use --count")
+    group.add_argument(
+        "-a",
+        "--array",
+        metavar="LIST[%N]",
+        help="an array: a task for each index, such as 0-99, 1,3,7-9 or 0-99:2; with %%N at most N run at a time",
+    )
     group.add_argument(
         "--requeue",
         action=argparse.BooleanOptionalAction,

@@ -6,7 +6,7 @@ import argparse
 import time
 from typing import TYPE_CHECKING, Any
 
-from rankd.cli.common.option import add_asker, add_command, add_place, job_ids, key_value, names
+from rankd.cli.common.option import add_asker, add_command, add_place, job_names, key_value, names
 from rankd.cli.jobs.selection import act, add_report
 from rankd.core.errors import Refused
 
@@ -26,7 +26,13 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     text = "Change pending jobs. Fields that you do not name stay as they are."
     parser = add_command(subparsers, "update", run, text)
-    parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="job ids: 17, or 17,18, or 17-20")
+    parser.add_argument(
+        "job",
+        type=job_names,
+        nargs="*",
+        metavar="JOB",
+        help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
+    )
     _add_which(parser)
     _add_belonging(parser)
     _add_size(parser)
@@ -61,6 +67,9 @@ def _add_belonging(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--application", metavar="ID", help="new application; '' for none")
     group.add_argument("-J", "--name", "--job-name", help="new name")
     group.add_argument("--comment", help="new comment; '' for none")
+    group.add_argument(
+        "--array-limit", type=int, metavar="N", help="how many tasks of an array may run at a time; 0 for any number"
+    )
 
 
 def _add_size(parser: argparse.ArgumentParser) -> None:
@@ -151,6 +160,8 @@ def fields(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
         raise Refused("usage", "give --fix-priority or --unfix, not both", "fix_priority")
     changed = {name: getattr(arguments, name) for name in _AS_GIVEN if getattr(arguments, name) is not None}
     changed |= {name: getattr(arguments, name) or None for name in _OR_NOTHING if getattr(arguments, name) is not None}
+    if arguments.array_limit is not None:
+        changed["array_limit"] = arguments.array_limit or None
     if arguments.urgency is not None:
         changed["urgency"] = parse_urgency(arguments.urgency)
     if arguments.unfix or arguments.fix_priority is not None:

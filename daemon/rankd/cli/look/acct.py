@@ -15,6 +15,7 @@ from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table, separated
 from rankd.cli.look.queue import add_filters, add_limit, job_filter, shown_nodes
 from rankd.core.errors import Refused
+from rankd.core.model.array import shown_name
 from rankd.core.model.nodelist import fold
 from rankd.wire.message import AccountingFilter
 
@@ -61,7 +62,8 @@ def fields(known_until: Known) -> dict[str, Field]:
 
 def _of_the_job() -> list[Field]:
     return [
-        column_of("id", "JobID", numeric=True),
+        Field("JobID", _of("id"), _name, numeric=True),
+        column_of("id", "JobIDRaw", numeric=True),
         column_of("name", "JobName"),
         column_of("user", "User"),
         column_of("account", "Account"),
@@ -122,6 +124,10 @@ def _elapsed_s(known_until: Known, row: Row) -> int:
 
 def _of(name: str) -> Callable[[Row], object]:
     return lambda row: row.get(name)
+
+
+def _name(row: Row) -> str:
+    return str(row.get("total") or shown_name(row["id"], row.get("array_job"), row.get("array_task"), None, None))
 
 
 def _instant(header: str, name: str) -> Field:

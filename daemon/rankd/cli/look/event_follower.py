@@ -44,7 +44,7 @@ class Wanted(NamedTuple):
     ask: str
     hints: Sequence[str]
     users: list[str] | None
-    jobs: frozenset[int]
+    jobs: frozenset[int | str]
     since: float | None
 
 
@@ -129,8 +129,7 @@ class EventFollower:
                 self._asking = None
 
     async def _ask(self, after: int | None = None, since: float | None = None) -> JobEventList:
-        few = 0 < len(self._wanted.jobs) <= MOST_JOBS_ASKED
-        jobs = sorted(self._wanted.jobs) if few else None
+        jobs = sorted(self._wanted.jobs, key=str) if self._is_few else None
         request = EventsRequest(after=after, since=since, users=self._wanted.users, jobs=jobs)
         return await self._bus.request(self._wanted.ask, encode(request), JobEventList, timeout_s=ASK_TIMEOUT_S)
 
@@ -144,5 +143,10 @@ class EventFollower:
         chosen = [event for event in answer.events if self._is_wanted(event)]
         return [Transition(**{name: getattr(event, name) for name in fields}) for event in chosen]
 
+    @property
+    def _is_few(self) -> bool:
+        """Whether the jobs are named in the request, so that the answer has no others: tasks of a named array count."""
+        return 0 < len(self._wanted.jobs) <= MOST_JOBS_ASKED
+
     def _is_wanted(self, event: Transition) -> bool:
-        return not self._wanted.jobs or event.job in self._wanted.jobs
+        return not self._wanted.jobs or self._is_few or event.job in self._wanted.jobs

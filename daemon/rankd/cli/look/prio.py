@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
 from rankd.cli.common.limit import EVERYTHING
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, limit, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
@@ -45,7 +45,13 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``prio``."""
     text = "Pending jobs by factor: points = weight x value, PRIORITY = CLASS + all points."
     parser = add_command(subparsers, "prio", run, text, dash_h=False)
-    parser.add_argument("-j", "--jobs", type=job_ids, metavar="IDS", help="only these jobs: 17, or 17,18, or 17-20")
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        type=job_names,
+        metavar="IDS",
+        help="only these jobs: 17 or 17-20; tasks: 17_[1-5,9]",
+    )
     parser.add_argument("-u", "--user", type=names, metavar="USERS", help="only jobs of these users")
     parser.add_argument("-A", "--account", type=names, metavar="ACCOUNTS", help="only jobs of these accounts")
     parser.add_argument("-q", "--queue", type=names, metavar="QUEUES", help="only jobs in these queues")
@@ -87,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _refuse_unknown(source: Source, ids: list[int]) -> None:
+def _refuse_unknown(source: Source, ids: list[int | str]) -> None:
     """Refuse if none of the ids is a job's. Jobs that are not pending are only left out of the table.
 
     Raises:

@@ -9,10 +9,12 @@ from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
 from rankd.cli.common.limit import EVERYTHING
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_ids, limit, names
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, limit, names
 from rankd.cli.common.record_source import Source, open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
+from rankd.core.model.array import shown_name
+from rankd.core.model.index_set import each, read, take, written
 from rankd.core.model.nodelist import fold, unfold
 from rankd.store.engine.reading import Row
 from rankd.store.look.job_filter import ACTIVE
@@ -20,7 +22,7 @@ from rankd.wire.message import JobFilter
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rankd.cli.common.option import Subparsers
 
@@ -35,6 +37,9 @@ SHORT_STATES = {
     "node_lost": "NF",
 }
 RUNNING = ("allocated", "running")
+MOST_TASKS = 10_000
+LONGEST_LIST = 64
+"""Characters of a list of indices in the column JOBID, as in Slurm."""
 _OTHER_WORDS = {
     "configuring": "allocated",
     "canceled": "cancelled",
@@ -54,7 +59,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     queue.add_argument("-l", "--long", action="store_true", help="show states as words, and time limits")
     queue.add_argument(
-        "-r", "--array", action="store_true", help="accepted for Slurm's sake: there is always one line per job"
+        "-r", "--array", action="store_true", help="one line per pending task of an array, up to 10,000 of each"
     )
     queue.add_argument("--start", action="store_true", help="show when pending jobs are expected to start")
     add_limit(queue)
@@ -80,7 +85,13 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Options that select jobs. They are the same for all commands."""
     group = parser.add_argument_group("which jobs (lists are separated by commas)")
-    group.add_argument("-j", "--jobs", type=job_ids, metavar="IDS", help="only these jobs: 17, or 17,18, or 17-20")
+    group.add_argument(
+        "-j",
+        "--jobs",
+        type=job_names,
+        metavar="IDS",
+        help="only these jobs: 17 or 17-20; tasks: 17_[1-5,9]",
+    )
     group.add_argument("-u", "--user", type=names, metavar="USERS", help="only jobs of these users")
     group.add_argument("--me", action="store_true", help="only my own jobs")
     group.add_argument("-A", "--account", type=names, metavar="ACCOUNTS", help="only jobs of these accounts")
@@ -150,7 +161,9 @@ def fields(known: Known) -> dict[str, Field]:
         return f"({_waiting_for(row)})" if row["state"] == "pending" else fold(shown_nodes(row))
 
     return {
-        "i": column_of("id", "JOBID", numeric=True),
+        "i": Field("JOBID", _by("id"), _name, numeric=True),
+        "A": column_of("id", "ID", numeric=True),
+        "F": Field("ARRAY_JOB_ID", _by("id"), lambda row: str(row.get("array_job") or row["id"]), numeric=True),
         "w": column_of("queue", "QUEUE"),
         "P": column_of("partition", "PARTITION"),
         "j": column_of("name", "NAME"),
@@ -176,6 +189,14 @@ def fields(known: Known) -> dict[str, Field]:
         "e": _instant("ended_at", "END_TIME"),
         "x": column_of("exit_status", "EXIT", numeric=True),
     }
+
+
+def _name(row: Row) -> str:
+    """``17``; ``17_3`` for a task; ``17_[4-99%4]`` for the tasks of an array that have not started."""
+    listed = row.get("array")
+    if listed and len(listed) > LONGEST_LIST:
+        listed = f"{listed[:LONGEST_LIST].rpartition(',')[0]},..."
+    return shown_name(row["id"], row.get("array_job"), row.get("array_task"), listed, row.get("array_limit"))
 
 
 def _waiting_for(row: Row) -> str:
@@ -213,9 +234,23 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> None:
     if arguments.nodelist:
         wanted = set(unfold(arguments.nodelist))
         rows = [row for row in rows if wanted & set(shown_nodes(row))]
+    if arguments.array:
+        rows = [one for row in rows for one in _each_task(row)]
     rows.sort(key=_usual_order)
     default = "iwjutSDR" if arguments.start else "iwjuTMlDR" if arguments.long else "iwjutMDR"
     print_jobs(arguments, rows, default, source)
+
+
+def _each_task(row: Row) -> Iterator[Row]:
+    """A row for each pending task of an array, and one for those behind the first :data:`MOST_TASKS`."""
+    if not row.get("array"):
+        yield row
+        return
+    first, rest = take(read(row["array"]), MOST_TASKS)
+    for index in each(first):
+        yield row | {"array": None, "array_job": row["id"], "array_task": index}
+    if rest:
+        yield row | {"array": written(rest)}
 
 
 def _usual_order(row: Row) -> tuple[bool, float, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import say
 from rankd.cli.common.layout import Field, column_of, table_rows
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_name
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
 from rankd.cli.common.table import Column, print_json, print_table
@@ -34,12 +34,12 @@ def add_parser(subparsers: Subparsers) -> None:
         run_show,
         "Show everything about a job: its request, its state, its priority and its result.",
     )
-    show.add_argument("job", type=int, nargs="+", metavar="JOB", help="ids of jobs")
+    show.add_argument("job", type=job_name, nargs="+", metavar="JOB", help="ids of jobs, or of tasks: 17_3")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
     add_place(show, looks=True)
     add_asker(show)
     history = add_command(subparsers, "history", run_history, "The events of a job, oldest first.", dash_h=False)
-    history.add_argument("job", type=int, metavar="JOB", help="id of the job")
+    history.add_argument("job", type=job_name, metavar="JOB", help="id of the job, or of a task: 17_3")
     add_output(history, "-h")
     add_place(history, looks=True)
     add_asker(history)

@@ -10,7 +10,7 @@ import msgspec
 
 from rankd.cli.common.duration import shown_time
 from rankd.cli.common.instant import parse_time
-from rankd.cli.common.option import add_asker, add_command, add_place, job_ids, names
+from rankd.cli.common.option import add_asker, add_command, add_place, job_names, names
 from rankd.cli.common.place import find
 from rankd.cli.common.screen import print_line
 from rankd.wire.message import DeadLetter
@@ -30,7 +30,13 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``watch``."""
     text = "Print events of jobs as they happen. No event is lost while the broker or rankd is away. Ctrl-C ends."
     parser = add_command(subparsers, "watch", run, text)
-    parser.add_argument("job", type=job_ids, nargs="*", metavar="JOB", help="only these jobs: 17, or 17,18, or 17-20")
+    parser.add_argument(
+        "job",
+        type=job_names,
+        nargs="*",
+        metavar="JOB",
+        help="only these jobs: 17 or 17-20; tasks: 17_[1-5,9]",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "-u", "--user", type=names, metavar="USERS", help="jobs of these users (default: mine; others need --admin)"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.duration import shown_duration, shown_time
-from rankd.cli.common.option import add_asker, add_command, add_place
+from rankd.cli.common.option import add_asker, add_command, add_place, job_name
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.screen import print_line
 from rankd.core.errors import Unavailable
@@ -54,7 +54,7 @@ _REASONS = {
 def add_parser(subparsers: Subparsers) -> None:
     """Add the command."""
     parser = add_command(subparsers, "why", run, "Explain a job's rank, and why it does not run yet.")
-    parser.add_argument("job", type=int, metavar="JOB", help="id of the job")
+    parser.add_argument("job", type=job_name, metavar="JOB", help="id of the job, or of a task: 17_3")
     gap = "also print what would put the job before the one above, and before the next one of another user"
     parser.add_argument("--gap", action="store_true", help=gap)
     parser.add_argument(

@@ -24,6 +24,8 @@ class Admission:
 
     def admit(self, request: JobRequest, submitter: Submitter) -> AcceptedJob:
         """The result and the errors of :func:`rankd.core.admission.admit.admit`."""
+        if request.array is not None:
+            return admit(request, submitter, self.tables)
         kind = _kind(request, submitter)
         known = self._known.get(kind)
         if known is None:
@@ -67,5 +69,4 @@ def _kind(request: JobRequest, submitter: Submitter) -> tuple[object, ...]:
         request.constraints,
         request.exclusive,
         request.time_limit_s,
-        request.array,
     )

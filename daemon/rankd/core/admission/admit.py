@@ -39,6 +39,7 @@ from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.admission.script_check import check_script
 from rankd.core.admission.user_limit import check_user_limits
 from rankd.core.errors import Refused
+from rankd.core.model.array import ArrayRequest, parse_array
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
 from rankd.core.model.node import Node
 from rankd.core.model.quantity import LARGEST, VCORE, Resources, parse_resources, shown
@@ -140,8 +141,6 @@ def _check_values(request: JobRequest, settings: Settings, *, is_new: bool) -> N
         check_own(request, settings)
         check_when(request)
     check_texts(request, LOOKED_UP_TEXTS)
-    if request.array is not None:
-        raise Refused("unsupported", "job arrays are not supported yet; submit the jobs as a list", "array")
     check_numbers(request)
 
 
@@ -174,7 +173,12 @@ def _accepted(
         request=_with_time_limit(request, settings),
         groups=found.groups,
         made=found.queue.made,
+        array=_array(request, settings),
     )
+
+
+def _array(request: JobRequest, settings: Settings) -> ArrayRequest | None:
+    return None if request.array is None else parse_array(request.array, settings.admission.max_array_tasks)
 
 
 def _least_nodes(request: JobRequest) -> int:

@@ -62,7 +62,7 @@ LOOKED_UP_TEXTS: Mapping[str, TextLimit] = {
     "preemption_policy": _NAME,
     "queue": TextLimit(1024, _BYTES, "name a queue with a shorter path"),
     "constraints": TextLimit(16 * 2**10, _BYTES, "ask for fewer labels"),
-    "array": TextLimit(16 * 2**10, _BYTES, "write ranges"),
+    "array": TextLimit(128 * 2**10, _BYTES, "write ranges"),
 }
 """Texts that are looked up in tables. They are resolved once for all jobs with the same values."""
 

@@ -43,7 +43,7 @@ def readmit(
     Raises:
         Refused: as :func:`rankd.core.admission.admit.admit`.
     """
-    request = changed(admitted.request, given)
+    request = msgspec.structs.replace(changed(admitted.request, given), array=None)
     resolved = admitted.resolved
     if not CLASS_FIELDS.isdisjoint(given):
         named = (request.priority_class, request.priority, request.preemption_policy)
@@ -55,7 +55,8 @@ def readmit(
         _check_access(accepted, request, given, tables)
     if tables.nodes is not None and not SHAPE_FIELDS.isdisjoint(given):
         check_fit(shape_of(accepted), tables.nodes)
-    return accepted, resolved
+    whole = msgspec.structs.replace(accepted.request, array=admitted.request.array)
+    return msgspec.structs.replace(accepted, request=whole), resolved
 
 
 def _check_access(

@@ -82,6 +82,10 @@ ACTIONS: Mapping[Decide, str] = {cancel: "job.cancel", hold: "job.hold", release
 """The verb of each decision."""
 
 
+PASSED_OVER = frozenset({"already_ended", "not_an_array", "not_held", "not_pending"})
+"""Refusals of tasks to which an action can't apply. They are no failures if the whole array was named."""
+
+
 def _check_pending(job: int, state: JobState, done: str) -> None:
     if state.state is not State.PENDING:
         message = f"job {job} is {state.state}; only pending jobs can be {done}"

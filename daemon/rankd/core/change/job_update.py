@@ -39,6 +39,14 @@ class Update(Protocol):
     def fixed_priority(self) -> int | msgspec.UnsetType | None:
         """The fixed priority set by an administrator. None removes it: the computed priority counts again."""
 
+    @property
+    def array_limit(self) -> int | msgspec.UnsetType | None:
+        """How many tasks of the array may run at a time. None removes the limit."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing is to be written."""
+
     def given(self) -> dict[str, object]:
         """The fields of the job's request to change, by name."""
 
@@ -63,6 +71,8 @@ class StoredJob(NamedTuple):
     fixed_priority: int | None
     admitted: AdmittedJob
     held_by: str | None = None
+    is_array: bool = False
+    array_limit: int | None = None
 
 
 class AwaitedJobs(NamedTuple):
@@ -104,7 +114,7 @@ def check_update(update: Update, asker: Submitter) -> None:
             ``bad_fixed_priority``.
     """
     given, fixed = update.given(), update.fixed_priority
-    if not given and fixed is msgspec.UNSET:
+    if not given and fixed is msgspec.UNSET and update.array_limit is msgspec.UNSET:
         raise Refused("nothing_to_update", f"give a field to change: {', '.join(CHANGEABLE_FIELDS)}, fixed_priority")
     if "priority_class" not in given and not CLASS_FIELDS.isdisjoint(given):
         message = "priority and preemption_policy belong to the class; give the class in priority_class"
@@ -123,9 +133,12 @@ def decide_update(
 
     Raises:
         Refused: ``unknown_job``, ``not_owner``, ``not_pending``, ``unknown_dependency``, ``bad_dependency``,
+            ``not_an_array``, ``bad_array``,
             ``too_large``, ``admin_hold``; also the errors of :func:`rankd.core.admission.readmission.readmit`.
     """
     known = _changeable(job, stored, task.asker)
+    if task.update.array_limit is not msgspec.UNSET:
+        _check_array(job, known, task.update.array_limit)
     if task.update.depends_on is not msgspec.UNSET:
         check_known(task.update.depends_on, awaited.progress)
     if job in awaited.waited_for:
@@ -155,6 +168,13 @@ def _changeable(job: int, stored: StoredJob | None, asker: Submitter) -> StoredJ
     return stored
 
 
+def _check_array(job: int, stored: StoredJob, limit: int | None) -> None:
+    if not stored.is_array:
+        raise Refused("not_an_array", f"job {job} is not an array; only an array has a limit of tasks", "array_limit")
+    if limit is not None and limit < 1:
+        raise Refused("bad_array", f"array_limit is {limit}; give 1 or more, or null for no limit", "array_limit")
+
+
 def _with_resolved_names(accepted: AcceptedJob) -> JobRequest:
     return msgspec.structs.replace(
         accepted.request,
@@ -177,6 +197,8 @@ def _changes(
     pairs["preemption_policy"] = (old.preemption_policy, resolved.preemption_policy)
     if update.fixed_priority is not msgspec.UNSET:
         pairs["fixed_priority"] = (stored.fixed_priority, update.fixed_priority)
+    if update.array_limit is not msgspec.UNSET:
+        pairs["array_limit"] = (stored.array_limit, update.array_limit)
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if "depends_on" in changed:
         changed["depends_on"] = (msgspec.to_builtins(before.depends_on), msgspec.to_builtins(after.depends_on))

@@ -26,6 +26,7 @@ from rankd.core.evaluate.accounts import DEFAULT_ACCOUNT, Accounts, Pair
 from rankd.core.evaluate.document import Id, JobEntry
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.model.access import AccessLists
+from rankd.core.model.array import ArrayRequest, parse_array
 from rankd.core.model.job import ACTIVE_STATES, State
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY
 from rankd.core.model.quantity import Resources, parse_resources
@@ -77,7 +78,8 @@ _SETTINGS = Settings()
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job that was accepted. ``number`` is its sequence number; see :func:`sequence_numbers`.
 
-    ``queue``, ``partition`` and ``qos`` are indices. ``resources`` are internal amounts per node.
+    ``queue``, ``partition`` and ``qos`` are indices. ``resources`` are internal amounts per node. ``array``: the
+    tasks of a pending array.
     """
 
     entry: JobEntry
@@ -88,6 +90,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     qos: int
     resolved: Resolved
     resources: Resources
+    array: ArrayRequest | None = None
 
     @property
     def min_nodes(self) -> int:
@@ -149,7 +152,8 @@ def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
         named = Named(entry.user or "", entry.groups, queue, entry.qos or rules.default_qos, resolved.name, account)
         check_rights(named, rules.tables.rights)
     check_urgency(entry.urgency, Submitter(entry.user or "", entry.privileged))
-    return _job(entry, number, rules, queue, pair, qos, resolved, resources)
+    job = _job(entry, number, rules, queue, pair, qos, resolved, resources)
+    return job if entry.array is None else msgspec.structs.replace(job, array=parse_array(entry.array))
 
 
 def _asks(entry: JobEntry) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from rankd.core.evaluate.admission import Job, Rejection
 from rankd.core.evaluate.document import Id
@@ -22,6 +22,7 @@ from rankd.core.evaluate.result import (
     Warned,
 )
 from rankd.core.evaluate.state import Situation
+from rankd.core.model.index_set import each
 from rankd.core.model.job import URGENCY_EXPEDITE
 from rankd.core.model.quantity import shown_resources
 from rankd.core.ranking.application_order import application_order, queues_by_id
@@ -42,7 +43,7 @@ def answer(
     sorts: NodeSorts,
 ) -> Result:
     """The whole output."""
-    ids = _ids(situation)
+    ids, tasks = _ids(situation), _Tasks(situation)
     return Result(
         rejected=rejected,
         jobs=list(_jobs(situation, ranking, placed)),
@@ -55,12 +56,29 @@ def answer(
         },
         associations=_associations(situation, ranking),
         ranking=[ids[number] for number in ranking.ids.tolist()],
-        allocations=[AllocationResult(job=ids[p.job], nodes=list(p.nodes)) for p in placed.placements],
+        allocations=[
+            AllocationResult(job=ids[made.job], nodes=list(made.nodes), task=tasks.next(made.job))
+            for made in placed.placements
+        ],
         reservations=[
-            ReservationResult(job=ids[r.job], nodes=list(r.nodes), starts_at=r.starts_at) for r in placed.reservations
+            ReservationResult(
+                job=ids[made.job], nodes=list(made.nodes), starts_at=made.starts_at, task=tasks.next(made.job)
+            )
+            for made in placed.reservations
         ],
         warnings=[*warnings, *_warnings(situation, ranking)],
     )
+
+
+class _Tasks:
+    """The indices of the tasks of each array, ascending: those that start now, then those with reservations."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._left = {job.number: each(job.array.indices) for job in situation.pending if job.array is not None}
+
+    def next(self, number: int) -> int | UnsetType:
+        """The next task of this job; UNSET if it is no array."""
+        return next(self._left[number]) if number in self._left else UNSET
 
 
 def _warnings(situation: Situation, ranking: Ranking) -> Iterator[Warned]:

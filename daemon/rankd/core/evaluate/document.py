@@ -16,6 +16,7 @@ from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.mismatch import mismatches, not_finite, sole, takes_null
 from rankd.core.model.access import AccessLists
 from rankd.core.model.association import Association
+from rankd.core.model.index_set import LARGEST_INDEX
 from rankd.core.model.job import JobRequest, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.quantity import Amount
@@ -63,7 +64,8 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     ``submitted_at`` None means now. ``eligible_at`` unset means since its submission, or since its begin time if that
     is later; null means not eligible. ``class_value``: the value of its class, if it was resolved before. ``factors``:
-    values that replace those of the plugins. ``sequence`` None means one more than the job before. The fields from
+    values that replace those of the plugins. ``sequence`` None means one more than the job before. ``array_job`` and
+    ``array_task``: of a task that has a record of its own, the id of its array and its index. The fields from
     ``reason`` on belong to a job's record and have no effect.
     """
 
@@ -80,6 +82,8 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     started_at: float | None = None
     factors: dict[str, float] = msgspec.field(default_factory=dict)
     sequence: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    array_job: Id | None = None
+    array_task: Annotated[int, Meta(ge=0, le=LARGEST_INDEX)] | None = None
     reason: str | None = None
     ended_at: float | None = None
     exit_status: int | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -18,6 +19,7 @@ from rankd.core.placement.kind_table import KindTable
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import Hold, PartitionProblem, Placement, Reservation, Tenant, WaitingJobs
 from rankd.core.placement.request import Kind, Shape
+from rankd.core.ranking.columns import IntArray
 from rankd.core.ranking.queue_view import roll_up
 from rankd.core.ranking.ranking import Ranking
 
@@ -68,6 +70,7 @@ class _Cycles:
             for part in situation.inventory.parts
         ]
         self._tenants = self._running()
+        self._rooms, self._array_of = self._array_rooms(), self._arrays_of_tasks()
         self._pending = {row.id: row.pending for row in ranking.queues}
 
     def problem(self, at: int) -> PartitionProblem:
@@ -88,6 +91,9 @@ class _Cycles:
             node_sort=partition.nodesort,
             backfill=self._scheduling.backfill,
             reserve_depth=self._scheduling.reserve_depth,
+            array_reserve=self._scheduling.array_reserve,
+            array_rooms=self._rooms,
+            array_of=self._array_of,
             each=True,
         )
 
@@ -115,8 +121,34 @@ class _Cycles:
                 kinds=kinds[own],
                 applications=columns.applications[places[own]],
                 submitted_at=columns.submitted_at[places[own]],
+                tasks=self._tasks(ranking.ids[own].tolist()),
             )
         return waiting
+
+    def _tasks(self, numbers: Sequence[int]) -> IntArray | None:
+        """The tasks of each of these jobs; None if none is an array."""
+        tasks = self._situation.state.tasks
+        if tasks.keys().isdisjoint(numbers):
+            return None
+        return np.array([tasks.get(number, 1) for number in numbers], dtype=np.int64)
+
+    def _array_rooms(self) -> dict[int, int]:
+        """How many tasks of each array with a limit may start."""
+        running = Counter(job.entry.array_job for job in self._situation.active)
+        return {
+            job.number: job.array.limit - running[job.entry.id]
+            for job in self._situation.pending
+            if job.array is not None and job.array.limit is not None
+        }
+
+    def _arrays_of_tasks(self) -> dict[int, int]:
+        """The arrays of pending tasks that are jobs of their own."""
+        numbers = {job.entry.id: job.number for job in self._situation.pending if job.array is not None}
+        return {
+            job.number: numbers[job.entry.array_job]
+            for job in self._situation.pending
+            if job.entry.array_job in numbers
+        }
 
     def _kind(self, job: Job, shape: Shape) -> int:
         entry = job.entry

@@ -65,10 +65,11 @@ class AssociationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AllocationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that starts now."""
+    """A job that starts now. ``task``: of an array, the index of the task."""
 
     job: Id
     nodes: list[str]
+    task: int | UnsetType = UNSET
 
 
 class ReservationResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,7 @@ class ReservationResult(msgspec.Struct, frozen=True, kw_only=True):
     job: Id
     nodes: list[str]
     starts_at: float
+    task: int | UnsetType = UNSET
 
 
 class Warned(msgspec.Struct, frozen=True, kw_only=True):

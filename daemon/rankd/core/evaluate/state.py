@@ -23,6 +23,7 @@ from rankd.core.evaluate.inventory import Inventory, read_inventory
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.evaluate.use import read_stated, stated_pending, used_by_application, used_by_leaf, with_stated
 from rankd.core.fairshare.decay import billing_rate
+from rankd.core.model.index_set import count
 from rankd.core.model.quantity import VCORE, scaled
 from rankd.core.model.setting import PrioritySettings, Qos, SchedulingSettings
 from rankd.core.placement.request import Shape
@@ -139,6 +140,7 @@ class _Builder:
                 queues=queue_names(views),
                 partitions=self.catalogue.names,
             ),
+            tasks={job.number: count(job.array.indices) for job in self.pending if job.array is not None},
         )
 
     def _row(self, place: int) -> JobRow:

@@ -14,6 +14,8 @@ from typing import Literal
 import msgspec
 
 from rankd.core.errors import InvalidTransition
+from rankd.core.model.array import ArrayRequest
+from rankd.core.model.index_set import count
 from rankd.core.model.quantity import Amount, Resources
 from rankd.core.model.queue import Queue
 
@@ -40,7 +42,11 @@ ACTIVE_STATES = frozenset({State.ALLOCATED, State.RUNNING})
 
 
 class Event(StrEnum):
-    """What can happen to a job. Each event is recorded in ``job_event``."""
+    """What can happen to a job. Each event is recorded in ``job_event``.
+
+    ``SPLIT``: tasks of an array get records of their own; it is an event of the array and the first one of each task.
+    ``RUN_OUT``: the same, with the array's last pending task.
+    """
 
     SUBMIT = "submit"
     HOLD = "hold"
@@ -56,9 +62,11 @@ class Event(StrEnum):
     REQUEUE = "requeue"
     TAKE_BACK = "take_back"
     LOSE_NODE = "lose_node"
+    SPLIT = "split"
+    RUN_OUT = "run_out"
 
 
-_WAITING = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE)
+_WAITING = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE, Event.SPLIT)
 _ENDS = {
     Event.COMPLETE: State.COMPLETED,
     Event.FAIL: State.FAILED,
@@ -71,8 +79,10 @@ _ENDS = {
 TRANSITIONS: Mapping[tuple[State | None, Event], State] = MappingProxyType(
     {
         (None, Event.SUBMIT): State.PENDING,
+        (None, Event.SPLIT): State.PENDING,
         **{(State.PENDING, event): State.PENDING for event in _WAITING},
         (State.PENDING, Event.CANCEL): State.CANCELLED,
+        (State.PENDING, Event.RUN_OUT): State.RUNNING,
         (State.PENDING, Event.ALLOCATE): State.ALLOCATED,
         (State.ALLOCATED, Event.START): State.RUNNING,
         **{(State.ALLOCATED, event): state for event, state in _ENDS.items()},
@@ -190,7 +200,8 @@ def name_of(request: JobRequest) -> str:
 class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job after admission. All names are resolved and all amounts parsed.
 
-    ``groups``: the groups of its user. ``made``: the new queues on the path of its queue, parents first.
+    ``array``: the tasks of an array; None for a single job. ``groups``: the groups of its user. ``made``: the new
+    queues on the path of its queue, parents first.
     """
 
     user: str
@@ -209,3 +220,9 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     request: JobRequest
     groups: tuple[str, ...] = ()
     made: tuple[Queue, ...] = ()
+    array: ArrayRequest | None = None
+
+    @property
+    def n_tasks(self) -> int:
+        """The number of tasks of an array; 1 for a single job."""
+        return 1 if self.array is None else count(self.array.indices)

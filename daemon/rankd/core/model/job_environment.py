@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rankd.core.model.array import TaskOfArray
 from rankd.core.model.job import JobRequest
 from rankd.core.model.nodelist import fold
 from rankd.core.model.quantity import VCORE
@@ -22,17 +23,19 @@ SIMULATED_S = 1.0
 
 DEFAULT_OUTPUT = "job-%j"
 """The output file of a job that names none, with ``.out`` or ``.err`` added, in the agent's output directory."""
+ARRAY_OUTPUT = "job-%A_%a"
+"""The same for a task of an array."""
 ARRAY_VARIABLES = ("JOB_ID", "TASK_ID", "TASK_COUNT", "TASK_MIN", "TASK_MAX", "TASK_STEP")
 OF_SUBMISSION = ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST")
 """Slurm's variables of which the submission may know more than the node."""
-_DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})\.(?:out|err)", re.ASCII)
+_DEFAULT_OUTPUT = re.compile(r"job-([1-9][0-9]{0,18})(?:_[0-9]{1,7})?\.(?:out|err)", re.ASCII)
 _PATTERN = re.compile(r"%(.)", re.DOTALL)
 
 
 class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     """A job on one of its nodes. ``rank`` is the node's index in ``nodes``, from 0.
 
-    ``resources`` are per node: vcore in thousandths, memory in bytes.
+    ``resources`` are per node: vcore in thousandths, memory in bytes. ``array``: if it is a task of an array.
     """
 
     job: int
@@ -45,6 +48,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     account: str = ""
     queue: str = ""
     qos: str = ""
+    array: TaskOfArray | None = None
 
     @property
     def node(self) -> str:
@@ -78,10 +82,14 @@ def exit_of(returncode: int) -> Exit:
 def expand_pattern(pattern: str, place: JobPlace) -> str:
     """Replace ``%j`` by the job id, ``%x`` by the job name, ``%u`` by the user, ``%n`` by the node, ``%%`` by ``%``.
 
+    ``%A`` is the id of the array, or that of a job that is no task; ``%a`` is the index of the task, or 0.
+
     Another letter after ``%`` is not replaced. A ``/`` in a name becomes ``_``, so that a job's name can't lead into
     another directory.
     """
+    array, index = (place.job, 0) if place.array is None else place.array[:2]
     values = {"j": str(place.job), "x": place.name, "u": place.user, "n": place.node, "%": "%"}
+    values |= {"A": str(array), "a": str(index)}
     return _PATTERN.sub(lambda found: values.get(found.group(1), found.group(0)).replace("/", "_"), pattern)
 
 
@@ -92,7 +100,7 @@ def job_path(pattern: str, place: JobPlace, cwd: str) -> str:
 
 
 def job_of_output(name: str) -> int | None:
-    """The job id in the name of an output file in the agent's output directory. None for any other name.
+    """The id of the job or array in the name of an output file in the agent's output directory. None for any other.
 
     >>> job_of_output("job-17.out"), job_of_output("job-17.out.gz")
     (17, None)
@@ -120,6 +128,7 @@ def job_environment(base: Mapping[str, str], request: JobRequest, place: JobPlac
         "RANKD_NODE_NAME": place.node,
         "RANKD_NODE_RANK": str(place.rank),
         "RANKD_NNODES": str(len(place.nodes)),
+        **_array_environment(place.array),
     }
     return {**environment, **slurm_variables(place, request, environment)} if request.slurm_env else environment
 
@@ -159,6 +168,14 @@ def slurm_variables(place: JobPlace, request: JobRequest, environment: Mapping[s
         **same,
         **given,
     }
+
+
+def _array_environment(task: TaskOfArray | None) -> dict[str, str]:
+    """The variables of a task of an array."""
+    if task is None:
+        return {}
+    values = (task.job, task.task, task.tasks, task.first, task.last, task.step)
+    return {f"RANKD_ARRAY_{name}": str(value) for name, value in zip(ARRAY_VARIABLES, values, strict=True)}
 
 
 def simulated_run(request: JobRequest) -> SimulatedRun:

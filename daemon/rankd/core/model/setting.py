@@ -81,6 +81,8 @@ class SchedulingSettings(_Setting, frozen=True, kw_only=True):
     more time per cycle. `none`: nothing is reserved, every job that fits starts, and a large job may wait long."""
     reserve_depth: AtLeastOne = 1
     """How many waiting jobs per partition get a reservation with `easy`."""
+    array_reserve: AtLeastOne = 20
+    """How many waiting tasks of an array get reservations with `conservative`."""
     default_time_limit_s: Positive | None = None
     """Seconds: the time limit of a job that names none. Without it such a job may run for ever: nothing can be
     reserved behind it, and it starts only where no reservation needs the room."""
@@ -131,6 +133,11 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     """Requests that a user may send per second over a longer time; twice as many at once after a pause. A request
     counts once, and once more for each 4 KiB. Requests above this wait, and at 2,000 waiting ones more are refused with
     `too_many_waiting`. Administrators and nodes have no such limit."""
+    max_array_tasks: Annotated[int, Meta(ge=1, le=4_194_304)] = 1_000_000
+    """Tasks that an array may have. A larger one is refused with `array_too_large`."""
+    max_pending_tasks_per_user: AtLeastOne = 10_000_000
+    """Pending tasks of a user, those of arrays included. More are refused with `too_many_pending`. A single job is one
+    task."""
     max_env_bytes: Annotated[int, Meta(ge=0, le=192 * 2**10)] = 128 * 2**10
     """Bytes that a job's environment may have. A larger one is refused with `too_long`."""
     max_script_bytes: Annotated[int, Meta(ge=0, le=512 * 2**10)] = 512 * 2**10

@@ -11,11 +11,13 @@ cycle.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from rankd.core.model.quantity import LARGEST
+from rankd.core.placement.array_limit import ArrayLimits
 from rankd.core.placement.case import Case
 from rankd.core.placement.cycle_memory import CycleMemory
 from rankd.core.placement.free_group import largest_by_group
@@ -23,6 +25,7 @@ from rankd.core.placement.node_index import Finder, NodeIndex
 from rankd.core.placement.node_set import SLOTS, Demand
 from rankd.core.placement.node_table import NodeSortPolicy, NodeTable
 from rankd.core.placement.problem import (
+    ARRAY_LIMIT,
     RESERVED,
     RESOURCES,
     CycleOutcome,
@@ -45,6 +48,7 @@ from rankd.core.placement.timeline import Timeline
 from rankd.core.placement.traversal import Traversal, Turn
 from rankd.core.ranking.columns import BoolArray, IntArray
 
+AT_LIMIT = "as many of its tasks run as may run at a time"
 _NODES_PER_LOOK = 64
 """Finding the largest free amounts of this number of nodes costs as much as trying one job."""
 
@@ -61,7 +65,7 @@ class _Cycle:
         self.partition = memory.partition
         self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds)
         memory.update(problem)
-        self.walk = Traversal(self.partition)
+        self.walk = Traversal(self.partition, ArrayLimits(problem.array_rooms, problem.array_of))
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
         self.timeline = Timeline(self.table, problem.now)
         self.cases: dict[tuple[int, int], Case] = {}
@@ -76,6 +80,7 @@ class _Cycle:
         self.reservations: list[Reservation] = []
         self.reasons: dict[tuple[int, int], WaitReason] = {}
         self.by_job: dict[int, WaitReason] = {}
+        self.reserved_of: Counter[int] = Counter()
         self.blocked: set[tuple[int, int]] = set()
         self.told: dict[tuple[int, float, int], tuple[tuple[int, int], Reason]] = {}
         self.free: dict[int, tuple[int, BoolArray, int]] = {}
@@ -91,6 +96,7 @@ class _Cycle:
             blocked = self._look(turn, case)
             if blocked is not None:
                 self._wait(turn, case, blocked)
+        self._explain_limited()
         own, common = self._reasons_of_passed()
         return CycleOutcome(
             placements=tuple(self.placements),
@@ -312,17 +318,29 @@ class _Cycle:
         """Store why the job waits, reserve nodes for it if it may have them, and pass jobs with the same reason."""
         reason = WaitReason(turn.queue, turn.kind, *blocked)
         if self.problem.each:
-            self.by_job[turn.job] = reason
+            self.by_job.setdefault(turn.job, reason)
         else:
             self.reasons.setdefault((turn.queue, turn.kind), reason)
         self.blocked.add((turn.queue, turn.kind))
         is_reserved = blocked.code in (RESOURCES, RESERVED) and self._may_reserve() and self._reserve(turn, case)
-        if not self.problem.each and not (is_reserved and self._may_reserve()):
+        goes_on = is_reserved and self._may_reserve()
+        if not (goes_on and self._may_reserve_task(turn.job)):
+            self.walk.pass_rest()
+        if not self.problem.each and not goes_on:
             self.walk.block(turn.queue, turn.kind)
         if is_reserved and not self._may_reserve():
             self._pass(self._largest())
         if blocked.code == RESOURCES:
             self._pass_again()
+
+    def _may_reserve_task(self, job: int) -> bool:
+        """Whether another task of the same array may get a reservation."""
+        return self.problem.backfill == "conservative" and self.reserved_of[job] < self.problem.array_reserve
+
+    def _explain_limited(self) -> None:
+        if self.problem.each:
+            for turn in self.walk.limited:
+                self.by_job.setdefault(turn.job, WaitReason(turn.queue, turn.kind, ARRAY_LIMIT, AT_LIMIT))
 
     def _pass_again(self) -> None:
         """After several jobs that found no room: pass the kinds for which no node has room any more."""
@@ -352,6 +370,7 @@ class _Cycle:
                 rows = self._whole_within(case, rows, case.shape.min_nodes)
             rows = rows[: case.shape.min_nodes]
             if len(rows) == case.shape.min_nodes:
+                self.reserved_of[turn.job] += 1
                 self.timeline.reserve(turn.job, rows, case.demand, instant, case.limit_s)
                 charge(case.accounts, self.table.amounts(rows, case.shape), case.application)
                 self.reservations.append(Reservation(turn.job, self.table.names(rows), instant))

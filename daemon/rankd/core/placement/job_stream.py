@@ -63,7 +63,7 @@ class JobStream:
     nothing.
     """
 
-    __slots__ = ("_best_from", "application", "at", "by_priority", "key", "nothing", "waiting")
+    __slots__ = ("_best_from", "_left", "application", "at", "by_priority", "key", "nothing", "waiting")
 
     def __init__(
         self, waiting: WaitingJobs, application: NamedApplication | None, nothing: SortKey = (), *, by_priority: bool
@@ -73,6 +73,8 @@ class JobStream:
         self.nothing = nothing
         self.by_priority = by_priority
         self.at = 0
+        self._left: int | None = None
+        """The tasks of the array at ``at`` that have not been tried; None before the first."""
         self.key: StreamKey | None = None
         self._best_from = None if by_priority else np.maximum.accumulate(waiting.priorities[::-1])[::-1]
 
@@ -90,8 +92,27 @@ class JobStream:
         """The highest priority of the jobs that have not been tried."""
         return int((self.waiting.priorities if self._best_from is None else self._best_from)[self.at])
 
+    def step(self) -> None:
+        """Go on behind the job at the front, or behind its next task if it is an array."""
+        tasks = self.waiting.tasks
+        if tasks is not None:
+            self._left = (int(tasks[self.at]) if self._left is None else self._left) - 1
+        if not self._left:
+            self.pass_front()
+
+    def pass_front(self) -> None:
+        """Go on behind the job at the front, with all its tasks."""
+        self._left = None
+        self.at += 1
+
+    def pass_rest(self) -> None:
+        """Go on behind the array of which some tasks were tried; does nothing if there is none."""
+        if self._left is not None:
+            self.pass_front()
+
     def skip(self, blocked: BoolArray) -> None:
         """Skip the jobs at the front whose kinds are in ``blocked``, bool (n_kinds,)."""
+        self._left = None
         kinds, step = self.waiting.kinds, _FIRST_STEP
         while self.at < len(kinds):
             passed = blocked[kinds[self.at : self.at + step]]
@@ -134,6 +155,7 @@ def streams_of(waiting: WaitingJobs, view: QueueView, total: Resources, named: A
             priorities=waiting.priorities[places],
             kinds=waiting.kinds[places],
             submitted_at=None if waiting.submitted_at is None else waiting.submitted_at[places],
+            tasks=None if waiting.tasks is None else waiting.tasks[places],
         )
         of_application = None
         if application != NO_GROUP:

@@ -19,19 +19,26 @@ class LeafContent:
     as in the table of kinds. ``asked``: the sum of all jobs. Several states of the partition may share one object.
     """
 
-    __slots__ = ("_of", "asked", "counts", "has_exclusive", "kinds", "most")
+    __slots__ = ("_of", "_tasks", "asked", "counts", "has_exclusive", "kinds", "most")
 
-    def __init__(self, of: IntArray, table: KindTable) -> None:
-        """Count the jobs. ``of``: the kind of each job, int64 (n_jobs,)."""
+    def __init__(self, of: IntArray, table: KindTable, tasks: IntArray | None = None) -> None:
+        """Count the jobs. ``of``: the kind of each job, ``tasks``: its tasks; int64 (n_jobs,). None: one each."""
         self._of = of
+        self._tasks = tasks
         self.kinds, self.counts = _counted(of, len(table))
-        self.asked: Resources = table.summed(self.kinds, self.counts)
+        asked = self.counts if tasks is None else _summed(of, tasks, self.kinds)
+        self.asked: Resources = table.summed(self.kinds, asked)
         self.most: IntArray = table.most_of(self.kinds)
         self.has_exclusive = bool(table.exclusive[self.kinds].any())
 
-    def is_of(self, kinds: IntArray, table: KindTable) -> bool:
-        """Whether these jobs have the same number of each kind, in any order. ``kinds`` int64 (n_jobs,)."""
+    def is_of(self, kinds: IntArray, table: KindTable, tasks: IntArray | None = None) -> bool:
+        """Whether these jobs have the same number of each kind, in any order. ``kinds`` int64 (n_jobs,).
+
+        Jobs with arrays among them, where ``tasks`` is not None, must also be in the same order.
+        """
         known = self._of
+        if tasks is not None or self._tasks is not None:
+            return _is_equal(tasks, self._tasks) and np.array_equal(kinds, known)
         if kinds is known:
             return True
         if len(kinds) != len(known):
@@ -42,6 +49,17 @@ class LeafContent:
                 return False
         self._of = kinds
         return True
+
+
+def _is_equal(one: IntArray | None, other: IntArray | None) -> bool:
+    return one is not None and other is not None and np.array_equal(one, other)
+
+
+def _summed(of: IntArray, tasks: IntArray, kinds: IntArray) -> IntArray:
+    """The sum of the tasks of each of these kinds."""
+    sums = np.zeros(len(kinds), dtype=np.int64)
+    np.add.at(sums, np.searchsorted(kinds, of), tasks)
+    return sums
 
 
 def _counted(kinds: IntArray, n_kinds: int) -> tuple[IntArray, IntArray]:

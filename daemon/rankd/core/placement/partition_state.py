@@ -179,8 +179,8 @@ class PartitionState:
 
     def _content(self, queue: int, jobs: WaitingJobs) -> LeafContent:
         known = self._known.get(queue)
-        if known is None or not known.is_of(jobs.kinds, self.kinds):
-            known = self._known[queue] = LeafContent(jobs.kinds, self.kinds)
+        if known is None or not known.is_of(jobs.kinds, self.kinds, jobs.tasks):
+            known = self._known[queue] = LeafContent(jobs.kinds, self.kinds, jobs.tasks)
         return known
 
     def _empty(self, leaf: LiveQueue) -> None:

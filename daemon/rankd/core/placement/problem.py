@@ -23,6 +23,7 @@ USER_LIMIT = "user limit"
 NO_NODE_FITS = "no node fits"
 RESOURCES = "resources"
 RESERVED = "reserved"
+ARRAY_LIMIT = "array limit"
 
 Backfill = Literal["easy", "conservative", "none"]
 
@@ -37,7 +38,7 @@ class WaitingJobs(msgspec.Struct, frozen=True, kw_only=True):
 
     ``kinds``: indices into the kinds of the problem. ``applications`` (-1: the job is its own) and ``submitted_at``
     (float64, UTC seconds) are needed only in leaves whose policy uses usage. There the order of applications changes
-    during a cycle.
+    during a cycle. ``tasks``: the pending tasks of each; None if no job is an array.
     """
 
     jobs: IntArray
@@ -45,6 +46,7 @@ class WaitingJobs(msgspec.Struct, frozen=True, kw_only=True):
     kinds: IntArray
     applications: IntArray | None = None
     submitted_at: FloatArray | None = None
+    tasks: IntArray | None = None
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +78,9 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     ``pending``: the amounts of each queue, with those of its children; without ``pending``, it is summed from the jobs.
     ``applications``: those that jobs and tenants name by index. ``tenants``: needed only if any queue has limits or
     ``maxapplications``. ``each``: every job gets its own reason, from the moment of its turn. Otherwise there is one
-    reason per queue and kind, from its first job.
+    reason per queue and kind, from its first job. ``array_reserve``: the most tasks of an array that get reservations
+    with conservative backfill. ``array_rooms``: of each array with a limit, how many tasks may start.
+    ``array_of``: the arrays of waiting tasks with records of their own.
 
     **Identity is the version.** A cycle with a :class:`.CycleMemory` compares ``queues``, ``nodes`` (a
     :class:`.NodeSet`) and each leaf's :class:`WaitingJobs` by identity. The same object means that nothing in it has
@@ -98,11 +102,14 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     node_sort: NodeSort = NodeSort()
     backfill: Backfill = "easy"
     reserve_depth: int = 1
+    array_reserve: int = 20
+    array_rooms: Mapping[int, int] = {}
+    array_of: Mapping[int, int] = {}
     each: bool = False
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A job that starts, and its nodes in the order in which they were chosen."""
+    """A job that starts, and its nodes in the order in which they were chosen. An array has one for each task."""
 
     job: int
     nodes: tuple[str, ...]

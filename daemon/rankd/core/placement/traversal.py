@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.model.quantity import Resources, add_amounts
+from rankd.core.placement.array_limit import ArrayLimits
 from rankd.core.placement.live_queue import LiveQueue
 from rankd.core.placement.partition_state import PartitionState
 from rankd.core.placement.queue_tree import path_of
@@ -43,8 +44,13 @@ class Traversal:
     The caller reports with :meth:`started` that the last one was placed.
     """
 
-    def __init__(self, partition: PartitionState) -> None:
+    def __init__(self, partition: PartitionState, limits: ArrayLimits | None = None) -> None:
+        self.limited: list[Turn] = []
+        """The arrays that were passed because no more of their tasks may start."""
         self._partition = partition
+        self._limits = limits or ArrayLimits()
+        self._job = 0
+        """The job that :meth:`next` returned last."""
         self._tree = partition.tree.fork()
         self._current: tuple[LiveQueue, int] | None = None
         self._always: BoolArray = np.zeros(len(partition.kinds), dtype=bool)
@@ -74,9 +80,14 @@ class Traversal:
             self._current = (live, place)
             if not blocked[kind]:
                 turn = Turn(live.view.id, int(stream.waiting.jobs[stream.at]), kind)
-                stream.at += 1
-                return turn
-            stream.skip(blocked)
+                if not self._limits.is_reached(turn.job):
+                    stream.step()
+                    self._job = turn.job
+                    return turn
+                self.limited.append(turn)
+                stream.pass_front()
+            else:
+                stream.skip(blocked)
             self._go_on()
             self._leave_out(live)
         return None
@@ -114,6 +125,7 @@ class Traversal:
         """
         if self._current is None:
             raise LookupError("started() was called, but next() has returned no job")
+        self._limits.start(self._job)
         leaf, place = self._current
         application = leaf.streams[place].application
         if application is not None:
@@ -131,6 +143,12 @@ class Traversal:
             self._tree.refresh(live)
             live = live.above
         self._current = None
+
+    def pass_rest(self) -> None:
+        """Pass the other tasks, if the last job was a task of an array."""
+        if self._current is not None:
+            leaf, place = self._current
+            leaf.streams[place].pass_rest()
 
     def block(self, queue: int, kind: int) -> None:
         """Pass the other jobs of this kind in this leaf, because the reason for the first one still applies."""

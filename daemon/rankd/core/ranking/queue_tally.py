@@ -19,6 +19,8 @@ from rankd.core.ranking.queue_key import lifted_priority
 from rankd.core.ranking.queue_view import QueueView
 from rankd.core.ranking.ranking import QueueRow
 
+_NO_ARRAYS: Mapping[int, int] = {}
+
 
 class _Counted(NamedTuple):
     """The values of an eligible job that its leaf counts."""
@@ -26,13 +28,14 @@ class _Counted(NamedTuple):
     queue: int
     shape: int
     priority: int
+    tasks: int = 1
 
 
 class QueueTally:
     """The queues of a full pass, from its ``rows``, and the changes since.
 
     ``shapes`` are those of the pass; more may be added later. ``unranked``: by leaf, the highest priority of jobs that
-    are pending but not ranked, because their applications are held back.
+    are pending but not ranked, because their applications are held back. ``tasks``: the pending tasks of each array.
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class QueueTally:
         queues: Sequence[Sequence[QueueView]],
         shapes: Sequence[Resources],
         unranked: Mapping[int, int],
+        tasks: Mapping[int, int] = _NO_ARRAYS,
     ) -> None:
+        self._tasks = tasks
         self._base = base
         self._rows = {row.id: row for row in rows}
         self._views = {view.id: view for views in queues for view in views}
@@ -57,15 +62,23 @@ class QueueTally:
         self._by_leaf: dict[int, dict[int, int]] = {}
         self._firsts: dict[int, int] = {}
 
-    def change(self, gone: IntArray, jobs: JobColumns, priorities: IntArray) -> list[QueueRow]:
-        """Remove the jobs ``gone``, and count ``jobs``, which are all eligible. Returns the rows that changed."""
+    def change(
+        self, gone: IntArray, jobs: JobColumns, priorities: IntArray, tasks: Mapping[int, int] = _NO_ARRAYS
+    ) -> list[QueueRow]:
+        """Remove the jobs ``gone``, and count ``jobs``, which are all eligible. Returns the rows that changed.
+
+        ``tasks``: the pending tasks of each array among them.
+        """
         before = self._forget(np.concatenate([gone, jobs.ids]))
-        columns = zip(jobs.queues.tolist(), jobs.shapes.tolist(), priorities.tolist(), strict=True)
+        numbers = [tasks.get(job, 1) for job in jobs.ids.tolist()]
+        columns = zip(jobs.queues.tolist(), jobs.shapes.tolist(), priorities.tolist(), numbers, strict=True)
         after = [_Counted(*column) for column in columns]
         for job, counted in zip(jobs.ids.tolist(), after, strict=True):
             self._remember(job, counted)
-        changes = Counter((counted.queue, counted.shape) for counted in after)
-        changes.subtract((counted.queue, counted.shape) for counted in before)
+        changes: Counter[tuple[int, int]] = Counter()
+        for sign, some in ((1, after), (-1, before)):
+            for counted in some:
+                changes[counted.queue, counted.shape] += sign * counted.tasks
         touched: dict[int, None] = {}
         for (leaf, shape), more in changes.items():
             if leaf in self._views and leaf not in self._children:
@@ -90,7 +103,8 @@ class QueueTally:
             elif is_there and job not in self._gone:
                 self._gone.add(job)
                 priority = int(self._base.priorities[place])
-                found.append(_Counted(int(jobs.queues[place]), int(jobs.shapes[place]), priority))
+                number = self._tasks.get(job, 1)
+                found.append(_Counted(int(jobs.queues[place]), int(jobs.shapes[place]), priority, number))
         return found
 
     def _places(self, ids: IntArray) -> tuple[IntArray, BoolArray]:

@@ -5,6 +5,7 @@ The prioritizer and ``rankd evaluate`` call :func:`rank`. The views show its res
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -14,7 +15,7 @@ from rankd.core.fairshare.algorithm import compute
 from rankd.core.fairshare.decay import charge, decay
 from rankd.core.fairshare.result import FairshareResult
 from rankd.core.fairshare.tree import AccountTree
-from rankd.core.model.quantity import Resources
+from rankd.core.model.quantity import Resources, add_amounts
 from rankd.core.model.queue import QueueProperties
 from rankd.core.model.setting import PrioritySettings
 from rankd.core.ranking.application_order import held_back, jobs_of, queues_by_id, usage_places
@@ -70,6 +71,7 @@ class RankingState(msgspec.Struct, frozen=True, kw_only=True):
 
     ``association_ids`` (n_users,) maps the tree's user indices to ids. ``queues`` has the queues of each partition,
     roots first. ``used``: the amounts that leaves use now. ``shapes``: by shape, the total amounts that a job asks for.
+    ``tasks``: the number of pending tasks of each array, by job id.
     """
 
     jobs: JobColumns
@@ -86,6 +88,7 @@ class RankingState(msgspec.Struct, frozen=True, kw_only=True):
     partition_cores: FloatArray
     applications: Applications
     names: Names = Names()
+    tasks: Mapping[int, int] = {}
 
 
 class Outright(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,7 +265,21 @@ def _leaf_sums(
     best = dict(zip(leaves, largest[leaves].tolist(), strict=True))
     numbers = dict(zip(leaves, np.add.reduceat(counts, firsts).tolist(), strict=True))
     pending = dict(zip(leaves, _summed_shapes(state.shapes, shapes, counts, firsts), strict=True))
+    _add_tasks(state, numbers, pending)
     return best, numbers, pending
+
+
+def _add_tasks(state: RankingState, numbers: dict[int, int], pending: dict[int, Resources]) -> None:
+    """Add the tasks of arrays, of which one each is counted already, to the numbers and amounts of their leaves."""
+    jobs = state.jobs
+    for array, tasks in state.tasks.items():
+        place = int(np.searchsorted(jobs.ids, array))
+        if place == len(jobs) or int(jobs.ids[place]) != array or math.isnan(jobs.eligible_at[place]):
+            continue
+        leaf, more = int(jobs.queues[place]), tasks - 1
+        numbers[leaf] += more
+        asked = state.shapes[int(jobs.shapes[place])]
+        add_amounts(pending[leaf], {kind: more * amount for kind, amount in asked.items()})
 
 
 def _count(codes: IntArray) -> tuple[IntArray, IntArray]:

@@ -9,7 +9,7 @@ import msgspec
 
 from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused, usable
-from rankd.core.model.job_environment import DEFAULT_OUTPUT, JobPlace, job_environment, job_path
+from rankd.core.model.job_environment import ARRAY_OUTPUT, DEFAULT_OUTPUT, JobPlace, job_environment, job_path
 from rankd.services.agent.identity import RunAs, account_variables, home_of, own_name
 from rankd.services.agent.leftover import STATE_VARIABLE
 from rankd.services.agent.script_files import ScriptFiles
@@ -63,7 +63,7 @@ class Planner:
             return self._holding(start, identity)
         request, place = start.request, _place(start)
         cwd = str((Path(home_of(identity)) if identity else self._cwd) / (request.cwd or ""))
-        output = "" if request.stdout and request.stderr else self._default_output(start.user, identity)
+        output = "" if request.stdout and request.stderr else self._default_output(start, identity)
         return Launch(
             command=self._command(start, identity),
             environment=self._environment(start, place, identity),
@@ -105,14 +105,14 @@ class Planner:
             limits=self._limits(start),
         )
 
-    def _default_output(self, user: str, identity: Identity | None) -> str:
+    def _default_output(self, start: StartJob, identity: Identity | None) -> str:
         """The pattern of a job's output files. Each user has an own directory, where no other user can place a link."""
         if identity is None:
-            return _pattern(self._agents_directory(user))
+            return _pattern(self._agents_directory(start.user), start)
         if identity.name not in self._users_outputs:
             make_users_directory(self.output, identity)
             self._users_outputs.add(identity.name)
-        return _pattern(self.output / identity.name)
+        return _pattern(self.output / identity.name, start)
 
     def _agents_directory(self, user: str) -> Path:
         """Where a job writes that runs as the agent's own user. The job itself makes a directory that is missing."""
@@ -150,11 +150,13 @@ def _place(start: StartJob) -> JobPlace:
         account=start.account,
         queue=start.queue,
         qos=start.qos,
+        array=start.array,
     )
 
 
-def _pattern(directory: Path) -> str:
-    return f"{directory.as_posix().replace('%', '%%')}/{DEFAULT_OUTPUT}"
+def _pattern(directory: Path, start: StartJob) -> str:
+    name = DEFAULT_OUTPUT if start.array is None else ARRAY_OUTPUT
+    return f"{directory.as_posix().replace('%', '%%')}/{name}"
 
 
 def _own_environment() -> dict[str, str]:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from rankd.core.errors import AboveLimit
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.setting import AdmissionSettings
-from rankd.services.intake.pending_limit import Key, OfAccount, PendingLimits, Whose
+from rankd.services.intake.pending_limit import Key, OfAccount, PendingLimits, TasksOf, Whose
 from rankd.services.intake.submission import Submission, without_refused
 from rankd.services.intake.variety_limit import VarietyLimits
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.record.job import count_pending, count_pending_of_account, known_keys
+from rankd.store.record.job import count_pending, count_pending_of_account, count_pending_tasks, known_keys
 from rankd.store.record.pending_variety import Variety, shapes_of_all, variety_of_user
 
 
@@ -85,6 +85,8 @@ class JobLimits:
 
 
 def _counted(connection: Connection, name: Whose) -> int:
+    if isinstance(name, TasksOf):
+        return count_pending_tasks(connection, name.user)
     if isinstance(name, OfAccount):
         return count_pending_of_account(connection, name.account)
     return count_pending(connection, name)

@@ -24,14 +24,15 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.catalog import Catalog
-from rankd.store.record.job_action import act, select_ids
+from rankd.store.record.job_action import act, select_ids, split_targets
+from rankd.store.record.job_name import Target, Targets, targets_of, without_records
 from rankd.store.record.job_update import Judgement, judge, judge_again, write_update
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
 
 Selection = TypeVar("Selection", bound=JobSelection)
-Part = Callable[[list[int]], Awaitable[SelectionReply]]
+Part = Callable[[list[Target]], Awaitable[SelectionReply]]
 """Changes some of the jobs, at most :data:`MAX_GROUP`."""
 
 MOST_DONE = 50_000
@@ -97,11 +98,12 @@ class JobVerbs:
         chosen = _chosen(update, asker, "job.update")
         await self._admitting.see_nodes()
 
-        async def part(ids: list[int]) -> SelectionReply:
+        async def part(targets: list[Target]) -> SelectionReply:
             task = Task(update, asker, self._admitting.tables, self._clock())
+            targets = await self._with_records(targets, task)
 
             def judged(connection: Connection) -> Judgement:
-                return judge(connection, _still(connection, ids, chosen), task)
+                return judge(connection, _still(connection, targets, chosen), task)
 
             judgement = await self._database.read_in_thread(judged)
             if update.dry_run:
@@ -112,13 +114,19 @@ class JobVerbs:
                 present = task._replace(tables=self._admitting.tables)
                 return write_update(
                     connection,
-                    judge_again(connection, judgement, task, present, lambda jobs: _still(connection, jobs, chosen)),
+                    judge_again(
+                        connection,
+                        judgement,
+                        task,
+                        present,
+                        lambda jobs: _still(connection, list(map(Target, jobs)), chosen),
+                    ),
                     present,
                     self._admitting.catalog,
                 )
 
             async with self._moving(judgement) as judgement:
-                return await self._group.do(write, client=asker.user, weight=len(ids))
+                return await self._group.do(write, client=asker.user, weight=len(targets))
 
         reply = await self._in_parts(update, chosen, part)
         self._admitting.learn()
@@ -153,14 +161,14 @@ class JobVerbs:
             selection = _read_selection(payload, JobSelection)
             chosen = _chosen(selection, asker, ACTIONS[decide])
 
-            async def part(ids: list[int]) -> SelectionReply:
+            async def part(targets: list[Target]) -> SelectionReply:
                 def work(connection: Connection) -> SelectionReply:
-                    still = _still(connection, ids, chosen)
+                    still = _still(connection, targets, chosen)
                     return act(connection, still, asker, self._clock(), decide, dry_run=selection.dry_run)
 
                 if selection.dry_run:
                     return await self._database.read_in_thread(work)
-                return await self._group.do(work, client=asker.user, weight=len(ids))
+                return await self._group.do(work, client=asker.user, weight=len(targets))
 
             return await self._in_parts(selection, chosen, part)
 
@@ -168,14 +176,13 @@ class JobVerbs:
 
     async def _in_parts(self, selection: JobSelection, chosen: JobFilter | None, do: Part) -> SelectionReply:
         """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
-        ids, last = await self._select(selection, chosen)
+        (targets, failed), last = await self._select(selection, chosen)
         done: list[int] = []
-        failed: list[Failed] = []
-        for start in range(0, len(ids), MAX_GROUP):
+        for start in range(0, len(targets), MAX_GROUP):
             try:
                 if self._is_stopping and start:
                     raise Unavailable("stopping", "the service is stopping")
-                reply = await do(ids[start : start + MAX_GROUP])
+                reply = await do(targets[start : start + MAX_GROUP])
             except RankdError as error:
                 if not done:
                     raise
@@ -187,15 +194,27 @@ class JobVerbs:
             raise Refused(failed[0].code, failed[0].message, "id", _STATUS.get(failed[0].code, 400))
         return _fitting(done, failed, last)
 
-    async def _select(self, selection: JobSelection, chosen: JobFilter | None) -> tuple[list[int], int | None]:
+    async def _select(self, selection: JobSelection, chosen: JobFilter | None) -> tuple[Targets, int | None]:
         """The selected jobs, each once, and the last one if the filter's limit was reached."""
-        ids = [selection.id] if selection.id is not None else list(selection.ids or [])
-        last = None
+        names = [selection.id] if selection.id is not None else list(selection.ids or [])
+        targets, last = await self._database.read_in_thread(lambda c: targets_of(c, names)), None
         if chosen is not None:
-            found = await self._database.read_in_thread(lambda c: select_ids(c, chosen))
+            found = await self._database.read_in_thread(lambda c: select_ids(c, _by_record(c, chosen)))
             last = found[-1] if found and len(found) >= chosen.limit else None
-            ids += found
-        return list(dict.fromkeys(ids)), last
+            targets = Targets(list(dict.fromkeys([*targets.found, *map(Target, found)])), targets.failed)
+        return targets, last
+
+    async def _with_records(self, targets: list[Target], task: Task) -> list[Target]:
+        """The targets, whose tasks have records now if the update of their arrays would be allowed."""
+        arrays = without_records(targets)
+        if not arrays or task.update.dry_run:
+            return targets
+        judged = await self._database.read_in_thread(lambda c: judge(c, [Target(array) for array in arrays], task))
+        allowed = {verdict.job for verdict in judged.verdicts}
+        own = [one for one in targets if one.task is not None and one.job in allowed]
+        now, user = self._clock(), task.asker.user
+        split = await self._group.do(lambda c: split_targets(c, own, user, now), client=user, weight=len(own))
+        return [one for one in targets if one not in set(own)] + [Target(job) for job in split]
 
 
 def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
@@ -229,11 +248,21 @@ def _without(judgement: Judgement, refused: Mapping[int, AboveLimit]) -> Judgeme
     return Judgement(kept, judgement.failed + failed)
 
 
-def _still(connection: Connection, ids: Sequence[int], chosen: JobFilter | None) -> Sequence[int]:
+def _still(connection: Connection, targets: Sequence[Target], chosen: JobFilter | None) -> Sequence[Target]:
     """Those of these jobs that the filter still selects."""
     if chosen is None:
-        return ids
-    return select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=list(ids)))
+        return targets
+    ids = [target.job for target in targets]
+    return [Target(job) for job in select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids))]
+
+
+def _by_record(connection: Connection, chosen: JobFilter) -> JobFilter:
+    """The filter with the ids of the records that its names mean; tasks without one are left out."""
+    if chosen.id is None and chosen.ids is None:
+        return chosen
+    names = [*([] if chosen.id is None else [chosen.id]), *(chosen.ids or ())]
+    found = targets_of(connection, names).found
+    return msgspec.structs.replace(chosen, id=None, ids=[target.job for target in found if target.task is None])
 
 
 def _fitting(done: list[int], failed: list[Failed], last: int | None) -> SelectionReply:
@@ -256,6 +285,7 @@ _STATUS = {
     "unknown_priority_class": 404,
     "unknown_dependency": 404,
     "too_large": 413,
+    "array_too_large": 413,
     **dict.fromkeys(
         (
             "not_owner",

@@ -11,6 +11,7 @@ from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import OwnedJob, ThingsOf, check, may
 from rankd.core.admission.privacy import is_about_hidden, seen, seen_neighbours, seen_shares, sees_all
+from rankd.core.model.array import parse_name
 from rankd.services.intake.look_turns import LookTurns
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -23,6 +24,7 @@ from rankd.store.look.job_script import job_script
 from rankd.store.look.service_list import services as service_list
 from rankd.store.look.why import why
 from rankd.wire.codec import decode_strict
+from rankd.wire.job_selection import JobName
 from rankd.wire.message import (
     AccountingFilter,
     EventsRequest,
@@ -76,7 +78,7 @@ class LookVerbs:
             *tables,
         ]
 
-    def _of_job(self, action: str, query: Callable[[Reader, int, Submitter], Row]) -> UserHandler:
+    def _of_job(self, action: str, query: Callable[[Reader, JobName, Submitter], Row]) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
             wanted = decode_strict(payload, JobShow)
 
@@ -158,29 +160,29 @@ def _narrowed(wanted: Jobs, asker: Submitter, action: str) -> Jobs:
     return msgspec.structs.replace(wanted, users=[asker.user])
 
 
-def _check_sees(reader: Reader, job: int, asker: Submitter, action: str) -> None:
+def _check_sees(reader: Reader, job: JobName, asker: Submitter, action: str) -> None:
     """Check that this asker may see this job, if it exists.
 
     Raises:
         Refused: ``not_owner``.
     """
     if not sees_all(asker) and (owner := owner_of(reader, job)) is not None:
-        check(asker, action, OwnedJob(job, owner))
+        check(asker, action, OwnedJob(parse_name(job).job, owner))
 
 
-def _shown(reader: Reader, job: int, asker: Submitter) -> Row:
+def _shown(reader: Reader, job: JobName, asker: Submitter) -> Row:
     owner = owner_of(reader, job) or ""
-    reads_environment = may(asker, "job.show env", OwnedJob(job, owner)) is None
+    reads_environment = may(asker, "job.show env", OwnedJob(parse_name(job).job, owner)) is None
     return job_detail(reader, job, owner if reads_environment else "")
 
 
-def _script(reader: Reader, job: int, asker: Submitter) -> Row:
+def _script(reader: Reader, job: JobName, asker: Submitter) -> Row:
     if (owner := owner_of(reader, job)) is not None:
-        check(asker, "job.script", OwnedJob(job, owner))
+        check(asker, "job.script", OwnedJob(parse_name(job).job, owner))
     return {"id": job, "script": job_script(reader, job)}
 
 
-def _why(reader: Reader, job: int, asker: Submitter) -> Row:
+def _why(reader: Reader, job: JobName, asker: Submitter) -> Row:
     return seen_neighbours(why(reader, job), asker)
 
 

@@ -35,8 +35,14 @@ class OfAccount(NamedTuple):
     account: str
 
 
-Whose = str | OfAccount | None
-"""The jobs of a user, of an account, or of :data:`ALL`."""
+class TasksOf(NamedTuple):
+    """Stands for the tasks of a user where a user's name could stand. Only users who submit arrays are counted so."""
+
+    user: str
+
+
+Whose = str | OfAccount | TasksOf | None
+"""The jobs of a user, of an account, or of :data:`ALL`; or the tasks of a user."""
 
 Key = tuple[str, str | None]
 """A user, and the key of one of the user's jobs."""
@@ -134,19 +140,21 @@ class PendingLimits:
         added: list[AcceptedJob] = []
         for place, job in enumerate(jobs):
             is_new = (job.user, job.request.key) not in stored  # otherwise its key gives the present job again
-            names: tuple[Whose, ...] = (job.user, OfAccount(job.account), ALL)
-            full = [name for name in names if is_new and not self._fits(name, 1)]
+            numbers = _numbers([job])
+            full = [name for name, number in numbers.items() if is_new and not self._fits(name, number)]
             if full:
                 refused[place] = self._refusal(full[0])
             else:
                 added.append(job)
-                self._add(dict.fromkeys(names, 1))
+                self._add(numbers)
         if atomic and refused:
             self.lost(added)
         return refused
 
     def _limit(self, name: Whose) -> int:
         settings = self._settings()
+        if isinstance(name, TasksOf):
+            return settings.max_pending_tasks_per_user
         if isinstance(name, OfAccount):
             return settings.max_pending_per_account
         return settings.max_pending if name is ALL else settings.max_pending_per_user
@@ -162,6 +170,8 @@ class PendingLimits:
             if name in self._most:
                 self._most[name] += number
             self._unstored[name] += number
+            if isinstance(name, str) and TasksOf(name) in self._most and TasksOf(name) not in wanted:
+                self._most[TasksOf(name)] += number
 
     async def _recount(self, name: Whose) -> None:
         """Count again, unless that was done a moment ago. What is being stored meanwhile is added in any case."""
@@ -178,7 +188,12 @@ class PendingLimits:
 
     def _refusal(self, name: Whose) -> AboveLimit:
         limit = self._limit(name)
-        if isinstance(name, OfAccount):
+        if isinstance(name, TasksOf):
+            message = (
+                f"user '{name.user}' would have more than {limit} pending tasks, as many as "
+                "admission.max_pending_tasks_per_user allows; submit again when some have started, or a smaller array"
+            )
+        elif isinstance(name, OfAccount):
             message = (
                 f"account '{name.account}' has {limit} pending jobs, as many as admission.max_pending_per_account "
                 "allows; try again when some have started, or with another account"
@@ -199,9 +214,20 @@ class PendingLimits:
 def _numbers(jobs: Sequence[AcceptedJob]) -> Counter[Whose]:
     """The number of jobs of all, of each user, and of each account."""
     if len(jobs) == 1:
-        return Counter({ALL: 1, jobs[0].user: 1, OfAccount(jobs[0].account): 1})
+        single: Counter[Whose] = Counter({jobs[0].user: 1, OfAccount(jobs[0].account): 1, ALL: 1})
+        return single + _tasks(jobs)
     numbers: Counter[Whose] = Counter({ALL: len(jobs)})
     numbers.update(job.user for job in jobs)
     for account, number in Counter(job.account for job in jobs).items():
         numbers[OfAccount(account)] = number
-    return numbers
+    return numbers + _tasks(jobs)
+
+
+def _tasks(jobs: Sequence[AcceptedJob]) -> Counter[Whose]:
+    """The number of tasks of each user who submits an array."""
+    users = {job.user for job in jobs if job.array is not None}
+    tasks: Counter[Whose] = Counter()
+    for job in jobs:
+        if job.user in users:
+            tasks[TasksOf(job.user)] += job.n_tasks
+    return tasks

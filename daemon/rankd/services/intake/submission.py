@@ -187,8 +187,12 @@ def reply_of(
 ) -> msgspec.Struct | dict[str, object]:
     """The answer, once the ids are durable. ``error``: why the jobs after these ids could not be stored."""
     if not submission.is_batch:
-        return {"id": ids[0]}
-    accepted = [Accepted(index=place, id=id_) for place, id_ in zip(submission.places, ids, strict=False)]
+        job = submission.accepted[0]
+        return {"id": ids[0]} if job.array is None else {"id": ids[0], "tasks": job.n_tasks}
+    accepted = [
+        Accepted(index=place, id=id_, tasks=None if job.array is None else job.n_tasks)
+        for place, id_, job in zip(submission.places, ids, submission.accepted, strict=False)
+    ]
     return BatchReply(accepted=accepted, rejected=_shortened(rejected_of(submission, ids, error)))
 
 

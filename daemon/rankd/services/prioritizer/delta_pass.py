@@ -105,4 +105,5 @@ def as_changes(found: JobChanges, revision: int, applications: Applications | No
         revision=revision,
         is_shown=found.is_shown,
         applications=applications,
+        tasks=found.tasks,
     )

@@ -93,7 +93,7 @@ class FullPasses:
 
     def _rank(self, state: RankingState, snapshot: Snapshot, now: float) -> tuple[Ranking, RankingState]:
         """Rank the jobs. Runs in a thread."""
-        state = msgspec.structs.replace(state, jobs=merged(snapshot))
+        state = msgspec.structs.replace(state, jobs=merged(snapshot), tasks=snapshot.tasks)
         own = self._factors
         own.prepare(state, self._writer.live)
         shown = self._queue_priorities

@@ -123,7 +123,7 @@ class RankingSource:
     def adopt(self, snapshot: Snapshot, columns: JobColumns) -> RankingState:
         """Keep the columns that contain the merged snapshot; returns the state with these jobs."""
         self.jobs.adopt(snapshot, columns)
-        self.state = msgspec.structs.replace(self.known_state, jobs=columns)
+        self.state = msgspec.structs.replace(self.known_state, jobs=columns, tasks=snapshot.tasks)
         return self.state
 
     @property
@@ -157,6 +157,7 @@ class RankingSource:
             partition_cores=np.array([own.cores for own in offered]),
             applications=self._read_applications(connection, use.by_application, states),
             names=self._names(views),
+            tasks={},
         )
 
     def _queue_views(self, offered: Sequence[PartitionNodes]) -> list[list[QueueView]]:

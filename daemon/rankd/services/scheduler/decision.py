@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from rankd.core.placement.cycle import run_cycle
 from rankd.core.placement.node_table import NodeSortPolicy
+from rankd.core.placement.problem import Reservation
 from rankd.mirror.reason_rows import ReasonRows
 from rankd.services.runtime.statistic import SchedulerStatistic
 from rankd.services.scheduler.scheduling_source import SchedulingSource
@@ -60,9 +61,13 @@ class Decider:
         return Decision(
             allocations=source.placed_jobs().allocations(placed),
             reasons=self._reasons.of(outcomes, [memory.partition for memory in memories]),
-            reservations=tuple(
-                ReservationRow(job=made.job, nodes=made.nodes, starts_at=made.starts_at)
-                for outcome in outcomes
-                for made in outcome.reservations
-            ),
+            reservations=_first_of_each([made for outcome in outcomes for made in outcome.reservations]),
         )
+
+
+def _first_of_each(made: Sequence[Reservation]) -> tuple[ReservationRow, ...]:
+    """The rows of reservations. An array may have several; its row is the one of its first task."""
+    rows: dict[int, ReservationRow] = {}
+    for one in made:
+        rows.setdefault(one.job, ReservationRow(job=one.job, nodes=one.nodes, starts_at=one.starts_at))
+    return tuple(rows.values())

@@ -51,9 +51,11 @@ class PlacedJobs:
     def _allocation(self, placement: Placement, row: int, rank: int) -> NewAllocation:
         columns = self._pending.columns
         shape = self._pending.known_kinds.table[int(columns.kinds[row])].shape
+        array = self._pending.arrays.get(placement.job)
         return NewAllocation(
             job=placement.job,
-            revision=int(columns.revisions[row]),
+            revision=int(columns.revisions[row]) if array is None else array.revision,
+            of_array=array is not None,
             nodes=placement.nodes,
             resources=shape.resources,
             charge_rate=self._cost.rate(shape, int(columns.qos[row]), placement.nodes),

@@ -31,7 +31,14 @@ from rankd.store.feed.application import begun_applications
 from rankd.store.feed.job_end import has_freed_room
 from rankd.store.feed.occupancy import open_since, read_open
 from rankd.store.feed.order import new_jobs_since, newest_generation, read_delta, read_leaves, staged_generation
-from rankd.store.feed.pending_kind import all_pending, changed_jobs
+from rankd.store.feed.pending_kind import (
+    all_arrays,
+    all_pending,
+    all_tasks,
+    changed_arrays,
+    changed_jobs,
+    changed_tasks,
+)
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.catalog import Catalog
@@ -103,6 +110,8 @@ class SchedulingSource:
         self._refresh_queues(connection)
         batches = all_pending(connection, with_users=self._with_users)
         self.pending.load(batches, lambda job: read_shape(connection, job))
+        self.pending.arrays = {array.id: array for array in all_arrays(connection)}
+        self.pending.tasks = {task.id: task for task in all_tasks(connection)}
         self._revision = last_id(connection, "job_events")
 
     def refresh(self, connection: Connection, now: float) -> None:
@@ -145,11 +154,14 @@ class SchedulingSource:
     def _read_jobs(self, connection: Connection) -> bool:
         """Read jobs that changed; returns whether any of them is eligible."""
         is_any_eligible = False
+        arrays, tasks = changed_arrays(connection, self._revision), changed_tasks(connection, self._revision)
         for changes in changed_jobs(connection, self._revision, with_users=self._with_users):
             if changes.pending is not None:
                 self.pending.put(changes.pending, lambda job: read_shape(connection, job))
                 is_any_eligible |= bool(changes.pending.is_eligible.any())
             self.pending.drop(changes.gone)
+        self.pending.arrays.update((array.id, array) for array in arrays)
+        self.pending.tasks.update((task.id, task) for task in tasks)
         return is_any_eligible
 
     def _read_nodes(self, connection: Connection) -> None:
@@ -238,7 +250,8 @@ class SchedulingSource:
 
     def _problems(self, waiting: Mapping[int, WaitingJobs], now: float) -> list[PartitionProblem]:
         scheduling = self._configuration.settings.scheduling
-        problems = []
+        rooms, problems = self._array_rooms(), []
+        array_of = {task.id: task.array for task in self.pending.tasks.values()}
         for partition in self._queues.partitions:
             queues = self._queues.of(partition, self._nodes)
             problems.append(
@@ -255,9 +268,17 @@ class SchedulingSource:
                     node_sort=partition.nodesort,
                     backfill=scheduling.backfill,
                     reserve_depth=scheduling.reserve_depth,
+                    array_reserve=scheduling.array_reserve,
+                    array_rooms=rooms,
+                    array_of=array_of,
                 )
             )
         return problems
+
+    def _array_rooms(self) -> dict[int, int]:
+        """How many tasks of each array with a limit may start."""
+        running = self._occupancy.by_array
+        return {array: limit - running.get(array, 0) for array, limit in self.pending.array_limits().items()}
 
     def placed_jobs(self) -> PlacedJobs:
         """Computes what is recorded about the jobs that a cycle placed."""

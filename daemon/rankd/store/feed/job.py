@@ -6,7 +6,8 @@ they take 5.3 ms, with SQLAlchemy's rows 8.1 ms.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select
@@ -16,20 +17,28 @@ from rankd.core.model.job import State
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
-from rankd.store.engine.plan import by_index
+from rankd.store.engine.plan import by_index, in_order
 from rankd.store.feed.pending import PendingJobs, ShapeColumn, ShapeRow, read_pending_jobs, read_shapes, shapes_of
 from rankd.store.record.dependency import blocked_jobs
 from rankd.store.schema.generation_table import generations
-from rankd.store.schema.table import jobs
+from rankd.store.schema.table import arrays, jobs
 
 NO_LIMIT = -1
 
 _CHANGED = """
 SELECT id, association_id, queue_id, qos_id, application_id, class_value, urgency, nodes, vcore, shape,
-    time_limit_s, submitted_at, eligible_at, fixed_priority, state, revision, blocked_by
+    time_limit_s, submitted_at, eligible_at, fixed_priority, state, revision, blocked_by, settled,
+    iif("array" IS NULL, 1, (SELECT n_pending FROM arrays WHERE job_id = jobs.id))
 FROM jobs WHERE revision > ? ORDER BY revision LIMIT ?"""
 
 _LAST_RANKED = select(func.coalesce(func.max(generations.c.revision), 0))
+_TASKS = by_index(
+    select(arrays.c.job_id, arrays.c.n_pending)
+    .select_from(in_order(jobs, arrays, arrays.c.job_id == jobs.c.id))
+    .where(jobs.c.array.is_not(None)),
+    jobs,
+    "jobs_arrays",
+)
 _N_ELIGIBLE = by_index(
     select(func.count())
     .select_from(jobs)
@@ -45,7 +54,8 @@ class ChangedJob(NamedTuple):
     """A job as it is now. Groups are ids of the records; None if not set.
 
     ``vcore`` is per node, in thousandths. ``shape`` is the records' key for the requested resources. ``revision`` is
-    its last event. ``blocked_by`` is None if it waits for no job and no time.
+    its last event. ``blocked_by`` is None if it waits for no job and no time. ``settled``: the last event before those
+    that only took tasks from an array; None: ``revision``. ``tasks``: the pending ones of an array.
     """
 
     id: int
@@ -65,6 +75,8 @@ class ChangedJob(NamedTuple):
     state: str
     revision: int
     blocked_by: str | None
+    settled: int | None = None
+    tasks: int = 1
 
 
 class ChangedJobs(NamedTuple):
@@ -83,7 +95,8 @@ class ChangedJobs(NamedTuple):
 class LoadedJobs(NamedTuple):
     """All pending jobs, as of the event ``revision``.
 
-    ``new_jobs``: how many of them became eligible after the newest generation was made.
+    ``new_jobs``: how many of them became eligible after the newest generation was made. ``tasks``: the number of
+    pending tasks of each array.
     """
 
     revision: int
@@ -91,6 +104,7 @@ class LoadedJobs(NamedTuple):
     shapes: ShapeColumn
     blocked: list[Blocked]
     new_jobs: int
+    tasks: Mapping[int, int] = MappingProxyType({})
 
 
 def load_jobs(connection: Connection) -> LoadedJobs:
@@ -103,6 +117,7 @@ def load_jobs(connection: Connection) -> LoadedJobs:
         shapes=read_shapes(connection, pending),
         blocked=blocked_jobs(connection, pending.ids[pending.blocked].tolist()),
         new_jobs=int(connection.execute(_N_ELIGIBLE, {"revision": ranked}).scalar_one()),
+        tasks=dict(tuple(row) for row in connection.execute(_TASKS)),
     )
 
 

@@ -36,6 +36,7 @@ _DETAILS = (
         _OF.user,
         _OF.groups,
         queues.c.partition,
+        _OF.array_job,
     )
     .join_from(allocations, jobs, _OF.id == allocations.c.job_id)
     .join(queues, queues.c.id == _OF.queue_id)
@@ -49,7 +50,7 @@ Since = tuple[int, float]
 class OpenAllocation(NamedTuple):
     """An allocation that has not ended. ``resources`` are per node; ``time_limit_s`` is None if the job has none.
 
-    ``application`` is ``NO_GROUP`` if the job has none.
+    ``application`` is ``NO_GROUP`` if the job has none. ``array``: of a task, its array.
     """
 
     id: int
@@ -62,6 +63,7 @@ class OpenAllocation(NamedTuple):
     user: str
     groups: tuple[str, ...]
     partition: str
+    array: int | None = None
 
 
 def open_since(connection: Connection) -> list[Since]:
@@ -72,7 +74,7 @@ def open_since(connection: Connection) -> list[Since]:
 def read_open(connection: Connection, ids: Collection[int]) -> Iterator[OpenAllocation]:
     """The details of these open allocations."""
     rows = connection.execute(_DETAILS, {"ids": ids}) if ids else ()
-    for id_, nodes, resources, exclusive, queue, application, limit, user, groups, partition in rows:
+    for id_, nodes, resources, exclusive, queue, application, limit, user, groups, partition, array in rows:
         yield OpenAllocation(
             id=id_,
             nodes=json.loads(nodes),
@@ -84,4 +86,5 @@ def read_open(connection: Connection, ids: Collection[int]) -> Iterator[OpenAllo
             user=user,
             groups=tuple(json.loads(groups)) if groups else (),
             partition=partition,
+            array=array,
         )

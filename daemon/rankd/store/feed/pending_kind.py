@@ -10,14 +10,33 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sqlalchemy import bindparam, select
 
 from rankd.core.model.job import State
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.plan import by_index, in_order
+from rankd.store.schema.job_table import IS_ACTIVE
+from rankd.store.schema.table import arrays, jobs
 
-_COLUMNS = """j.id, j.revision, j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.shape, j.submitted_at,
-    j.time_limit_s, j.eligible_at IS NOT NULL, {}"""
+_COLUMNS = """j.id, coalesce(j.settled, j.revision), j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.shape,
+    j.submitted_at, j.time_limit_s, j.eligible_at IS NOT NULL, {}"""
+_ARRAYS = (
+    select(jobs.c.id, jobs.c.revision, arrays.c.n_pending, jobs.c.array_limit, jobs.c.queue_id)
+    .select_from(in_order(jobs, arrays, arrays.c.job_id == jobs.c.id))
+    .where(jobs.c.array.is_not(None))
+)
+_ALL_ARRAYS = by_index(_ARRAYS, jobs, "jobs_arrays")
+_CHANGED_ARRAYS = by_index(_ARRAYS.where(jobs.c.revision > bindparam("revision")), jobs, "jobs_revision")
+_ARRAY = jobs.alias("array")
+_TASKS = (
+    select(jobs.c.id, jobs.c.array_job, _ARRAY.c.array_limit)
+    .join_from(jobs, _ARRAY, _ARRAY.c.id == jobs.c.array_job)
+    .where(jobs.c.state == State.PENDING.value, _ARRAY.c.array_limit.is_not(None))
+)
+_ALL_TASKS = _TASKS.where(IS_ACTIVE)
+_CHANGED_TASKS = by_index(_TASKS.where(jobs.c.revision > bindparam("revision")), jobs, "jobs_revision")
 _USERS = 'j."user", j.groups'
 _NO_USERS = "NULL, NULL"
 _TYPES = [np.int64] * 6 + [np.float64] * 2 + [np.bool_]
@@ -29,6 +48,7 @@ BATCH = 20_000
 class PendingBatch(NamedTuple):
     """Pending jobs, each column (n,).
 
+    ``revisions``: the last event of each; of an array, the last one that did not only take tasks from it.
     ``applications``: -1 for none. ``time_limits_s``: NaN for none. ``is_eligible``: neither held nor blocked. ``users``
     and ``groups`` (JSON lists): None if user names were not requested.
     """
@@ -53,6 +73,16 @@ class PendingBatch(NamedTuple):
         return cls._make([*arrays, *columns[len(_TYPES) :]])
 
 
+class PendingArray(NamedTuple):
+    """An array in which tasks are pending. ``revision``: its last event, also if that only took tasks from it."""
+
+    id: int
+    revision: int
+    tasks: int
+    limit: int | None
+    queue: int
+
+
 class PendingChanges(NamedTuple):
     """Changed jobs. ``pending``: the pending ones, None if there are none; ``gone``: the ids of the others."""
 
@@ -74,6 +104,34 @@ def changed_jobs(connection: Connection, revision: int, *, with_users: bool) -> 
         pending = [row[:-1] for row in rows if row[-1] == State.PENDING]
         gone = [row[0] for row in rows if row[-1] != State.PENDING]
         yield PendingChanges(PendingBatch.of_rows(pending) if pending else None, gone)
+
+
+def all_arrays(connection: Connection) -> list[PendingArray]:
+    """Every array in which tasks are pending."""
+    return [PendingArray._make(row) for row in connection.execute(_ALL_ARRAYS)]
+
+
+def changed_arrays(connection: Connection, revision: int) -> list[PendingArray]:
+    """The arrays with pending tasks that had an event after this one."""
+    return [PendingArray._make(row) for row in connection.execute(_CHANGED_ARRAYS, {"revision": revision})]
+
+
+class PendingTask(NamedTuple):
+    """A pending task with a record of its own, of an array with a limit."""
+
+    id: int
+    array: int
+    limit: int
+
+
+def all_tasks(connection: Connection) -> list[PendingTask]:
+    """Every pending task with a record of its own, of arrays with a limit."""
+    return [PendingTask._make(row) for row in connection.execute(_ALL_TASKS)]
+
+
+def changed_tasks(connection: Connection, revision: int) -> list[PendingTask]:
+    """Those of them that had an event after this one."""
+    return [PendingTask._make(row) for row in connection.execute(_CHANGED_TASKS, {"revision": revision})]
 
 
 def _names(with_users: bool) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS = """
     id, name, "user", account, queue, partition, qos, state, nodes, cores, resources, time_limit_s, requeues,
     submitted_at, eligible_at, started_at, ended_at, exit_status, signal, nodelist, max_rss_bytes, cpu_s,
-    measured, comment"""
+    measured, comment, array, array_limit, array_job, array_task"""
 
 
 def accounting(connection: Reader, wanted: AccountingFilter) -> list[Row]:

@@ -21,6 +21,7 @@ from rankd.core.admission.rights import with_given
 from rankd.core.errors import Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.association import Association
+from rankd.core.model.index_set import read, union, written
 from rankd.core.model.job import URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
 from rankd.core.model.setting import PrioritySettings
@@ -51,13 +52,15 @@ SELECT j.id, j.revision, j.association_id, j.queue_id, j.qos_id, j."user", a.acc
     q.path AS queue, q.partition, s.name AS qos, p.name AS application,
     j.state, j.held, j.class_value, j.priority_class, j.preemption_policy, j.urgency, j.fixed_priority, j.nodes,
     j.min_nodes, j.resources, j.constraints, j.exclusive, j.time_limit_s, j.begin_at, j.depends_on, j.submitted_at,
-    j.eligible_at, j.started_at, j.allocation_id, j.groups
+    j.eligible_at, j.started_at, j.allocation_id, j.groups, j."array", j.array_limit, j.array_job, j.array_task,
+    EXISTS (SELECT 1 FROM arrays y WHERE y.job_id = j.id) AS is_array
 FROM jobs j JOIN associations a ON a.id = j.association_id JOIN queues q ON q.id = j.queue_id
 JOIN qos s ON s.id = j.qos_id LEFT JOIN applications p ON p.id = j.application_id
 WHERE j.state IN ('pending', 'allocated', 'running') OR j.revision > ? ORDER BY j.id"""
 
 _EVENTS = """
 SELECT e.id, e.job_id AS job, e.event, e.state, e.at, json_extract(e.detail, '$.allocation') AS allocation,
+    json_extract(e.detail, '$.tasks') AS tasks,
     json_extract(e.detail, '$.held.after') AS turned, json_extract(e.detail, '$.eligible_at.after') AS eligible
 FROM jobs j JOIN job_events e ON e.job_id = j.id WHERE j.revision > ? ORDER BY e.id"""
 
@@ -218,12 +221,13 @@ def _jobs(connection: Reader, generation: Row) -> tuple[list[Row], list[int], in
     revision = generation["revision"]
     events = _by_job(fetch(connection, _EVENTS, [revision]))
     ranked = {row["job"] for row in fetch(connection, _RANKED, [generation["number"]])}
-    jobs = []
+    jobs: list[Row] = []
     for row in fetch(connection, _JOBS, [revision]):
         if row["revision"] <= revision:
             jobs.append(row)
         elif before := _before(row, events[row["id"]], revision, is_ranked=row["id"] in ranked):
             jobs.append(before)
+    jobs = [job for job in jobs if job["state"] == State.PENDING or not job["is_array"]]
     there = {job["id"] for job in jobs}
     updated = [
         job
@@ -254,7 +258,9 @@ def _before(row: Row, events: Sequence[Row], revision: int, *, is_ranked: bool) 
     ]
     allocations = [event["allocation"] for event in known if event["event"] == Event.ALLOCATE]
     is_pending = known[-1]["state"] == State.PENDING
+    left = [event["tasks"] for event in events if event["id"] > revision and event["tasks"]]
     return row | {
+        "array": written(union(*map(read, [row["array"], *left]))) or None,
         "state": known[-1]["state"],
         "held": is_pending and bool(turns and turns[-1]),
         "urgency": URGENCY_DEFAULT if is_ranked and not row["urgency"] else row["urgency"],
@@ -276,6 +282,10 @@ def _shown(job: Row) -> Row:
         shown["groups"] = msgspec.json.decode(job["groups"])
     if job["held"]:
         shown["held"] = True
+    if job["array"]:
+        shown["array"] = job["array"] if job["array_limit"] is None else f"{job['array']}%{job['array_limit']}"
+    if job["array_job"] is not None:
+        shown |= {"array_job": job["array_job"], "array_task": job["array_task"]}
     if job["state"] == State.PENDING:
         shown["eligible_at"] = job["eligible_at"]
         if _waits_for_others(job):

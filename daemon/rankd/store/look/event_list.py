@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import IN_LIST, JOIN_IN_ORDER, unindexed
 from rankd.store.look.job_filter import as_json
+from rankd.store.look.job_name import records_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,7 @@ def events_behind(connection: Reader, wanted: EventsRequest) -> Found:
     if ends["next"] is None or (wanted.after is None and wanted.since is None):
         return Found([], newest, more=False)
     last = min(ends["next"] + MOST_LOOKED_AT - 1, newest)
-    terms, values = _terms(wanted)
+    terms, values = _terms(connection, wanted)
     rows = fetch(connection, _EVENTS.format(terms=terms), [ends["next"], last, *values, wanted.limit + 1])
     if len(rows) > wanted.limit:
         rows = rows[: wanted.limit]
@@ -70,13 +71,13 @@ def events_behind(connection: Reader, wanted: EventsRequest) -> Found:
     return Found(rows, last, more=last < newest)
 
 
-def _terms(wanted: EventsRequest) -> tuple[str, Sequence[object]]:
+def _terms(connection: Reader, wanted: EventsRequest) -> tuple[str, Sequence[object]]:
     """Further conditions, and the values of their parameters."""
     terms, values = "", list[object]()
     if wanted.since is not None:
         terms, values = terms + _SINCE, [*values, wanted.since]
     if wanted.jobs is not None:
-        terms, values = terms + _JOBS, [*values, as_json(wanted.jobs)]
+        terms, values = terms + _JOBS, [*values, as_json(records_of(connection, wanted.jobs))]
     if wanted.users is not None:
         terms, values = terms + _USERS, [*values, as_json(wanted.users)]
     return terms, values

@@ -8,12 +8,17 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.errors import Refused
+from rankd.core.model.array import parse_name
 from rankd.store.engine.reading import Reader, Row, fetch
+from rankd.store.look.job_name import record_of
 from rankd.store.look.job_script import script_bytes
 from rankd.store.look.priority_list import breakdown
 
+_ENVIRONMENT = """SELECT json_extract(coalesce(t.request, j.request), '$.env') AS env
+    FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id WHERE j.id = ?"""
 
-def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None = "") -> Row:
+
+def job_detail(connection: Reader, name: int | str, reads_environment_of: str | None = "") -> Row:
     """All data of one job: its request, the resolved values, and how it ran. A pending job also has its breakdown.
 
     The environment (``env``) is included if the job belongs to the user ``reads_environment_of``. None means any user.
@@ -22,6 +27,8 @@ def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None
     Raises:
         Refused: ``unknown_job``.
     """
+    found = record_of(connection, name)
+    job_id = found.job
     rows = fetch(connection, "SELECT * FROM job WHERE id = ?", [job_id])
     if not rows:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
@@ -30,22 +37,27 @@ def job_detail(connection: Reader, job_id: int, reads_environment_of: str | None
     submitted.pop("script", None)
     submitted["script_bytes"] = script_bytes(connection, job_id)
     if reads_environment_of in (None, record["user"]):
-        stored = fetch(connection, "SELECT json_extract(request, '$.env') AS env FROM jobs WHERE id = ?", [job_id])
+        stored = fetch(connection, _ENVIRONMENT, [job_id])
         submitted["env"] = msgspec.json.decode(stored[0]["env"] or "{}")
     # A resolved value replaces the requested one. A value that is not resolved yet (stdout) stays as requested.
     merged = submitted | {name: value for name, value in record.items() if value is not None or name not in submitted}
-    if record["state"] == "pending":
+    merged["array"] = record["array"]
+    if found.task is not None:
+        merged |= {"array_task": found.task, "state": "cancelled" if found.is_cancelled else record["state"]}
+    if merged["state"] == "pending":
         merged["priority_breakdown"] = breakdown(connection, job_id)
     return merged
 
 
-def owner_of(connection: Reader, job_id: int) -> str | None:
+def owner_of(connection: Reader, name: int | str) -> str | None:
     """The user of a job; None if there is no such job."""
+    job_id = parse_name(name).job
     rows = fetch(connection, 'SELECT "user" FROM jobs WHERE id = ?', [job_id])
     return None if not rows else str(rows[0]["user"])
 
 
-def job_events(connection: Reader, job_id: int) -> list[Row]:
+def job_events(connection: Reader, name: int | str) -> list[Row]:
     """The events of a job, oldest first."""
+    job_id = record_of(connection, name).job
     columns = "id, job_id, event, state, at, actor, cause, detail"
     return fetch(connection, f"SELECT {columns} FROM job_event WHERE job_id = ? ORDER BY id", [job_id])

@@ -5,16 +5,19 @@ SQL is text: the command line uses this module without importing SQLAlchemy (0.6
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from rankd.store.engine.reading import Reader, fetch
 from rankd.store.engine.word import IN_LIST, LISTED
+from rankd.store.look.job_name import records_of
 from rankd.wire.message import JobFilter, JobList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+Filter = TypeVar("Filter", bound=JobFilter)
 
 ALL = 2**31 - 1
 """A limit that no number of jobs reaches."""
@@ -27,6 +30,14 @@ _ACTIVE_SQL = "state IN ('pending', 'allocated', 'running')"
 def as_json(values: Iterable[object]) -> str:
     """Many values as one parameter, so that the engine's limit of parameters does not apply."""
     return msgspec.json.encode(list(values)).decode()
+
+
+def by_record(connection: Reader, wanted: Filter) -> Filter:
+    """The filter with the ids of records in place of the names of jobs, arrays and tasks."""
+    if wanted.id is None and wanted.ids is None:
+        return wanted
+    names = [*([] if wanted.id is None else [wanted.id]), *(wanted.ids or ())]
+    return msgspec.structs.replace(wanted, id=None, ids=records_of(connection, names))
 
 
 def conditions(wanted: JobFilter) -> tuple[str, list[object]]:
@@ -88,7 +99,7 @@ def job_ids(
 
     ``terms`` are further conditions on the columns of :func:`_chosen`, with ``values`` for their parameters.
     """
-    where, parameters = _where(wanted, terms, values)
+    where, parameters = _where(by_record(connection, wanted), terms, values)
     order = "id" if wanted.after is not None else "id DESC"
     sql = f"SELECT id FROM {_chosen(wanted)}{where} ORDER BY {order} LIMIT ?"
     return [row["id"] for row in fetch(connection, sql, [*parameters, wanted.limit])]
@@ -97,5 +108,5 @@ def job_ids(
 def count_jobs(connection: Reader, wanted: JobFilter, terms: Sequence[str] = (), values: Sequence[object] = ()) -> int:
     """The number of jobs that match the filter. The filter's limit and the start of its page are ignored."""
     whole = msgspec.structs.replace(wanted, after=None, **({"before": None} if isinstance(wanted, JobList) else {}))
-    where, parameters = _where(whole, terms, values)
+    where, parameters = _where(by_record(connection, whole), terms, values)
     return int(fetch(connection, f"SELECT count(*) AS n FROM {_chosen(wanted)}{where}", parameters)[0]["n"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import IN_LIST
-from rankd.store.look.job_filter import as_json, conditions, job_ids
+from rankd.store.look.job_filter import as_json, by_record, conditions, job_ids
 from rankd.store.look.priority_list import has_ranking
 from rankd.store.look.rank_look import whole_ranking
 
@@ -28,7 +28,7 @@ _JOB_LIST = """
     expected_start_at, reserved_nodes, held,
     class_value, priority_class, urgency, nodes, cores, resources, constraints, exclusive, time_limit_s,
     begin_at, depends_on, requeues, submitted_at, eligible_at, started_at, ended_at, exit_status, signal,
-    nodelist, comment"""
+    nodelist, comment, array, array_limit, array_job, array_task"""
 
 
 def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
@@ -38,7 +38,7 @@ def jobs(connection: Reader, wanted: JobFilter) -> list[Row]:
     """
     if wanted.limit <= MANY:
         return jobs_of(connection, job_ids(connection, wanted))
-    where, parameters = conditions(wanted)
+    where, parameters = conditions(by_record(connection, wanted))
     order = "id" if wanted.after is not None else "id DESC"
     sql = f"SELECT {_JOB_LIST} FROM job{where} ORDER BY {order} LIMIT ?"
     return _with_ranks(connection, sorted(fetch(connection, sql, [*parameters, wanted.limit]), key=_id))

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from rankd.core.errors import Refused
 from rankd.store.engine.reading import Reader, fetch
+from rankd.store.look.job_name import record_of
 
-_QUERY = "SELECT s.script FROM jobs j LEFT JOIN job_scripts s ON s.job_id = j.id WHERE j.id = ?"
+_QUERY = "SELECT s.script FROM jobs j LEFT JOIN job_scripts s ON s.job_id = coalesce(j.array_job, j.id) WHERE j.id = ?"
+
+_SIZE = """SELECT length(s.script) AS size
+    FROM jobs j JOIN job_scripts s ON s.job_id = coalesce(j.array_job, j.id) WHERE j.id = ?"""
 
 
-def job_script(connection: Reader, job_id: int) -> str:
+def job_script(connection: Reader, name: int | str) -> str:
     """The text, as it was submitted.
 
     Raises:
         Refused: ``unknown_job``; ``no_script``: the job runs a command.
     """
+    job_id = record_of(connection, name).job
     rows = fetch(connection, _QUERY, [job_id])
     if not rows:
         raise Refused("unknown_job", f"there is no job {job_id}", "id", status=404)
@@ -25,5 +30,5 @@ def job_script(connection: Reader, job_id: int) -> str:
 
 def script_bytes(connection: Reader, job_id: int) -> int | None:
     """The size of a job's script; None if it has none."""
-    rows = fetch(connection, "SELECT length(script) AS size FROM job_scripts WHERE job_id = ?", [job_id])
+    rows = fetch(connection, _SIZE, [job_id])
     return None if not rows else int(rows[0]["size"])

@@ -16,6 +16,7 @@ from rankd.store.look.accounting import accounting_of, in_time
 from rankd.store.look.event_list import events_behind
 from rankd.store.look.job_filter import ALL, count_jobs, job_ids
 from rankd.store.look.job_list import jobs_of
+from rankd.store.look.job_name import record_of
 from rankd.store.look.letter_list import letters, losses
 from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities_of, weights
@@ -140,7 +141,7 @@ def event_page(connection: Reader, wanted: HistoryRequest) -> Page:
     size = _size(wanted.limit)
     columns = "id, job_id, event, state, at, actor, cause, detail"
     query = f"SELECT {columns} FROM job_event WHERE job_id = ? AND id > ? ORDER BY id LIMIT ?"
-    rows = fetch(connection, query, [wanted.id, wanted.after or 0, size + 1])
+    rows = fetch(connection, query, [record_of(connection, wanted.id).job, wanted.after or 0, size + 1])
     return Page("events", rows[:size], len(rows) > size, lambda row: {"after": row["id"]})
 
 

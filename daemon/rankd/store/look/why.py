@@ -17,6 +17,7 @@ from rankd.core.placement.node_shortage import NodeRoom, node_shortages
 from rankd.core.ranking.queue_key import lifted_priority
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.engine.word import IN_LIST
+from rankd.store.look.job_name import record_of
 from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities
 from rankd.store.look.rank_look import at_rank
@@ -30,7 +31,7 @@ OTHER_WITHIN = 500
 """A job of another user is searched within this many ranks. Each rank costs a look-up in the stored order."""
 
 
-def why(connection: Reader, job_id: int) -> Row:
+def why(connection: Reader, name: int | str) -> Row:
     """The job's ``rank`` of ``of``, its factors, its neighbours ``above`` and ``below``, and why it waits.
 
     ``above_other`` is the nearest job above that belongs to another user, if ``above`` belongs to the same user.
@@ -38,6 +39,7 @@ def why(connection: Reader, job_id: int) -> Row:
     Raises:
         Refused: ``unknown_job``.
     """
+    job_id = record_of(connection, name).job
     columns = (
         'id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes,'
         " nodelist, resources, constraints, exclusive"

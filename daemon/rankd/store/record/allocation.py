@@ -6,6 +6,7 @@ Uses SQLAlchemy Core and bulk rows, although every cycle writes here: 100 alloca
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -21,9 +22,11 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.prepared import run_each
+from rankd.store.record.array import split_first
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.schema.table import allocations, jobs, nodes, reservations, wait_reasons
 
+ACTOR = "scheduler"
 _COLUMNS = ("id", "job_id", "cycle", "generation", "rank", "nodes", "resources", "charge_rate", "allocated_at")
 _REASON_COLUMNS = ("queue_id", "shape", "time_limit_s", "user", "application_id", "reason", "fact")
 
@@ -41,7 +44,10 @@ _LAST_CYCLE = select(func.coalesce(func.max(allocations.c.cycle), 0))
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A placement to be committed, with the generation and the rank on which it is based."""
+    """A placement to be committed, with the generation and the rank on which it is based.
+
+    ``of_array``: the job is an array, whose next task gets the placement.
+    """
 
     job: int
     revision: int
@@ -50,6 +56,7 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     charge_rate: float
     generation: int
     rank: int
+    of_array: bool = False
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -81,7 +88,8 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
     The others were cancelled or held meanwhile, or one of their nodes accepts no more jobs.
     """
     first = last_id(connection, "allocations") + 1
-    possible = list(enumerate(_possible(connection, new), start=first))
+    tasks = _with_tasks(connection, _possible(connection, new), now)
+    possible = list(enumerate(tasks, start=first))
     if not possible:
         return 0
     rows = [
@@ -97,17 +105,30 @@ def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cyc
 
 
 def _possible(connection: Connection, new: Sequence[NewAllocation]) -> list[NewAllocation]:
-    """Those whose job is pending and unchanged, and whose nodes all accept jobs; only the first one of each job."""
+    """Those whose job is pending and unchanged, and whose nodes all accept jobs; only the first one of a single job."""
     up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
     states = read_states(connection, [entry.job for entry in new])
     revisions = _revisions(connection, [entry.job for entry in new])
     possible = []
     for entry in new:
-        state = states.pop(entry.job, None)  # popped: a job that is named twice is allocated once
+        # popped: a job that is named twice is allocated once
+        state = states.get(entry.job) if entry.of_array else states.pop(entry.job, None)
         is_unchanged = state is not None and state.state is State.PENDING and revisions[entry.job] == entry.revision
         if is_unchanged and up.issuperset(entry.nodes):
             possible.append(entry)
     return possible
+
+
+def _with_tasks(connection: Connection, entries: list[NewAllocation], now: float) -> list[NewAllocation]:
+    """The allocations in the same order. Those of arrays are of their first pending tasks, which get records."""
+    numbers = Counter(entry.job for entry in entries if entry.of_array)
+    tasks = {array: iter(split_first(connection, array, number, ACTOR, now)) for array, number in numbers.items()}
+    found = []
+    for entry in entries:
+        task = next(tasks[entry.job], None) if entry.of_array else entry.job
+        if task is not None:
+            found.append(entry if task == entry.job else msgspec.structs.replace(entry, job=task))
+    return found
 
 
 def _change(allocation: int, entry: NewAllocation) -> Change:
@@ -115,7 +136,7 @@ def _change(allocation: int, entry: NewAllocation) -> Change:
         job=entry.job,
         state=State.PENDING,
         event=Event.ALLOCATE,
-        actor="scheduler",
+        actor=ACTOR,
         detail={
             "allocation": allocation,
             "nodes": entry.nodes,

@@ -17,6 +17,7 @@ import msgspec
 from sqlalchemy import and_, bindparam, func, or_, select, update
 
 from rankd.core.admission.job_size import MAX_JOB_BYTES
+from rankd.core.model.array import TaskOfArray
 from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent
@@ -28,7 +29,18 @@ from rankd.store.engine.prepared import run_each
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
 from rankd.store.record.script import read_script
-from rankd.store.schema.table import allocation_nodes, allocations, associations, job_scripts, jobs, nodes, qos, queues
+from rankd.store.schema.table import (
+    allocation_nodes,
+    allocations,
+    array_requests,
+    arrays,
+    associations,
+    job_scripts,
+    jobs,
+    nodes,
+    qos,
+    queues,
+)
 from rankd.wire.message import StartOrder, Taken
 
 MOST_STARTS = 500
@@ -63,17 +75,25 @@ _STARTS = (
         _OF.cancel,
         jobs.c.user,
         jobs.c.name,
-        jobs.c.request,
+        func.coalesce(array_requests.c.request, jobs.c.request).label("request"),
         func.length(job_scripts.c.script).label("script_bytes"),
         associations.c.account,
         queues.c.path,
         qos.c.name.label("qos"),
+        jobs.c.array_job,
+        jobs.c.array_task,
+        arrays.c.n_tasks,
+        arrays.c.first,
+        arrays.c.last,
+        arrays.c.step,
     )
     .select_from(
         _STARTED.join(associations, associations.c.id == jobs.c.association_id)
         .join(queues, queues.c.id == jobs.c.queue_id)
         .join(qos, qos.c.id == jobs.c.qos_id)
-        .outerjoin(job_scripts, job_scripts.c.job_id == jobs.c.id)
+        .outerjoin(job_scripts, job_scripts.c.job_id == func.coalesce(jobs.c.array_job, jobs.c.id))
+        .outerjoin(array_requests, array_requests.c.id == jobs.c.request_id)
+        .outerjoin(arrays, arrays.c.job_id == jobs.c.array_job)
     )
     .where(_PART.node == bindparam("node"), _IS_UNTAKEN)
     .order_by(_PART.allocation_id)
@@ -197,7 +217,11 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
         if starts and total > 2 * MAX_JOB_BYTES:
             return starts, over, True
         start = _order(row, rank)
-        starts.append(msgspec.structs.replace(start, script=read_script(connection, row.job_id)) if is_run else start)
+        starts.append(
+            msgspec.structs.replace(start, script=read_script(connection, row.array_job or row.job_id))
+            if is_run
+            else start
+        )
     return starts, over, len(rows) > MOST_STARTS
 
 
@@ -220,7 +244,14 @@ def _order(row: Any, rank: int) -> StartOrder:  # noqa: ANN401 - a row of _START
         account=row.account,
         queue=row.path,
         qos=row.qos,
+        array=_task(row),
     )
+
+
+def _task(row: Any) -> TaskOfArray | None:  # noqa: ANN401 - a row of _STARTS
+    if row.array_job is None:
+        return None
+    return TaskOfArray(row.array_job, row.array_task, row.n_tasks, row.first, row.last, row.step)
 
 
 def _end(allocation: int, job: int, cause: str, now: float) -> Report:

@@ -1,8 +1,8 @@
 """Deletes old jobs and events, a few at a time. The jobs' usage stays, summed by day, account and user.
 
 A job is deleted once it has ended, has been charged and published, is too old for any service to need it, and no
-waiting job depends on it. Its events, allocations and request are deleted with it. Its id is never used again, and its
-key still leads to that id.
+waiting job depends on it. A task stays until its array has ended. A job's events, allocations and request are deleted
+with it. Its id is never used again, and its key still leads to that id.
 
 Uses SQLAlchemy Core: deleting 250 jobs takes 4.0 ms, as text 2.7 ms. This runs once an hour.
 """
@@ -32,7 +32,7 @@ from sqlalchemy import (
 from rankd.core.model.job import State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
-from rankd.store.engine.listed import elements_of, item_of, length_of, values_of
+from rankd.store.engine.listed import elements_of, item_of, length_of, values_of, written
 from rankd.store.engine.plan import by_index, most
 from rankd.store.engine.upsert import add_sums, insert_missing
 from rankd.store.engine.utc_day import utc_day
@@ -40,6 +40,8 @@ from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import (
     allocation_nodes,
     allocations,
+    array_requests,
+    arrays,
     associations,
     job_events,
     job_scripts,
@@ -69,6 +71,7 @@ _NEXT = (
     select(_OF.id, _OF.submitted_at).where(_OF.id > bindparam("after")).order_by(_OF.id).limit(most(PART)).subquery()
 )
 _SPAN = select(func.coalesce(func.max(_NEXT.c.id), 0), func.max(_NEXT.c.submitted_at))
+_ARRAY = jobs.alias("array")
 _IS_OPEN = and_(_RUN.job_id == _OF.id, or_(_RUN.charged == false(), _RUN.ended_at.is_(None)))
 _OLD = select(_OF.id).where(
     _OF.id > bindparam("after"),
@@ -77,6 +80,7 @@ _OLD = select(_OF.id).where(
     _OF.ended_at < bindparam("before"),
     _OF.revision <= _published(job_events),
     not_(exists().where(_IS_OPEN)),
+    not_(exists().where(_ARRAY.c.id == _OF.array_job, _ARRAY.c.state.in_(written("pending", "allocated", "running")))),
 )
 _DEPENDS_ON = elements_of(_OF.depends_on)
 _NAMED = (
@@ -112,7 +116,7 @@ _SUMS = (
         func.sum(func.coalesce(_CHARGE, 0.0)),
     )
     .join_from(jobs, associations, associations.c.id == _OF.association_id)
-    .where(_ARE_OLD)
+    .where(_ARE_OLD, _OF.id.not_in(select(arrays.c.job_id)))
     .group_by(_DAY, associations.c.account, _OF.user)
 )
 """The columns of ``usage_days``."""
@@ -125,6 +129,8 @@ _DELETIONS = (
     delete(allocation_nodes).where(allocation_nodes.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocations).where(_OF_OLD),
     delete(jobs).where(_ARE_OLD),
+    delete(arrays).where(arrays.c.job_id.in_(values_of("ids"))),
+    delete(array_requests).where(array_requests.c.array_job.in_(values_of("ids"))),
 )
 
 

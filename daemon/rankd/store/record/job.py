@@ -21,18 +21,20 @@ from rankd.core.admission.dependency import blocked_at_submission
 from rankd.core.admission.fit import shape_of
 from rankd.core.change.job_change import VIA, Change, JobState, Value
 from rankd.core.model.application import ApplicationEvent
+from rankd.core.model.index_set import written
 from rankd.core.model.job import AcceptedJob, Event, State, name_of, next_state
 from rankd.store.engine.bulk import bulk_insert, bulk_update
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import item_of, listed
 from rankd.store.record.application import application_of, applications_of, follow
+from rankd.store.record.array_count import count_tasks, insert_arrays
 from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
 from rankd.store.record.script import insert_scripts, without_script
 from rankd.store.schema.job_table import IS_ACTIVE
-from rankd.store.schema.table import associations, jobs, old_keys
+from rankd.store.schema.table import arrays, associations, jobs, old_keys
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,6 +50,11 @@ _OF, _WANTED = jobs.c, listed("wanted")
 _IS_PENDING = _OF.state == _PENDING
 _N_PENDING = select(func.count()).select_from(jobs).where(IS_ACTIVE, _IS_PENDING)
 _N_PENDING_OF_USER = select(func.count()).select_from(jobs).where(_OF.user == bindparam("user"), _IS_PENDING)
+_N_TASKS_OF_USER = (
+    select(func.coalesce(func.sum(arrays.c.n_pending - 1), 0))
+    .join_from(jobs, arrays, arrays.c.job_id == _OF.id)
+    .where(_OF.user == bindparam("user"), _IS_PENDING)
+)
 _IN_ACCOUNT = select(associations.c.id).where(associations.c.account == bindparam("account"))
 _N_PENDING_OF_ACCOUNT = _N_PENDING.where(_OF.association_id.in_(_IN_ACCOUNT))
 """Looks at every pending job, 1 to 2 s for a million: the intake counts only if all of them would be too many."""
@@ -130,9 +137,11 @@ _JOB_COLUMNS = (
     "request",
     "groups",
     "held_by",
+    "array",
+    "array_limit",
 )
 _APPLICATION = _JOB_COLUMNS.index("application_id")
-_EVENT_COLUMNS = ("id", "job_id", "event", "state", "at", "actor", "cause", "detail")
+EVENT_COLUMNS = ("id", "job_id", "event", "state", "at", "actor", "cause", "detail")
 
 
 class _Seen(NamedTuple):
@@ -177,7 +186,8 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     if rows:
         bulk_insert(connection, "jobs", _JOB_COLUMNS, rows)
         insert_scripts(connection, inserted)
-        bulk_insert(connection, "job_events", _EVENT_COLUMNS, events)
+        bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
+        insert_arrays(connection, [(job, one.array) for job, one in inserted if one.array is not None])
         begun = {row[_APPLICATION] for row in rows} - {None}
         follow(connection, {cast(int, id_): [ApplicationEvent.SUBMIT] for id_ in begun}, new[0].at)
     return ids
@@ -188,6 +198,12 @@ def count_pending(connection: Connection, user: str | None = None) -> int:
     if user is None:
         return int(connection.execute(_N_PENDING).scalar_one())
     return int(connection.execute(_N_PENDING_OF_USER, {"user": user}).scalar_one())
+
+
+def count_pending_tasks(connection: Connection, user: str) -> int:
+    """The number of pending tasks of a user; a job that is no array is one task."""
+    in_arrays = connection.execute(_N_TASKS_OF_USER, {"user": user}).scalar_one()
+    return count_pending(connection, user) + int(in_arrays)
 
 
 def count_pending_of_account(connection: Connection, account: str) -> int:
@@ -263,6 +279,8 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         _encode(without_script(request)).decode(),
         json.dumps(accepted.groups) if accepted.groups else None,
         entry.actor if accepted.held else None,
+        None if accepted.array is None else written(accepted.array.indices),
+        None if accepted.array is None else accepted.array.limit,
     )
 
 
@@ -295,10 +313,18 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
         stored = (change.event.value, after.value)
         events.append((event, change.job, *stored, now, change.actor, change.cause, detail))
         columns = {"state": after.value, "revision": event, **change.columns}
+        if change.event in _SETTLES:
+            columns["settled"] = None
         columns_of[change.job] = columns_of.get(change.job, {}) | columns
-    bulk_insert(connection, "job_events", _EVENT_COLUMNS, events)
+    bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
     _update_jobs(connection, columns_of)
     _tell_applications(connection, concerned, left, now)
+    if concerned:
+        apply_changes(connection, count_tasks(connection, concerned, now), now)
+
+
+_SETTLES = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE)
+"""Events that change a pending job in more than the tasks that an array still has."""
 
 
 def _update_jobs(connection: Connection, columns_of: Mapping[int, Mapping[str, Value]]) -> None:

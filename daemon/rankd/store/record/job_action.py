@@ -5,19 +5,22 @@ Uses SQLAlchemy Core: each request with a filter builds its statement, which tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
 from rankd.core.admission.admit import Submitter
-from rankd.core.change.job_action import ACTIONS, Decide, permitted
+from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
 from rankd.core.change.job_change import VIA, Change, EndRequest
 from rankd.core.errors import Refused
+from rankd.core.model.job import Event
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.record.array import cancel_rests, end_arrays, split_these, which_are_arrays
 from rankd.store.record.job import apply_changes, read_states
+from rankd.store.record.job_name import Target, as_targets, records, records_of, without_records
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import allocations, associations, jobs, qos, queues
 from rankd.wire.message import Failed, JobFilter, SelectionReply
@@ -75,34 +78,92 @@ def select_ids(connection: Connection, chosen: JobFilter) -> list[int]:
 
 def act(
     connection: Connection,
-    ids: Sequence[int],
+    wanted: Iterable[Target | int],
     asker: Submitter,
     now: float,
     decide: Decide,
     *,
     dry_run: bool = False,
 ) -> SelectionReply:
-    """Apply a decision to each job; a failure does not stop the others. ``dry_run``: decide, but write nothing."""
-    states = read_states(connection, ids)
-    changes: list[Change] = []
-    ends: list[EndRequest] = []
-    done: list[int] = []
-    failed: list[Failed] = []
-    for job in dict.fromkeys(ids):
+    """Apply a decision to each target; a failure does not stop the others. ``dry_run``: decide, but write nothing.
+
+    A task without a record is decided about by the record of its array. It gets its own record if that allows the
+    change.
+    """
+    targets = as_targets(wanted)
+    states = read_states(connection, records(targets))
+    outcome = _Outcome([], [], [], [])
+    allowed: list[Target] = []
+    for target in targets:
         try:
-            decision = decide(job, permitted(job, states.get(job), asker, ACTIONS[decide]), asker, now)
+            decision = decide(
+                target.job, permitted(target.job, states.get(target.job), asker, ACTIONS[decide]), asker, now
+            )
         except Refused as error:
-            failed.append(Failed(id=job, code=error.code, message=error.message))
+            if not (target.of_whole and error.code in PASSED_OVER):
+                outcome.failed.append(Failed(id=target.name, code=error.code, message=error.message))
             continue
-        done.append(job)
-        if isinstance(decision, EndRequest):
-            ends.append(decision)
+        if target.task is None or dry_run:
+            outcome.take(target.job, decision, asker)
         else:
-            changes.append(_through(decision, asker))
+            allowed.append(target)
     if not dry_run:
-        apply_changes(connection, changes, now)
-        _request_ends(connection, ends, asker)
-    return SelectionReply(done=done, failed=failed)
+        _act_on_tasks(connection, allowed, asker, now, decide, outcome)
+        _write(connection, outcome, asker, now)
+    return SelectionReply(done=outcome.done, failed=outcome.failed)
+
+
+class _Outcome(NamedTuple):
+    """What was decided."""
+
+    changes: list[Change]
+    ends: list[EndRequest]
+    done: list[int]
+    failed: list[Failed]
+
+    def take(self, job: int, decision: Decision, asker: Submitter) -> None:
+        """Add the decision about a job."""
+        self.done.append(job)
+        if isinstance(decision, EndRequest):
+            self.ends.append(decision)
+        else:
+            self.changes.append(_through(decision, asker))
+
+
+def _act_on_tasks(
+    connection: Connection, targets: Sequence[Target], asker: Submitter, now: float, decide: Decide, outcome: _Outcome
+) -> None:
+    """Give these tasks records of their own, and decide about each."""
+    ids = split_targets(connection, targets, asker.user, now)
+    states = read_states(connection, ids)
+    for job in ids:
+        try:
+            outcome.take(job, decide(job, states[job], asker, now), asker)
+        except Refused as error:
+            outcome.failed.append(Failed(id=job, code=error.code, message=error.message))
+
+
+def split_targets(connection: Connection, targets: Sequence[Target], actor: str, now: float) -> list[int]:
+    """Give the tasks among the targets records of their own; returns all records.
+
+    Raises:
+        Refused: ``array_too_large``.
+    """
+    found = [target.job for target in targets if target.task is None]
+    for array, indices in without_records(targets).items():
+        split_these(connection, array, indices, actor, now)
+        found += [record for _, record in sorted(records_of(connection, array, indices).items())]
+    return found
+
+
+def _write(connection: Connection, outcome: _Outcome, asker: Submitter, now: float) -> None:
+    cancelled = [change.job for change in outcome.changes if change.event is Event.CANCEL]
+    of_arrays = which_are_arrays(connection, cancelled) if cancelled else set()
+    rests = [change for change in outcome.changes if change.job in of_arrays]
+    others = [change for change in outcome.changes if change.job not in of_arrays]
+    apply_changes(connection, [*others, *cancel_rests(connection, rests, now)], now)
+    end_arrays(connection, sorted(of_arrays), now)
+    _request_ends(connection, outcome.ends, asker)
 
 
 def _through(change: Change, asker: Submitter) -> Change:

@@ -14,21 +14,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import AdmittedJob
+from rankd.core.change.job_action import PASSED_OVER
 from rankd.core.change.job_change import VIA, Change
 from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJob, Task, Update, Verdict, decide_update
 from rankd.core.errors import Refused
 from rankd.core.model.job import Event, JobRequest, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import item_of, listed
+from rankd.store.record.array import forget_requests
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.dependency import progress_of, waited_for
 from rankd.store.record.job import apply_changes
+from rankd.store.record.job_name import Target, as_targets, records
 from rankd.store.record.update_column import Ids, columns_of
-from rankd.store.schema.table import associations, jobs, qos, queues
+from rankd.store.schema.table import array_requests, associations, jobs, qos, queues
 from rankd.wire.message import Failed, SelectionReply
 
 _REQUEST = msgspec.json.Decoder(JobRequest)
@@ -47,17 +50,20 @@ _STORED = (
         _OF.class_value,
         _OF.priority_class,
         _OF.preemption_policy,
-        _OF.request,
+        func.coalesce(array_requests.c.request, _OF.request),
         _OF.urgency,
         associations.c.account,
         queues.c.path,
         queues.c.partition,
         qos.c.name,
+        _OF.array,
+        _OF.array_limit,
     )
     .join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
     .join(associations, associations.c.id == _OF.association_id)
     .join(queues, queues.c.id == _OF.queue_id)
     .join(qos, qos.c.id == _OF.qos_id)
+    .outerjoin(array_requests, array_requests.c.id == _OF.request_id)
 )
 _CHANGED = (
     select(_OF.id)
@@ -73,17 +79,19 @@ class Judgement(NamedTuple):
     failed: list[Failed]
 
 
-def judge(connection: Connection, ids: Sequence[int], task: Task) -> Judgement:
+def judge(connection: Connection, wanted: Iterable[Target | int], task: Task) -> Judgement:
     """Decide the update of these jobs. Writes nothing."""
-    stored, given = _read(connection, ids), task.update.given()
+    targets = as_targets(wanted)
+    stored, given = _read(connection, records(targets)), task.update.given()
     awaited = _awaited(connection, task.update, stored.values())
     verdicts: list[Verdict] = []
     failed: list[Failed] = []
-    for job in dict.fromkeys(ids):
+    for target in targets:
         try:
-            verdicts.append(decide_update(job, stored.get(job), given, task, awaited))
+            verdicts.append(decide_update(target.job, stored.get(target.job), given, task, awaited))
         except Refused as error:
-            failed.append(Failed(id=job, code=error.code, message=error.message))
+            if not (target.of_whole and error.code in PASSED_OVER):
+                failed.append(Failed(id=target.name, code=error.code, message=error.message))
     return Judgement(verdicts, failed)
 
 
@@ -101,6 +109,7 @@ def write_update(connection: Connection, judgement: Judgement, task: Task, catal
         except Refused as error:
             failed.append(Failed(id=verdict.job, code=error.code, message=error.message))
     apply_changes(connection, changes, task.now)
+    forget_requests(connection, [change.job for change in changes if "request" in change.columns])
     return SelectionReply(done=done, failed=failed)
 
 
@@ -109,7 +118,7 @@ def judge_again(
     judgement: Judgement,
     before: Task,
     now: Task,
-    still: Callable[[list[int]], Sequence[int]],
+    still: Callable[[list[int]], Iterable[Target | int]],
 ) -> Judgement:
     """The same judgement, but jobs that have changed since then are judged again.
 
@@ -164,7 +173,7 @@ def _read(connection: Connection, ids: Sequence[int]) -> dict[int, StoredJob]:
 def _stored(row: Sequence[Any]) -> StoredJob:
     """The job with its stored values, which replace the requested names and values."""
     (_id, user, revision, state, held, held_by, blocked_by, eligible_at, fixed, class_value, class_name, policy,
-     request, urgency, account, queue, partition, qos) = row  # fmt: skip
+     request, urgency, account, queue, partition, qos, array, array_limit) = row  # fmt: skip
     present = msgspec.structs.replace(
         _REQUEST.decode(request),
         user=None,
@@ -180,6 +189,8 @@ def _stored(row: Sequence[Any]) -> StoredJob:
         state=State(state),
         held=held,
         held_by=held_by,
+        is_array=array is not None,
+        array_limit=array_limit,
         blocked_by=blocked_by,
         eligible_at=eligible_at,
         fixed_priority=fixed,

@@ -23,9 +23,11 @@ from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_story import tells_story
-from rankd.store.schema.table import allocation_nodes, allocations, job_scripts
+from rankd.store.schema.table import allocation_nodes, allocations, job_scripts, jobs
 
 _PART, _OF, _WANTED = allocation_nodes.c, allocations.c, listed("ids")
+_ARRAY_OF_JOB = select(jobs.c.array_job).where(jobs.c.id == _OF.job_id).correlate(allocations).scalar_subquery()
+"""A task has the script of its array."""
 _PARTS = select(
     _OF.id,
     _OF.job_id,
@@ -40,7 +42,7 @@ _PARTS = select(
 ).select_from(
     in_order(_WANTED, allocations, _OF.id == _WANTED.c.value)
     .join(allocation_nodes, _PART.allocation_id == _OF.id)
-    .outerjoin(job_scripts, job_scripts.c.job_id == _OF.job_id)
+    .outerjoin(job_scripts, job_scripts.c.job_id == func.coalesce(_ARRAY_OF_JOB, _OF.job_id))
 )
 
 _OF_NODE = update(allocation_nodes).where(

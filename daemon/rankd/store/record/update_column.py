@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import msgspec
 from sqlalchemy import Connection
@@ -57,8 +58,10 @@ def columns_of(verdict: Verdict, ids: Ids) -> dict[str, Value]:
     """
     accepted, changed, request = verdict.accepted, verdict.changes.keys(), verdict.accepted.request
     columns: dict[str, Value] = {name: getattr(request, name) for name in _PLAIN if name in changed}
-    if not changed <= {"fixed_priority"}:
-        columns["request"] = verdict.request
+    if not changed <= {"fixed_priority", "array_limit"}:
+        columns |= {"request": verdict.request, "request_id": None}
+    if "array_limit" in changed:
+        columns["array_limit"] = cast("int | None", verdict.changes["array_limit"][1])
     if "name" in changed:
         columns["name"] = name_of(request)
     if "depends_on" in changed:

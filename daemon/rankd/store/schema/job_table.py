@@ -85,6 +85,12 @@ jobs = Table(
     Column("groups", Text, comment="JSON list: the user's groups when it was submitted; null: none"),
     Column("held_by", Text, comment="who holds it; null: nobody, or it was held before this was recorded"),
     Column("cancelled_via", Text, comment="the gateway that vouched for cancelled_by; null: none did"),
+    Column("array", Text, comment="of an array: the indices that are still pending in this record; null: none"),
+    Column("array_limit", Integer, comment="of an array: how many tasks may run at once; null: any number"),
+    Column("array_job", Integer, comment="of a task: its array"),
+    Column("array_task", Integer, comment="of a task: its index"),
+    Column("request_id", Integer, comment="of a task: its request, if it is that of the array; else null"),
+    Column("settled", Integer, comment="the last event before those that only took tasks from it; null: the last one"),
     Index("jobs_revision", "revision"),
     Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
     Index("jobs_user", "user", "state"),
@@ -95,7 +101,36 @@ jobs = Table(
         "state",
         sqlite_where=text("application_id IS NOT NULL AND state IN ('pending', 'allocated', 'running')"),
     ),
+    Index("jobs_arrays", "id", sqlite_where=text('"array" IS NOT NULL')),
+    Index("jobs_array", "array_job", "array_task", unique=True, sqlite_where=text("array_job IS NOT NULL")),
     sqlite_autoincrement=True,
+)
+
+arrays = Table(
+    "arrays",
+    metadata,
+    Column("job_id", Integer, primary_key=True, autoincrement=False),
+    Column("n_tasks", Integer, nullable=False),
+    Column("first", Integer, nullable=False),
+    Column("last", Integer, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("n_pending", Integer, nullable=False, comment="tasks that are pending in the array's record"),
+    Column("n_open", Integer, nullable=False, comment="tasks with records that have not ended"),
+    Column("n_active", Integer, nullable=False, comment="those of them that are allocated or running"),
+    Column("n_completed", Integer, nullable=False),
+    Column("n_failed", Integer, nullable=False, comment="tasks that ended in any other way"),
+    Column("n_cancelled", Integer, nullable=False),
+    Column("cancelled", Text, comment="indices that were cancelled without records of their own"),
+    Column("request_id", Integer, comment="the array's present request; null: no task has it yet"),
+)
+
+array_requests = Table(
+    "array_requests",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("array_job", Integer, nullable=False),
+    Column("request", Text, nullable=False),
+    Index("array_requests_array", "array_job"),
 )
 
 IS_ACTIVE = jobs.c.state.in_(written("pending", "allocated", "running"))

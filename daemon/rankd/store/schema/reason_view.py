@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY
 from rankd.core.model.job import FINAL_STATES, State
+from rankd.core.placement.problem import ARRAY_LIMIT
 from rankd.store.engine.word import elements
 from rankd.store.schema.rank_view import NEWEST_BASE
 
@@ -27,11 +28,17 @@ _LETS_OTHERS_IN_FIRST = f"""j.application_id IS NOT NULL AND EXISTS (
             SELECT 1 FROM generation_waiting_applications h WHERE h.application_id = j.application_id AND h.generation
                 = {NEWEST_BASE})"""
 
+_LIMIT = """(SELECT k.array_limit FROM arrays y JOIN jobs k ON k.id = y.job_id
+            WHERE y.job_id = coalesce(j.array_job, j.id) AND y.n_active >= k.array_limit)"""
+_AT_LIMIT = f"(j.array_limit IS NOT NULL OR j.array_job IS NOT NULL) AND {_LIMIT} IS NOT NULL"
+"""Whether as many tasks of a job's array run as may run at a time."""
+
 REASON = f"""CASE
         WHEN j.state <> 'pending' THEN NULL
         WHEN j.held OR j.urgency = 0 THEN 'held'
         WHEN j.blocked_by IS NOT NULL THEN j.blocked_by
         WHEN NOT (q.configured AND q.is_leaf) THEN 'not eligible'
+        WHEN {_AT_LIMIT} THEN '{ARRAY_LIMIT}'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN 'application waiting'
         ELSE coalesce(w.reason, e.reason) END"""
 
@@ -44,6 +51,7 @@ REASON_FACT = f"""CASE
         WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.begin_at, 'unixepoch')
         WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
         WHEN NOT q.is_leaf THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'
+        WHEN {_AT_LIMIT} THEN {_LIMIT} || ' tasks of the array run, as many as may run at a time'
         WHEN {_LETS_OTHERS_IN_FIRST} THEN CASE q.sort_policy
             WHEN 'stateaware' THEN 'queue ' || q.path || ' starts one new application at a time'
             ELSE 'queue ' || q.path || ' ranks other applications first (' || q.sort_policy || ')' END

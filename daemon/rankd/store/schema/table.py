@@ -15,7 +15,16 @@ from rankd.store.schema.allocation_table import (
     wait_reasons,
 )
 from rankd.store.schema.catalog_table import associations, priority_classes, qos, queue_events, queues
-from rankd.store.schema.job_table import applications, job_events, job_scripts, jobs, old_keys, usage_days
+from rankd.store.schema.job_table import (
+    applications,
+    array_requests,
+    arrays,
+    job_events,
+    job_scripts,
+    jobs,
+    old_keys,
+    usage_days,
+)
 from rankd.store.schema.letter_table import dead_letter_losses, dead_letters, unreadable_messages
 from rankd.store.schema.metadata import metadata
 from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles
@@ -25,6 +34,8 @@ __all__ = [
     "allocation_nodes",
     "allocations",
     "applications",
+    "array_requests",
+    "arrays",
     "associations",
     "configurations",
     "dead_letter_losses",

@@ -20,6 +20,9 @@ from rankd.store.engine.word import JOIN_IN_ORDER, elements
 from rankd.store.schema.rank_view import NEWEST_BASE, NEWEST_NUMBER, RANKING, rank_of
 from rankd.store.schema.reason_view import REASON, REASON_FACT, REASON_JOINS
 
+_SETTLED = "coalesce(j.settled, j.revision)"
+"""The last event that may have changed the rank: an array keeps its rank when tasks leave it."""
+
 JOB_COLUMNS = frozenset(
     [
         "id",
@@ -67,8 +70,10 @@ SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p
      WHERE p.allocation_id = j.allocation_id) AS measured,
     (SELECT p.message FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.message IS NOT NULL
      ORDER BY p.ended_at, p.node LIMIT 1) AS message, j."key", j.comment,
-    json_remove(j.request, '$.env') AS request
+    json_remove(coalesce(t.request, j.request), '$.env') AS request,
+    j."array", j.array_limit, j.array_job, j.array_task
 FROM jobs j
+LEFT JOIN array_requests t ON t.id = j.request_id
 JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id
 JOIN qos s ON s.id = j.qos_id
@@ -280,7 +285,7 @@ _ALL = _Source(
     f"CASE WHEN fresh AND eligible_at IS NOT NULL THEN {rank_of('o.id', 'o.base')} END",
 )
 _HEAD = _Source(
-    f"ranking_head h {JOIN_IN_ORDER} {{}} {JOIN_IN_ORDER} jobs j ON j.id = h.job_id AND j.revision <= g.revision",
+    f"ranking_head h {JOIN_IN_ORDER} {{}} {JOIN_IN_ORDER} jobs j ON j.id = h.job_id AND {_SETTLED} <= g.revision",
     "h.rank",
     "place",
 )
@@ -290,7 +295,7 @@ _HEAD = _Source(
 def _breakdown(factors: Sequence[FactorColumn], source: _Source) -> str:
     """Three layers, because SQL can't use a column in its own row: values, points, sum and priority."""
     values = ", ".join(
-        f"CASE WHEN j.revision <= g.revision THEN {_value(place, factor)} END AS f{place}, g.w{place} AS w{place}"
+        f"CASE WHEN {_SETTLED} <= g.revision THEN {_value(place, factor)} END AS f{place}, g.w{place} AS w{place}"
         for place, factor in enumerate(factors)
     )
     points = ", ".join(f"f{place} * w{place} AS s{place}" for place in range(len(factors)))
@@ -314,8 +319,8 @@ SELECT id, "user", account, queue, qos, partition, name, {shown or "NULL AS no_f
 FROM (SELECT *, {total} AS points_sum FROM (SELECT *, {points or "NULL AS no_points"} FROM (
     SELECT j.id, j."user", a.account, q.path AS queue, s.name AS qos, q.partition, j.name, j.class_value,
         j.fixed_priority, j.fixed_by, j.submitted_at, j.eligible_at, {REASON} AS reason,
-        g.number, g.base, g.ranked_at, j.revision <= g.revision AS fresh, {source.place} AS place,
-        CASE WHEN j.revision > g.revision THEN 'initial'
+        g.number, g.base, g.ranked_at, {_SETTLED} <= g.revision AS fresh, {source.place} AS place,
+        CASE WHEN {_SETTLED} > g.revision THEN 'initial'
             WHEN j.urgency = 31 THEN 'expedited'
             WHEN j.fixed_priority IS NOT NULL THEN 'fixed'
             WHEN g.policy <> 'multifactor' THEN g.policy END AS override{", " + values if values else ""}

@@ -185,7 +185,7 @@ TEXT = "a\0b"
         ({"env": {"": "c"}}, "bad_text", "env"),
         *(({name: TEXT}, "bad_text", name) for name in ("cwd", "stdin", "stdout", "stderr", "name", "key")),
         *(({name: "n" * 257}, "too_long", name) for name in ("name", "key", "application")),
-        ({"array": "1-10"}, "unsupported", "array"),
+        ({"array": "9-1"}, "bad_array", "array"),
         ({"nodes": 0}, "bad_nodes", "nodes"),
         ({"nodes": -1}, "bad_nodes", "nodes"),
         ({"nodes": 1_000_001}, "bad_nodes", "nodes"),

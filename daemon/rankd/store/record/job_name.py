@@ -1,0 +1,144 @@
+"""What the names in a request mean: jobs, whole arrays, and tasks of arrays with and without records of their own.
+
+Uses SQLAlchemy Core: a request that names jobs which are no arrays costs two look-ups more, 40 µs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, select
+
+from rankd.core.errors import Refused
+from rankd.core.model.array import JobName, parse_name
+from rankd.core.model.index_set import IndexSet, common, count, each, of, read, union, without
+from rankd.core.model.job import State
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
+from rankd.store.schema.job_table import IS_ACTIVE
+from rankd.store.schema.table import arrays, jobs
+from rankd.wire.message import Failed
+
+MOST_TASKS = 10_000
+"""The most tasks that a request may name one by one: each of them gets a record of its own."""
+
+_ARRAYS = (
+    select(arrays.c.job_id, jobs.c.state)
+    .join_from(arrays, jobs, jobs.c.id == arrays.c.job_id)
+    .where(arrays.c.job_id.in_(values_of("jobs")))
+)
+_OPEN_TASKS = select(jobs.c.id).where(jobs.c.array_job == bindparam("array"), IS_ACTIVE).order_by(jobs.c.array_task)
+_TASKS = select(jobs.c.array_task, jobs.c.id).where(
+    jobs.c.array_job == bindparam("array"), jobs.c.array_task.in_(values_of("indices"))
+)
+_INDICES = (
+    select(jobs.c.array, arrays.c.cancelled)
+    .join_from(arrays, jobs, jobs.c.id == arrays.c.job_id)
+    .where(arrays.c.job_id == bindparam("array"))
+)
+
+
+class Target(NamedTuple):
+    """A record that a request is about; with ``task``, the task of an array that has no record yet.
+
+    ``of_whole``: it is meant because its whole array was named. If the action can't apply to it, it is passed over.
+    """
+
+    job: int
+    task: int | None = None
+    of_whole: bool = False
+
+    @property
+    def name(self) -> int | str:
+        """How people name it."""
+        return self.job if self.task is None else f"{self.job}_{self.task}"
+
+
+class Targets(NamedTuple):
+    """The records and tasks that names mean, each once; and the names that mean nothing."""
+
+    found: list[Target]
+    failed: list[Failed]
+
+
+def targets_of(connection: Connection, names: Iterable[int | str]) -> Targets:
+    """What these names mean at present.
+
+    Raises:
+        Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``: a text is no name. ``too_many_tasks``.
+    """
+    parsed = [parse_name(name) for name in names]
+    if sum(count(name.indices) for name in parsed) > MOST_TASKS:
+        message = f"at most {MOST_TASKS} tasks can be named at once; name the whole array, or fewer tasks"
+        raise Refused("too_many_tasks", message, "ids")
+    states = {row[0]: State(row[1]) for row in connection.execute(_ARRAYS, {"jobs": {name.job for name in parsed}})}
+    found: list[Target] = []
+    failed: list[Failed] = []
+    named: dict[int, list[IndexSet]] = {}
+    for name in parsed:
+        if name.indices:
+            named.setdefault(name.job, []).append(name.indices)
+        else:
+            found += _whole(connection, name.job, states)
+    for array, indices in named.items():
+        of_name = _tasks(connection, JobName(array, union(*indices)), is_array=array in states)
+        found += of_name.found
+        failed += of_name.failed
+    return Targets(list(dict.fromkeys(found)), failed)
+
+
+def _whole(connection: Connection, job: int, states: Mapping[int, State]) -> list[Target]:
+    """A job; or the pending rest of an array and its tasks that have not ended."""
+    state = states.get(job)
+    if state is None or state not in (State.PENDING, State.RUNNING):
+        return [Target(job)]
+    rest = [Target(job, of_whole=True)] if state is State.PENDING else []
+    tasks = connection.execute(_OPEN_TASKS, {"array": job}).scalars()
+    return rest + [Target(task, of_whole=True) for task in tasks]
+
+
+def _tasks(connection: Connection, name: JobName, *, is_array: bool) -> Targets:
+    if not is_array:
+        return Targets([], [Failed(id=str(name), code="unknown_job", message=f"there is no array {name.job}")])
+    records = records_of(connection, name.job, name.indices)
+    array, cancelled = connection.execute(_INDICES, {"array": name.job}).one()
+    pending = common(read(array), name.indices)
+    gone = common(read(cancelled), name.indices)
+    known = of(records)
+    lost = without(without(without(name.indices, pending), gone), known)
+    failed = _failures(name.job, gone, "already_ended", "task {} is cancelled; there is nothing to change")
+    failed += _failures(name.job, lost, "unknown_job", "there is no task {}")
+    wanted: dict[int, Target] = {index: Target(name.job, index) for index in each(pending)}
+    wanted |= {index: Target(record) for index, record in records.items()}
+    return Targets([wanted[index] for index in sorted(wanted)], failed)
+
+
+def _failures(array: int, indices: IndexSet, code: str, message: str) -> list[Failed]:
+    names = (f"{array}_{index}" for index in each(indices))
+    return [Failed(id=name, code=code, message=message.format(name)) for name in names]
+
+
+def records_of(connection: Connection, array: int, indices: IndexSet) -> dict[int, int]:
+    """The records of these tasks of an array, by index; tasks without one are left out."""
+    rows = connection.execute(_TASKS, {"array": array, "indices": each(indices)})
+    return dict(tuple(row) for row in rows)
+
+
+def without_records(targets: Sequence[Target]) -> dict[int, IndexSet]:
+    """The tasks without records among these targets, by array."""
+    named: dict[int, list[int]] = {}
+    for target in targets:
+        if target.task is not None:
+            named.setdefault(target.job, []).append(target.task)
+    return {array: of(indices) for array, indices in named.items()}
+
+
+def as_targets(found: Iterable[Target | int]) -> list[Target]:
+    """These targets, each once; a number is a record."""
+    return list(dict.fromkeys(one if isinstance(one, Target) else Target(one) for one in found))
+
+
+def records(targets: Iterable[Target]) -> list[int]:
+    """The records among these targets; of a task without one, that of its array."""
+    return [target.job for target in targets]

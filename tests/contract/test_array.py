@@ -1,0 +1,340 @@
+"""Arrays: one record with many tasks, the records that tasks get, and the numbers that decide when an array ends."""
+
+import msgspec
+import pytest
+from builder import NOW
+from contract.store import ALICE, ROOT
+
+from rankd.core.admission.admit import Submitter
+from rankd.core.change.job_action import cancel, hold, release
+from rankd.core.change.job_change import Change
+from rankd.core.errors import Refused
+from rankd.core.model.array import parse_array
+from rankd.core.model.index_set import count, each, parse, read
+from rankd.core.model.job import Event, JobRequest, State
+from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks
+from rankd.store.look.job_detail import job_detail, job_events
+from rankd.store.look.job_filter import by_record, job_ids
+from rankd.store.look.job_name import record_of
+from rankd.store.look.job_name import records_of as shown_records_of
+from rankd.store.record.allocation import NewAllocation, commit_allocations
+from rankd.store.record.array import (
+    cancel_rests,
+    end_arrays,
+    forget_requests,
+    split_first,
+    split_these,
+    which_are_arrays,
+)
+from rankd.store.record.array_count import count_tasks, ends_of, insert_arrays
+from rankd.store.record.job import count_pending, count_pending_tasks
+from rankd.store.record.job_action import act, split_targets
+from rankd.store.record.job_name import Target, records_of, targets_of
+from rankd.wire.message import JobFilter
+
+TEN = "0-9"
+
+
+async def submit_array(store, array=TEN, **request):
+    [job] = await store.submit("alice", array=parse_array(array), request={"array": array, **request})
+    return job
+
+
+async def record(store, job):
+    [row] = await store.rows("job", id=job)
+    return row
+
+
+async def numbers(store, job):
+    [row] = await store.rows("arrays", job_id=job)
+    return {name: row[name] for name in ("n_pending", "n_open", "n_active", "n_completed", "n_failed", "n_cancelled")}
+
+
+async def start(store, array, number):
+    """Allocate the first tasks of an array on n1, as the scheduler does."""
+    [row] = await store.rows("jobs", id=array)
+    new = NewAllocation(
+        job=array, revision=row["revision"], nodes=("n1",), resources={"vcore": 1}, charge_rate=1.0, generation=0,
+        rank=1, of_array=True,
+    )  # fmt: skip
+    return await store.write(commit_allocations, [new] * number, 1, NOW + 1)
+
+
+async def end(store, allocation, job, status=0):
+    await store.report("n1", allocation, job, "started", at=NOW + 2)
+    await store.report("n1", allocation, job, "ended", at=NOW + 3, exit_status=status)
+
+
+async def where_each_index_is(store, array):
+    """The record of each index of an array; every index has to be in exactly one."""
+    [row] = await store.rows("jobs", id=array)
+    [own] = await store.rows("arrays", job_id=array)
+    found = [(index, "array") for index in each(read(row["array"]))]
+    found += [(index, "cancelled") for index in each(read(own["cancelled"]))]
+    found += [(task["array_task"], task["id"]) for task in await store.rows("jobs", array_job=array)]
+    assert len(found) == len(dict(found)) == own["n_tasks"]
+    assert own["n_pending"] == count(read(row["array"]))
+    return dict(found)
+
+
+# --- records ------------------------------------------------------------------------------------------------
+
+
+async def test_an_array_is_one_record_with_its_indices(store):
+    array = await submit_array(store, "1-9:2%3")
+    row = await record(store, array)
+    assert (row["array"], row["array_limit"], row["array_job"], row["state"]) == ("1-9:2", 3, None, "pending")
+    [own] = await store.rows("arrays", job_id=array)
+    assert [own[name] for name in ("n_tasks", "first", "last", "step", "n_pending")] == [5, 1, 9, 2, 5]
+    assert await store.read(count_pending, "alice") == 1
+    assert await store.read(count_pending_tasks, "alice") == 5
+    assert await store.read(which_are_arrays, [array, 99]) == {array}
+
+
+async def test_the_first_tasks_get_records_with_the_values_of_their_array(store):
+    array = await submit_array(store, comment="why")
+    tasks = await store.write(split_first, array, 3, "scheduler", NOW + 5)
+    assert (await record(store, array))["array"] == "3-9"
+    rows = [await record(store, task) for task in tasks]
+    assert [(row["array_job"], row["array_task"]) for row in rows] == [(array, 0), (array, 1), (array, 2)]
+    assert {(row["state"], row["submitted_at"], row["user"], row["comment"]) for row in rows} == {
+        ("pending", NOW, "alice", "why")
+    }
+    assert [row["event"] for row in await store.rows("job_event", job_id=tasks[0])] == ["split"]
+    assert [row["event"] for row in await store.rows("job_event", job_id=array)] == ["submit", "split"]
+    assert await store.write(split_first, 99, 1, "scheduler", NOW) == []
+
+
+async def test_named_tasks_leave_a_hole(store):
+    array = await submit_array(store)
+    found = await store.write(split_these, array, parse("2,5-6,40"), "alice", NOW)
+    assert sorted(found) == [2, 5, 6]
+    assert (await record(store, array))["array"] == "0-1,3-4,7-9"
+    assert await store.write(split_these, array, parse("2"), "alice", NOW) == {}
+    assert await store.read(records_of, array, parse("2,3")) == {2: found[2]}
+    await where_each_index_is(store, array)
+
+
+async def test_tasks_keep_the_request_that_their_array_had_when_they_left_it(store):
+    array = await submit_array(store, comment="first")
+    [one] = await store.write(split_first, array, 1, "x", NOW)
+
+    def change(connection):
+        columns = {"request": msgspec.json.encode(JobRequest(command=["new"])).decode()}
+        from rankd.store.record.job import apply_changes
+
+        event = Change(job=array, state=State.PENDING, event=Event.UPDATE, actor="alice", columns=columns)
+        apply_changes(connection, [event], NOW)
+        forget_requests(connection, [array])
+
+    await store.write(change)
+    [two] = await store.write(split_first, array, 1, "x", NOW)
+    requests = [msgspec.json.decode((await record(store, job))["request"]) for job in (one, two)]
+    assert [found["command"] for found in requests] == [["true"], ["new"]]
+    assert len(await store.rows("array_requests", array_job=array)) == 2
+
+
+async def test_a_set_with_too_many_ranges_is_not_stored(store):
+    array = await submit_array(store, "0-49999")
+    odd = parse("1-49998:3")
+    with pytest.raises(Refused) as refused:
+        await store.write(split_these, array, odd, "x", NOW)
+    assert refused.value.code == "array_too_large"
+    assert (await record(store, array))["array"] == "0-49999"
+
+
+# --- life ---------------------------------------------------------------------------------------------------
+
+
+async def test_an_array_runs_out_and_ends_with_its_last_task(store):
+    await store.add_nodes("n1")
+    array = await submit_array(store, "0-2")
+    assert await start(store, array, 2) == 2
+    assert await numbers(store, array) == {
+        "n_pending": 1, "n_open": 2, "n_active": 2, "n_completed": 0, "n_failed": 0, "n_cancelled": 0,
+    }  # fmt: skip
+    assert await start(store, array, 5) == 1, "there is one task left"
+    row = await record(store, array)
+    assert (row["state"], row["array"], row["started_at"]) == ("running", None, NOW + 1)
+    tasks = sorted(job["id"] for job in await store.rows("jobs", array_job=array))
+    [given] = await store.take("n1")
+    assert [(one.array.job, one.array.task, one.array.tasks) for one in given.starts] == [
+        (array, index, 3) for index in range(3)
+    ]
+    for allocation, task in enumerate(tasks[:2], start=1):
+        await end(store, allocation, task)
+    assert (await record(store, array))["state"] == "running"
+    await end(store, 3, tasks[2])
+    assert (await record(store, array))["state"] == "completed"
+    assert (await numbers(store, array))["n_completed"] == 3
+    assert [row["event"] for row in await store.look(job_events, array)] == ["submit", "split", "run_out", "complete"]
+
+
+async def test_an_array_with_a_failed_task_has_failed(store):
+    await store.add_nodes("n1")
+    array = await submit_array(store, "0-1")
+    await start(store, array, 2)
+    await store.take("n1")
+    one, two = sorted(job["id"] for job in await store.rows("jobs", array_job=array))
+    await end(store, 1, one, status=3)
+    await end(store, 2, two)
+    assert (await record(store, array))["state"] == "failed"
+
+
+async def test_an_overtaken_array_starts_nothing(store):
+    await store.add_nodes("n1")
+    array = await submit_array(store)
+    stale = NewAllocation(
+        job=array, revision=0, nodes=("n1",), resources={}, charge_rate=1.0, generation=0, rank=1, of_array=True
+    )
+    assert await store.write(commit_allocations, [stale] * 3, 1, NOW) == 0
+    assert (await record(store, array))["array"] == TEN
+
+
+async def test_cancelling_all_of_a_waiting_array_cancels_it(store):
+    array = await submit_array(store)
+    targets = await store.read(targets_of, [array])
+    reply = await store.write(act, targets.found, ALICE, NOW + 5, cancel)
+    assert (reply.done, reply.failed) == ([array], [])
+    row = await record(store, array)
+    assert (row["state"], row["array"], row["ended_at"]) == ("cancelled", None, NOW + 5)
+    assert set((await where_each_index_is(store, array)).values()) == {"cancelled"}
+
+
+async def test_cancelling_the_rest_of_an_array_leaves_what_runs(store):
+    await store.add_nodes("n1")
+    array = await submit_array(store)
+    await start(store, array, 1)
+    await store.write(act, [array], ALICE, NOW + 5, cancel)
+    assert (await record(store, array))["state"] == "running"
+    [task] = await store.rows("jobs", array_job=array)
+    await store.take("n1")
+    await end(store, 1, task["id"])
+    assert (await record(store, array))["state"] == "failed", "9 of its tasks did not complete"
+
+
+async def test_the_last_cancelled_task_ends_the_array(store):
+    array = await submit_array(store, "0-1")
+    for index in range(2):
+        await store.write(act, [Target(array, index)], ALICE, NOW + index, cancel)
+    assert (await record(store, array))["state"] == "cancelled"
+    assert await numbers(store, array) == {
+        "n_pending": 0, "n_open": 0, "n_active": 0, "n_completed": 0, "n_failed": 0, "n_cancelled": 2,
+    }  # fmt: skip
+
+
+async def test_numbers_follow_the_events_of_tasks(store):
+    array = await submit_array(store, "0-1")
+    tasks = await store.write(split_first, array, 2, "x", NOW)
+
+    def lose(connection):
+        change = Change(job=tasks[0], state=State.PENDING, event=Event.ALLOCATE, actor="x")
+        return count_tasks(connection, [change], NOW), ends_of(connection, [array], NOW)
+
+    assert await store.write(lose) == ([], [])
+    assert (await numbers(store, array))["n_active"] == 1
+    await store.write(insert_arrays, [(999, parse_array("5"))])
+    assert await store.read(which_are_arrays, [999]) == {999}
+    await store.write(end_arrays, [array], NOW)
+    assert (await record(store, array))["state"] == "running", "a task is open"
+
+
+async def test_the_rest_of_an_array_is_cancelled_by_one_event(store):
+    array = await submit_array(store)
+    event = Change(job=array, state=State.PENDING, event=Event.CANCEL, actor="x", columns={"ended_at": NOW})
+    [found] = await store.write(cancel_rests, [event], NOW)
+    assert (found.event, found.detail) == (Event.CANCEL, {"tasks": TEN})
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+async def test_names_are_records_tasks_or_nothing(store):
+    array = await submit_array(store)
+    [single] = await store.submit("alice")
+    found = await store.write(split_these, array, parse("3"), "x", NOW)
+    wanted = await store.read(targets_of, [single, f"{array}_[2-4,12]", f"{single}_1", str(array)])
+    assert wanted.found == [
+        Target(single),
+        Target(array, of_whole=True),
+        Target(found[3], of_whole=True),
+        Target(array, 2),
+        Target(found[3]),
+        Target(array, 4),
+    ]
+    assert [(one.id, one.code) for one in wanted.failed] == [
+        (f"{array}_12", "unknown_job"),
+        (f"{single}_1", "unknown_job"),
+    ]
+    with pytest.raises(Refused, match="at most 10000 tasks"):
+        await store.read(targets_of, [f"{array}_[0-10000]"])
+
+
+async def test_a_task_is_held_and_released_alone(store):
+    array = await submit_array(store)
+    reply = await store.write(act, [Target(array, 4)], ALICE, NOW, hold)
+    [task] = reply.done
+    assert ((await record(store, task))["held"], (await record(store, array))["held"]) == (1, 0)
+    [target] = (await store.read(targets_of, [f"{array}_4"])).found
+    await store.write(act, [target], ALICE, NOW + 9, release)
+    row = await record(store, task)
+    assert (row["held"], row["eligible_at"]) == (0, NOW + 9)
+
+
+async def test_what_an_action_cannot_change_of_an_array_is_passed_over(store):
+    array = await submit_array(store)
+    await store.write(act, [Target(array, 4)], ALICE, NOW, hold)
+    targets = (await store.read(targets_of, [array])).found
+    reply = await store.write(act, targets, ALICE, NOW, release)
+    assert (len(reply.done), reply.failed) == (1, [])
+    refused = await store.write(act, [Target(array, 4)], ALICE, NOW, release)
+    assert [one.code for one in refused.failed] == ["not_held"]
+
+
+async def test_nobody_else_splits_an_array(store):
+    array = await submit_array(store)
+    reply = await store.write(act, [Target(array, 1)], Submitter("bob", privileged=False), NOW, hold)
+    assert [(one.id, one.code) for one in reply.failed] == [(f"{array}_1", "not_owner")]
+    assert (await record(store, array))["array"] == TEN
+    tried = await store.write(act, [Target(array, 1)], ROOT, NOW, hold, dry_run=True)
+    assert (tried.done, (await record(store, array))["array"]) == ([array], TEN)
+
+
+async def test_targets_get_records_in_order(store):
+    array = await submit_array(store)
+    found = await store.write(split_targets, [Target(array, 5), Target(array, 2)], "x", NOW)
+    assert [(await record(store, job))["array_task"] for job in found] == [2, 5]
+
+
+async def test_looking_at_a_task_makes_no_record(store):
+    array = await submit_array(store)
+    assert await store.look(record_of, f"{array}_3") == (array, 3, False)
+    shown = await store.look(job_detail, f"{array}_3")
+    assert (shown["id"], shown["array_task"], shown["state"], shown["array"]) == (array, 3, "pending", TEN)
+    with pytest.raises(Refused, match="there is no job"):
+        await store.look(record_of, f"{array}_10")
+    [task] = await store.write(split_first, array, 1, "x", NOW)
+    assert await store.look(record_of, f"{array}_0") == (task, None, False)
+    assert await store.look(shown_records_of, [array]) == [array, task]
+    assert await store.look(shown_records_of, [f"{array}_[0,7]"]) == [task, array]
+    wanted = await store.look(by_record, JobFilter(id=array))
+    assert wanted.ids == [array, task]
+    assert await store.look(job_ids, JobFilter(ids=[f"{array}_0"])) == [task]
+
+
+# --- what the scheduler follows -----------------------------------------------------------------------------
+
+
+async def test_the_scheduler_reads_arrays_and_tasks_of_limited_ones(store):
+    array = await submit_array(store, "0-9%2")
+    other = await submit_array(store, "0-3")
+    assert [(one.id, one.tasks, one.limit) for one in await store.read(all_arrays)] == [
+        (array, 10, 2),
+        (other, 4, None),
+    ]
+    [row] = await store.rows("jobs", id=other)
+    held = await store.write(split_these, array, parse("7"), "x", NOW)
+    await store.write(split_these, other, parse("1"), "x", NOW)
+    changed = await store.read(changed_arrays, row["revision"])
+    assert [(one.id, one.tasks) for one in changed] == [(array, 9), (other, 3)]
+    assert await store.read(all_tasks) == [(held[7], array, 2)] == await store.read(changed_tasks, row["revision"])
