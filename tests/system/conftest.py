@@ -118,3 +118,11 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine = Machine(tmp_path / "state")
     yield machine
     machine.end()
+
+
+@pytest.fixture(scope="module")
+def shared_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """One for all tests of a file, which starts it."""
+    machine = Machine(tmp_path_factory.mktemp("shared") / "state")
+    yield machine
+    machine.end()
