@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -77,6 +78,8 @@ log = logging.getLogger("rankd.intake")
 
 ROLE = "intake"
 LONG_ROUND_S = 60.0
+SWITCH_S = 0.0005
+"""The interpreter's switch interval. Threads that read or decode for one user hold the answers of others up so long."""
 CHECKPOINT_EVERY_S = 0.01
 """A full pass writes a hundred megabytes within a second or two, and no process can write while they are copied."""
 CHECKPOINT_IDLE_S = 0.1
@@ -101,6 +104,7 @@ async def run(
     options: IntakeOptions, stop: asyncio.Event, hangup: asyncio.Event | None = None, clock: Clock = time.time
 ) -> None:
     """Serve until ``stop``; read the configuration again at every ``hangup``."""
+    sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         intake = await unless(stop, _start(options, stack, clock))
         if intake is not None:
@@ -184,7 +188,8 @@ class Intake:
     async def serve(self, stop: asyncio.Event, hangup: asyncio.Event) -> None:
         """Answer requests and record reports until ``stop``; reload at every ``hangup``."""
         requests = asyncio.TaskGroup()
-        endpoints = Endpoints(self.bus, requests, rankd.__version__, self._requests_per_s, self.entry.enter)
+        rate = lambda: self.configuration.settings.admission.max_requests_per_s  # noqa: E731 - read at each request
+        endpoints = Endpoints(self.bus, requests, rankd.__version__, rate, self.entry.enter)
 
         async def drain() -> None:
             self.jobs.stop()
@@ -200,7 +205,7 @@ class Intake:
                     stop,
                     self.bus.supervise(),
                     stay_alive(self.database, ROLE, self.bus.loops),
-                    self._commit_for_ever(),
+                    self.group.run(self.bus.loops.add("commits", LONG_ROUND_S).beat),
                     self.deliveries.run(),
                     EnqueuedSubmissions(self.bus, ROLE, self.group, self.take, self._clock).run(),
                     self.relay.run(),
@@ -213,9 +218,6 @@ class Intake:
                 )
         finally:
             await endpoints.turn_away()
-
-    def _requests_per_s(self) -> float:
-        return self.configuration.settings.admission.max_requests_per_s
 
     async def _probe(self) -> str:
         return await probe(self.database, self.bus)
@@ -355,9 +357,6 @@ class Intake:
         """Insert jobs; returns the ids of each part. Uses the present catalog: a failed transaction replaces it."""
         ids = iter(insert_jobs(connection, [job for part in parts for job in part], self.catalog))
         return [list(islice(ids, len(part))) for part in parts]
-
-    async def _commit_for_ever(self) -> None:
-        await self.group.run(self.bus.loops.add("commits", LONG_ROUND_S).beat)
 
     async def _sweeps(self) -> None:
         beat = self.bus.loops.add("old records", LONG_ROUND_S).beat
