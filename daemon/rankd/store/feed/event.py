@@ -6,15 +6,17 @@ This read follows every commit. So one statement finds out which kinds have news
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 
 from rankd.config.change import Change as Difference
 from rankd.core.change.job_change import VIA
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import item_of
+from rankd.store.engine.plan import most
 from rankd.store.record.dead_letter import has_unpublished, unpublished
 from rankd.store.record.relay_mark import Mark
 from rankd.store.schema.table import configurations, job_events, jobs, node_events, queue_events, relay_marks
@@ -92,21 +94,18 @@ _NEWS = select(
     has_unpublished(), *(_unmarked(mark, select(func.max(id_)).scalar_subquery()) for mark, id_ in _MARKED.items())
 )
 """Whether there are unpublished letters, and unpublished events of each kind in the order of :data:`_MARKED`."""
-_MOST: BindParameter[int] = bindparam("most")
 _NODES, _QUEUES, _CONFIGURATIONS, _JOBS = node_events.c, queue_events.c, configurations.c, job_events.c
 _KINDS = {
     Mark.NODES: _Kind(
         select(_NODES.id, _NODES.node, _NODES.event, _NODES.at, _NODES.actor, _NODES.reason)
         .where(_unmarked(Mark.NODES, _NODES.id))
-        .order_by(_NODES.id)
-        .limit(_MOST),
+        .order_by(_NODES.id),
         _node,
     ),
     Mark.QUEUES: _Kind(
         select(_QUEUES.id, _QUEUES.path, _QUEUES.partition, _QUEUES.event, _QUEUES.at, _QUEUES.actor)
         .where(_unmarked(Mark.QUEUES, _QUEUES.id))
-        .order_by(_QUEUES.id)
-        .limit(_MOST),
+        .order_by(_QUEUES.id),
         _queue,
     ),
     Mark.CONFIGURATIONS: _Kind(
@@ -118,8 +117,7 @@ _KINDS = {
             _CONFIGURATIONS.changes,
         )
         .where(_unmarked(Mark.CONFIGURATIONS, _CONFIGURATIONS.id))
-        .order_by(_CONFIGURATIONS.id)
-        .limit(_MOST),
+        .order_by(_CONFIGURATIONS.id),
         _configuration,
     ),
     Mark.JOBS: _Kind(
@@ -136,8 +134,7 @@ _KINDS = {
         )
         .join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)
         .where(_unmarked(Mark.JOBS, _JOBS.id))
-        .order_by(_JOBS.id)
-        .limit(_MOST),
+        .order_by(_JOBS.id),
         _job,
     ),
 }
@@ -149,11 +146,17 @@ def read_unpublished(connection: Connection, most_events: int, most_letters: int
     return Unpublished(
         letters=unpublished(connection, most_letters) if has_letters else [],
         events={
-            mark: _read(connection, _KINDS[mark], most_events) if is_new else []
+            mark: _read(connection, mark, most_events) if is_new else []
             for mark, is_new in zip(_MARKED, has_events, strict=True)
         },
     )
 
 
-def _read(connection: Connection, kind: _Kind, most: int) -> list[NamedEvent]:
-    return [kind.event(row) for row in connection.execute(kind.query, {"most": most})]
+def _read(connection: Connection, mark: Mark, number: int) -> list[NamedEvent]:
+    event = _KINDS[mark].event
+    return [event(row) for row in connection.execute(_query(mark, number))]
+
+
+@cache
+def _query(mark: Mark, number: int) -> Select[Any]:
+    return _KINDS[mark].query.limit(most(number))

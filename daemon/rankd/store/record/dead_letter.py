@@ -11,27 +11,17 @@ Marking them as published takes 0.15 ms; as text, one by one, 0.27 ms.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import (
-    ColumnElement,
-    bindparam,
-    case,
-    delete,
-    exists,
-    false,
-    func,
-    insert,
-    literal_column,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, case, delete, exists, false, func, insert, literal_column, select, update
 
 from rankd.core.change import dead_letter as limits
 from rankd.core.model.secret import is_secret
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.engine.plan import most
 from rankd.store.engine.upsert import upsert
 from rankd.store.schema.table import dead_letter_losses, dead_letters
 from rankd.wire.message import DeadLetter
@@ -57,7 +47,6 @@ _UNPUBLISHED = (
     select(_OF.id, _OF.user, _OF.at, _OF.message_id, _OF.code, _OF.message, _OF.field, _OF.bytes, _OF.preview)
     .where(_IS_UNPUBLISHED)
     .order_by(_OF.id)
-    .limit(bindparam("most"))
 )
 
 
@@ -225,9 +214,14 @@ def has_unpublished() -> ColumnElement[bool]:
     return exists().where(_IS_UNPUBLISHED)
 
 
-def unpublished(connection: Connection, most: int) -> list[DeadLetter]:
-    """The oldest letters that are not published yet."""
-    rows = connection.execute(_UNPUBLISHED, {"most": most})
+@cache
+def _oldest_unpublished(number: int) -> Select[Any]:
+    return _UNPUBLISHED.limit(most(number))
+
+
+def unpublished(connection: Connection, number: int) -> list[DeadLetter]:
+    """The oldest letters that are not published yet, at most this number."""
+    rows = connection.execute(_oldest_unpublished(number))
     return [
         DeadLetter(
             id=id_,

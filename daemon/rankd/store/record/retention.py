@@ -7,6 +7,7 @@ from itertools import compress
 from sqlalchemy import BindParameter, CompoundSelect, Delete, Table, bindparam, delete, exists, select, tuple_
 
 from rankd.store.engine.connection import Connection
+from rankd.store.engine.plan import most
 from rankd.store.schema import generation_table as tables
 
 _WIDE = 8
@@ -25,7 +26,8 @@ _NARROW_TABLES = (
 )
 """These and the wide ones are the tables that store a full generation under its number."""
 _TABLES = {table.name: table for table in (*_WIDE_TABLES, *_NARROW_TABLES)}
-
+_MOST = {name: _WIDE if table in _WIDE_TABLES else _NARROW for name, table in _TABLES.items()}
+"""The most rows of each table that one statement deletes."""
 
 _BASE: BindParameter[int] = bindparam("base")
 
@@ -38,7 +40,7 @@ def _keys_of_others(table: Table) -> CompoundSelect[tuple[object, ...]]:
 
 def _deletion(table: Table) -> Delete:
     """Deletes some of the rows of generations other than ``base``."""
-    some = _keys_of_others(table).limit(bindparam("most"))
+    some = _keys_of_others(table).limit(most(_MOST[table.name]))
     return delete(table).where(tuple_(*table.primary_key.columns).in_(some))
 
 
@@ -54,5 +56,4 @@ def stale_tables(connection: Connection, base: int) -> list[str]:
 
 def prune(connection: Connection, name: str, base: int) -> bool:
     """Delete some rows of generations other than ``base`` from a table. Returns whether there may be more."""
-    most = _WIDE if _TABLES[name] in _WIDE_TABLES else _NARROW
-    return connection.execute(_DELETIONS[name], {"base": base, "most": most}).rowcount == most
+    return connection.execute(_DELETIONS[name], {"base": base}).rowcount == _MOST[name]
