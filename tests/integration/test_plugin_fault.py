@@ -135,9 +135,10 @@ async def first_pass(cluster):
 
 
 async def until_well(cluster, prioritizer):
-    """Passes, until the factor gives values again."""
+    """Passes, with pauses as the service makes them, until the factor gives values again."""
     async with asyncio.timeout(PATIENCE_S):
         while failure(cluster):
+            await asyncio.sleep(0.2)
             await prioritizer.run_once(NOW + 10)
 
 

@@ -67,7 +67,7 @@ class PendingLimits:
         self._known_keys = known
         self._clock = clock
         self._most: dict[Whose, int] = {}
-        self._unstored: Counter[Whose] = Counter()
+        self._unstored: defaultdict[Whose, int] = defaultdict(int)
         self._again_at: dict[Whose, float] = {}
         self._one_by_one: defaultdict[Whose, asyncio.Lock] = defaultdict(asyncio.Lock)
         """A lock for each user: many first submissions of one user do not hold up another's."""
@@ -211,23 +211,22 @@ class PendingLimits:
         return AboveLimit("too_many_pending", message)
 
 
-def _numbers(jobs: Sequence[AcceptedJob]) -> Counter[Whose]:
-    """The number of jobs of all, of each user, and of each account."""
+def _numbers(jobs: Sequence[AcceptedJob]) -> Mapping[Whose, int]:
+    """The number of jobs of each user, of each account and of all, and the tasks of users who submit arrays.
+
+    Each single submission asks twice.
+    """
+    numbers: dict[Whose, int]
     if len(jobs) == 1:
-        single: Counter[Whose] = Counter({jobs[0].user: 1, OfAccount(jobs[0].account): 1, ALL: 1})
-        return single + _tasks(jobs)
-    numbers: Counter[Whose] = Counter({ALL: len(jobs)})
-    numbers.update(job.user for job in jobs)
-    for account, number in Counter(job.account for job in jobs).items():
-        numbers[OfAccount(account)] = number
-    return numbers + _tasks(jobs)
-
-
-def _tasks(jobs: Sequence[AcceptedJob]) -> Counter[Whose]:
-    """The number of tasks of each user who submits an array."""
-    users = {job.user for job in jobs if job.array is not None}
-    tasks: Counter[Whose] = Counter()
-    for job in jobs:
-        if job.user in users:
-            tasks[TasksOf(job.user)] += job.n_tasks
-    return tasks
+        numbers = {jobs[0].user: 1, OfAccount(jobs[0].account): 1, ALL: 1}
+    elif not jobs:
+        return {}
+    else:
+        numbers = {ALL: len(jobs), **Counter(job.user for job in jobs)}
+        for account, number in Counter(job.account for job in jobs).items():
+            numbers[OfAccount(account)] = number
+    if users := {job.user for job in jobs if job.array is not None}:
+        for job in jobs:
+            if job.user in users:
+                numbers[TasksOf(job.user)] = numbers.get(TasksOf(job.user), 0) + job.n_tasks
+    return numbers
