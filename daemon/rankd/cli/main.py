@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
@@ -177,20 +178,45 @@ def _descending(argv: list[str]) -> list[str]:
     return joined
 
 
+_OURS = (
+    (re.compile(r"invalid int value: (.*)"), r"\1 is not a whole number"),
+    (re.compile(r"invalid float value: (.*)"), r"\1 is not a number"),
+    (re.compile("^the following arguments are required: (.*)"), r"\1 is missing"),
+)
+"""Messages of argparse, and ours in their place."""
+
+
 class _Parser(argparse.ArgumentParser):
-    """Escapes control characters in its error messages. The commands' parsers are of this class too."""
+    """Prints its errors as one line. The commands' parsers are of this class too."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        for argparses, ours in _OURS:
+            message = argparses.sub(ours, message)
+        self.exit(USAGE, printable(f"{self.prog}: {message}; `{self.prog} --help` shows the options") + "\n")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Like argparse's, but unknown arguments are refused with the command's usage, not with ``rankd``'s."""
+        """Like argparse's, but unknown arguments are refused by the command's parser, not by that of ``rankd``."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(self._unknown(unknown))
         return found, unknown
+
+    def _unknown(self, words: list[str]) -> str:
+        """What is wrong with words that no option took."""
+        option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+        if option is None:
+            return f"there is no place for '{words[0]}'"
+        if not option.startswith("--"):
+            return f"there is no option {option}"
+        from rankd.core.near_name import near_name
+
+        known = [name[2:] for name in self._option_string_actions if name.startswith("--")]
+        near = min((name for name in known if name.startswith(option[2:])), key=len, default=None)
+        near = near or near_name(option[2:], known)
+        hint = f" (did you mean --{near}?)" if near is not None else ""
+        return f"there is no option {option}{hint}"
 
 
 def _parser(command: str) -> argparse.ArgumentParser:

@@ -142,11 +142,38 @@ def test_a_wrong_flag_is_a_usage_error(capsys):
 
 
 @pytest.mark.parametrize("command", ["queue", "submit", "class list", "config history", "up", "diag"])
-def test_a_wrong_flag_shows_the_usage_of_its_command(command, capsys):
+def test_a_wrong_flag_names_its_command_in_one_line(command, capsys):
     assert main([*command.split(), "--nonsense"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"usage: rankd {command} [")
-    assert said.endswith(f"rankd {command}: error: unrecognized arguments: --nonsense\n")
+    said = f"rankd {command}: there is no option --nonsense; `rankd {command} --help` shows the options\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["submit", "--nam", "x"], "there is no option --nam (did you mean --name?)"),
+        (["submit", "--exclusiv=1"], "there is no option --exclusiv (did you mean --exclusive?)"),
+        (["queue", "--juser", "x"], "there is no option --juser (did you mean --user?)"),
+        (["list", "-l"], "there is no option -l"),
+        (["diag", "now"], "there is no place for 'now'"),
+        (["why"], "JOB is missing"),
+        (["up", "--simulate", "x"], "argument --simulate: 'x' is not a whole number"),
+        (["queue", "-i", "0"], "argument -i/--iterate: '0' is not a time between two looks"),
+        (["queue", "-i", "nan"], "argument -i/--iterate: 'nan' is not a time between two looks"),
+        (["up", "--resources", "cpu=3"], "argument --resources: the resource 'cpu' is called vcore; write vcore=3"),
+    ],
+)
+def test_a_usage_error_says_what_to_write(words, said, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(f"rankd {words[0]}: {said}")
+
+
+@pytest.mark.parametrize("command", ["auth", "class", "config", "db", "deadletter", "import", "node"])
+def test_the_help_of_a_command_describes_its_verbs(command, capsys):
+    assert main([command, "--help"]) == 0
+    verbs = re.findall(r"^    (\w+)(.*)", capsys.readouterr().out, re.MULTILINE)
+    assert verbs
+    assert all(text.strip() for _, text in verbs if len(_) < 20), verbs
 
 
 @pytest.mark.parametrize(

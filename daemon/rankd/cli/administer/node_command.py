@@ -30,7 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add ``node`` and its verbs."""
     text = "Take nodes out of use, put them back, and let new ones in (administrators only)."
     parser = add_command(subparsers, "node", run, text)
-    verbs = parser.add_subparsers(required=True, metavar="|".join((*_TEXTS, ENROL, "trust", "untrust")))
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_enrol(verbs)
     for verb, text in _TEXTS.items():
         one = add_command(verbs, verb, run, text)

@@ -23,6 +23,9 @@ MOST_IDS = 1_000_000
 LARGEST_LIMIT = 2**31 - 1
 """The largest limit; it means all."""
 
+LONGEST_INTERVAL_S = 86400.0
+"""The longest time between two looks."""
+
 TLS_OPTIONS = ("ca", "tls_cert", "tls_key")
 """The options and, in capitals behind ``RANKD_``, the variables for encrypted connections."""
 
@@ -32,8 +35,12 @@ Run = Callable[[argparse.Namespace], int]
 def add_command(
     subparsers: Subparsers, name: str, run: Run, description: str, *, dash_h: bool = True
 ) -> argparse.ArgumentParser:
-    """A command's parser. With ``dash_h=False``, ``-h`` is free for ``--noheader``, as in Slurm; ``--help`` stays."""
-    parser = subparsers.add_parser(name, description=description, add_help=dash_h, allow_abbrev=False)
+    """A command's parser. The description is also its line in the list of a command that has verbs.
+
+    With ``dash_h=False``, ``-h`` is free for ``--noheader``, as in Slurm; ``--help`` stays.
+    """
+    listed = description.replace("\n", " ").replace("%", "%%")
+    parser = subparsers.add_parser(name, help=listed, description=description, add_help=dash_h, allow_abbrev=False)
     if not dash_h:
         parser.add_argument("--help", action="help", help="show this help and exit")
     parser.set_defaults(run=run)
@@ -131,6 +138,21 @@ def limit(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a limit; write a whole number of at least 1")
     return min(int(text), LARGEST_LIMIT)
+
+
+def interval(text: str) -> float:
+    """``2``: the seconds between two looks. Shorter ones would load the service or the database for nothing.
+
+    >>> interval("2.5")
+    2.5
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= LONGEST_INTERVAL_S:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time between two looks; write a number of seconds from 1")
+    return seconds
 
 
 def names(text: str) -> list[str]:

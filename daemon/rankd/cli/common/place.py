@@ -34,8 +34,9 @@ MOST_BYTES = 64 * 2**10
 """At most this much of ``up.json`` and of the user's file is read. Files of rankd are smaller."""
 
 NOTHING = (
-    "no rankd was named (--nats, --db, --dir, $RANKD_NATS, $RANKD_DB, $RANKD_DIR), there is no directory .rankd here or"
-    " in a parent directory that counts, and no ~/.config/rankd/client.toml: start `rankd up`, or give --nats URL"
+    "found no rankd: there is no directory .rankd of yours here or in a parent directory, and no"
+    " ~/.config/rankd/client.toml; none is named either (--dir, --nats, --db, $RANKD_DIR, $RANKD_NATS, $RANKD_DB):"
+    " start `rankd up`, or give --nats URL"
 )
 
 

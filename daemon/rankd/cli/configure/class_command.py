@@ -13,6 +13,7 @@ from rankd.cli.common.option import add_asker, add_command, add_output, add_plac
 from rankd.cli.common.screen import print_line
 from rankd.cli.configure import class_change
 from rankd.core.errors import ConfigurationError, Refused
+from rankd.core.near_name import unknown
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``class`` and its verbs."""
     parser = add_command(subparsers, "class", run_list, "Priority classes.")
-    verbs = parser.add_subparsers(required=True, metavar="list|show|create|update|delete|check")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     listed = add_command(verbs, "list", run_list, "All classes, the highest value first.", dash_h=False)
     add_output(listed, "-h")
     show = add_command(verbs, "show", run_show, "Everything about a class.")
@@ -70,7 +71,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
     rows = {row["name"]: row for row in open_source(arguments).classes()}
     if arguments.name not in rows:
-        message = f"unknown priority class '{arguments.name}'; known: {', '.join(sorted(rows))}"
+        message = unknown("priority class", arguments.name, sorted(rows))
         raise Refused("unknown_priority_class", message, "name", status=404)
     _print_class(rows[arguments.name], as_json=arguments.json)
     return 0

@@ -26,7 +26,7 @@ KEY = "queues_yaml"
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``config check``."""
     parser = add_command(subparsers, "config", run, "The configuration.")
-    verbs = parser.add_subparsers(required=True, metavar="check|history")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     text = "Check a configuration directory and print every error, with file and line."
     check = add_command(verbs, "check", run, text)
     check.add_argument(

@@ -24,7 +24,7 @@ DESCRIPTION = """Make a configuration directory from the output of these command
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``import slurm``."""
     parser = add_command(subparsers, "import", run, "Import another system's configuration.")
-    verbs = parser.add_subparsers(required=True, metavar="slurm")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     slurm = add_command(verbs, "slurm", run, DESCRIPTION)
     slurm.add_argument(
         "sources",

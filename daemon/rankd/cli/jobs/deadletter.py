@@ -31,7 +31,7 @@ AT_ONCE = 500
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``deadletter`` and its verbs."""
     parser = add_command(subparsers, "deadletter", run_list, "Enqueued submissions that could not be accepted.")
-    verbs = parser.add_subparsers(required=True, metavar="list|show|retry|drop")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
     listed = add_command(
         verbs,
         "list",

@@ -10,7 +10,9 @@ from rankd.cli.common.layout import Field, column_of, formatted, table_rows
 from rankd.cli.common.option import add_asker, add_command, add_output, add_place, names
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
+from rankd.core.errors import Refused
 from rankd.core.model.nodelist import fold, unfold
+from rankd.core.near_name import cut, near_name
 
 if TYPE_CHECKING:
     import argparse
@@ -62,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     say(source.known.of_nodes(node["name"] for node in found))
     for node in found:
         node["shown_state"] = shown_state(node)
+    _check_names(arguments.nodes, {node["name"] for node in found})
     rows = [node for node in found if _wanted(node, arguments)]
     if arguments.json:
         print_json(rows)
@@ -75,6 +78,19 @@ def run(arguments: argparse.Namespace) -> int:
     used = [known[letter] for letter in _letters(arguments)]
     print_table([field.column() for field in used], table_rows(used, lines), header=not arguments.noheader)
     return 0
+
+
+def _check_names(nodes: str | None, known: set[str]) -> None:
+    """Check that every node that was named is there.
+
+    Raises:
+        Refused: ``unknown_node``.
+    """
+    for name in unfold(nodes) if nodes else ():
+        if name not in known:
+            near = near_name(name, sorted(known))
+            hint = f"did you mean '{near}'?" if near else "`rankd nodes -N` lists them"
+            raise Refused("unknown_node", f"there is no node '{cut(name)}'; {hint}", "nodes", status=404)
 
 
 def _wanted(node: Row, arguments: argparse.Namespace) -> bool:

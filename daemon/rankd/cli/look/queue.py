@@ -9,7 +9,7 @@ from rankd.cli.common.duration import shown_duration, shown_time
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.layout import Field, column_of, formatted, ordered, table_rows
 from rankd.cli.common.limit import EVERYTHING
-from rankd.cli.common.option import add_asker, add_command, add_output, add_place, job_names, limit, names
+from rankd.cli.common.option import add_asker, add_command, add_output, add_place, interval, job_names, limit, names
 from rankd.cli.common.record_source import Source, open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
@@ -63,7 +63,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     queue.add_argument("--start", action="store_true", help="show when pending jobs are expected to start")
     add_limit(queue)
-    queue.add_argument("-i", "--iterate", type=float, metavar="SECONDS", help="print again every SECONDS seconds")
+    queue.add_argument("-i", "--iterate", type=interval, metavar="SECONDS", help="print again every SECONDS seconds")
     add_output(queue, "-h")
     add_place(queue, looks=True)
     add_asker(queue)

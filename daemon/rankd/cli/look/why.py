@@ -37,6 +37,13 @@ _SIDES = {"above": "Just above", "above_other": "The next above of another user"
 SHOWN = 5
 """The most nodes that are listed."""
 
+_STATES = {
+    "completed": "has completed",
+    "failed": "has failed",
+    "timeout": "has reached its time limit",
+    "cancelled": "was cancelled",
+    "node_lost": "was lost with its node",
+}
 _REASONS = {
     "held": "it is held",
     "dependency": "it waits for other jobs",
@@ -156,8 +163,7 @@ def explained(answer: dict[str, Any]) -> list[str]:
     """The answer in words."""
     name = f"Job {answer['id']} of {answer['user']} in {answer['queue']}"
     if answer["state"] != "pending":
-        where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
-        return [f"{name} is {answer['state']}{where}; only waiting jobs have a place in the queue."]
+        return [f"{name} {_state(answer)}. Only waiting jobs have a place in the queue."]
     lines = [*_place(name, answer), *_queues(answer), *_neighbours(answer)]
     reason = answer["reason"]
     if reason:
@@ -170,6 +176,15 @@ def explained(answer: dict[str, Any]) -> list[str]:
         nodes = fold(answer["reserved_nodes"])
         lines.append(f"It has a reservation: {nodes} from {shown_time(answer['expected_start_at'])} on, or earlier.")
     return lines
+
+
+def _state(answer: dict[str, Any]) -> str:
+    """The state of a job that does not wait, and how it ended."""
+    shown = _STATES.get(answer["state"], f"is {answer['state']}")
+    where = f" on {answer['nodelist']}" if answer["nodelist"] else ""
+    status = f" with exit status {answer['exit_status']}" if answer.get("exit_status") else ""
+    message = f": {answer['message']}" if answer.get("message") else ""
+    return f"{shown}{where}{status}{message}"
 
 
 def _release(answer: dict[str, Any]) -> str:

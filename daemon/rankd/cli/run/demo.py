@@ -53,6 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     directory = Path(tempfile.mkdtemp(prefix="rankd-demo-"))
     try:
         return _play(directory)
+    except KeyboardInterrupt:
+        print("\ndemo: stopped before its end; everything that it started has ended", flush=True)
+        raise
     finally:
         if arguments.keep:
             print(f"everything is in {directory}")
@@ -78,8 +81,17 @@ def _play(directory: Path) -> int:
         problems.append(f"rankd up ended with exit status {status}")
     for problem in problems:
         print(f"PROBLEM: {problem}")
-    print("demo: " + ("something went wrong" if problems else "everything went as it should"), flush=True)
+    print(f"demo: {_verdict(problems)}", flush=True)
     return 1 if problems else 0
+
+
+def _verdict(problems: list[str]) -> str:
+    if problems:
+        return "something went wrong"
+    return (
+        "every job ran once, and everything has been removed\n"
+        "next: `rankd up` starts rankd here; README.md and docs/tutorial.md go on from there"
+    )
 
 
 def _start(directory: Path) -> subprocess.Popen[bytes]:

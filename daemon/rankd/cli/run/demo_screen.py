@@ -77,9 +77,9 @@ def picture(connection: Reader, width: int, most: int) -> list[str]:
     states = jobs_by_state(connection)
     counts = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
     users = ", ".join(f"{own.user} {own.jobs} on {own.cores:g} cores" for own in running_by_user(connection))
-    generation = rows[0]["generation"] if rows else "-"
+    generation = f"generation {rows[0]['generation']}: " if rows else ""
     shown = [
-        f"generation {generation}: {counts}",
+        f"{generation}{counts}",
         f"running: {users or 'nothing'}",
         *(_table(rows, width) or ["(not ranked yet)" if states.get("pending") else "(nothing is waiting)"]),
     ]

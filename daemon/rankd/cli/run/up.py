@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import user_in, without_secret
+from rankd.cli.common.node_resources import node_resources
 from rankd.cli.common.option import add_command, refuse_empty
 from rankd.cli.common.output import OutputError
 from rankd.cli.common.session import login_name
@@ -86,7 +87,7 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resources",
-        type=pairs,
+        type=node_resources,
         metavar="vcore=8,memory=16Gi",
         help="what this node offers (default: the host's cores and memory)",
     )

@@ -26,7 +26,7 @@ TIME_LIMIT_S = 10.0
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``db`` with its actions."""
     database = add_command(subparsers, "db", run_check, "The database.")
-    actions = database.add_subparsers(metavar="ACTION", required=True)
+    actions = database.add_subparsers(metavar="COMMAND", required=True)
     for name, run, text in (
         (
             "upgrade",

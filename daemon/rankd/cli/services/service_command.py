@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
+from rankd.cli.common.node_resources import node_resources
 from rankd.cli.common.option import add_command, add_tls, key_value, tls_files
 from rankd.cli.services.process import Main, serve
 from rankd.core.errors import Refused
@@ -169,7 +170,7 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition", default="default", help="the partition of the nodes (default: default)")
     parser.add_argument(
         "--resources",
-        type=pairs,
+        type=node_resources,
         metavar="vcore=8,memory=16Gi",
         help="what the node offers (default: the host's cores and memory)",
     )

@@ -372,6 +372,7 @@ def check_urgency(urgency: int, submitter: Submitter) -> int:
     """
     if urgency > URGENCY_DEFAULT and may(submitter, "job.submit urgency"):
         message = f"urgency {urgency} is for administrators; users may give {URGENCY_HOLD} to {URGENCY_DEFAULT}"
+        message += " (administrators add --admin)"
         raise Refused("urgency_not_allowed", message, "urgency", status=403)
     return urgency
 

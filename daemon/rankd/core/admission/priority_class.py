@@ -17,6 +17,7 @@ import msgspec
 
 from rankd.core.errors import Refused
 from rankd.core.model.priority_class import NEVER, PREEMPT_LOWER_PRIORITY, PriorityClass
+from rankd.core.near_name import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,8 +165,8 @@ class ClassTable(msgspec.Struct, frozen=True):
         """
         present = self.classes.get(name)
         if present is None:
-            known = ", ".join(sorted(self.classes))
-            raise Refused("unknown_priority_class", f"unknown priority class '{name}'; known: {known}", field, 404)
+            message = unknown("priority class", name, sorted(self.classes))
+            raise Refused("unknown_priority_class", message, field, 404)
         return present
 
     def _check_default(self, given: PriorityClass) -> None:

@@ -102,7 +102,7 @@ def _check(named: Named, acl: Acl | None, code: str, field: str, does: str, what
         return
     message = (
         f"user '{named.user}' may not {does} {what}, which is for {who(acl)}; "
-        f"name another {other}, or ask an administrator"
+        f"name another {other}, or ask an administrator (administrators add --admin)"
     )
     raise Refused(code, message, field, status=403)
 

@@ -88,7 +88,7 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
     with usable(options.directory, "dir"):
         make_private(options.directory, without=options.directory / "agent" / "output", passable=options.is_passable)
         check_space(options.directory)
-        lock = await acquire_or_fail(options.directory / "up.lock", "rankd up")
+        lock = await acquire_or_fail(options.directory.absolute() / "up.lock", "rankd up")
     try:
         with usable(options.directory, "dir"):
             machine = _Machine(options, grace_s, umask, tell)

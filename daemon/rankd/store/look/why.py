@@ -42,7 +42,7 @@ def why(connection: Reader, name: int | str) -> Row:
     job_id = record_of(connection, name).job
     columns = (
         'id, "user", state, held_by, queue, partition, reason, reason_fact, expected_start_at, reserved_nodes,'
-        " nodelist, resources, constraints, exclusive"
+        " nodelist, exit_status, message, resources, constraints, exclusive"
     )
     found = fetch(connection, f"SELECT {columns} FROM job WHERE id = ?", [job_id])
     if not found:

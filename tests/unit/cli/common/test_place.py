@@ -160,7 +160,7 @@ def test_a_users_own_file_that_is_wrong_is_named(tmp_path, text):
 
 def test_a_removed_current_directory_is_no_error(nowhere):
     nowhere.rmdir()
-    with pytest.raises(Unavailable, match="no rankd was named"):
+    with pytest.raises(Unavailable, match="found no rankd"):
         find(flags()).need_nats()
 
 

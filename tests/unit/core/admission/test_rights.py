@@ -78,7 +78,7 @@ def test_administrators_may_use_all(fields):
             "qos",
             (
                 "user 'alice' may not use the QoS 'high', which is for the user bob and the group staff; "
-                "name another QoS, or ask an administrator"
+                "name another QoS, or ask an administrator (administrators add --admin)"
             ),
         ),
         (
@@ -86,7 +86,7 @@ def test_administrators_may_use_all(fields):
             "qos",
             (
                 "user 'alice' may not use the QoS 'shut', which is for administrators only; "
-                "name another QoS, or ask an administrator"
+                "name another QoS, or ask an administrator (administrators add --admin)"
             ),
         ),
         (
@@ -94,7 +94,7 @@ def test_administrators_may_use_all(fields):
             "priority_class",
             (
                 "user 'alice' may not use the priority class 'urgent', which is for the group staff; "
-                "name another class, or ask an administrator"
+                "name another class, or ask an administrator (administrators add --admin)"
             ),
         ),
         (
@@ -102,7 +102,7 @@ def test_administrators_may_use_all(fields):
             "account",
             (
                 "user 'alice' may not charge the account 'open', which is for the user dora; "
-                "name another account, or ask an administrator"
+                "name another account, or ask an administrator (administrators add --admin)"
             ),
         ),
     ],
