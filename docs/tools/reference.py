@@ -127,7 +127,7 @@ def _value(action: argparse.Action) -> str:
         return ""
     word = "|".join(map(str, action.choices)) if action.choices else str(action.metavar or action.dest.upper())
     if action.nargs == argparse.REMAINDER:
-        return f"-- {word}"
+        return word if "-- " in word else f"-- {word}"
     return {"?": f"[{word}]", "*": f"[{word} …]", "+": f"{word} …"}.get(str(action.nargs), word)
 
 

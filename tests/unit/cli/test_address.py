@@ -115,7 +115,7 @@ def rankd(directory: Path, *words: str, **variables: str) -> tuple[int, str]:
         (["queue", "--db", ""], "--db is empty"),
         (["queue", *NATS, "--me", "--as", ""], "the name of the user who asks is empty"),
         (["queue", *NATS, "--as", LONG], "1 to 256 printable characters"),
-        (["submit", *NATS, "--user", "a\x1bb", "true"], "1 to 256 printable characters"),
+        (["submit", *NATS, "--user", "a\x1bb", "--", "true"], "1 to 256 printable characters"),
     ],
 )
 def test_what_cannot_be_used_ends_in_a_line_that_names_it(tmp_path, words, said):

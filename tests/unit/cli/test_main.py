@@ -49,7 +49,7 @@ def rankd(*arguments, **keywords):
         ["share"],
         ["queues"],
         ["db", "sql", "SELECT 1"],
-        ["submit", "--test-only", "true"],
+        ["submit", "--test-only", "--", "true"],
         ["intake", "--help"],
     ],
 )

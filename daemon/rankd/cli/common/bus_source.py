@@ -68,6 +68,11 @@ class BusSource:
         record = self._ask("job.show", {"id": job_id})
         return record if isinstance(record, dict) else {}
 
+    def script(self, job_id: int | str) -> str:
+        """See :class:`.record_source.Source`."""
+        answer = self._ask("job.script", {"id": job_id})
+        return str(answer.get("script", "")) if isinstance(answer, dict) else ""
+
     def history(self, job_id: int | str) -> list[Row]:
         """See :class:`.record_source.Source`."""
         return self._rows("job.history", "events", {"id": job_id})

@@ -9,7 +9,7 @@ from rankd.cli.common.limit import say_cut
 from rankd.store.look.accounting import accounting, in_time
 from rankd.store.look.class_list import classes
 from rankd.store.look.filter_check import check_filter
-from rankd.store.look.job_detail import job_detail, job_events
+from rankd.store.look.job_detail import job_detail, job_events, owner_of
 from rankd.store.look.job_filter import count_jobs
 from rankd.store.look.job_list import jobs
 from rankd.store.look.node_list import nodes
@@ -54,6 +54,19 @@ class DatabaseSource:
     def job(self, job_id: int | str) -> Row:
         """See :class:`.record_source.Source`."""
         return job_detail(self._connection, job_id, self._reads_environment_of)
+
+    def script(self, job_id: int | str) -> str:
+        """See :class:`.record_source.Source`."""
+        owner = owner_of(self._connection, job_id)
+        if owner is not None and self._reads_environment_of not in (None, owner):
+            from rankd.core.admission.admit import Submitter
+            from rankd.core.admission.permission import OwnedJob, check
+            from rankd.core.model.array import parse_name
+
+            check(Submitter(self._me or "", privileged=False), "job.script", OwnedJob(parse_name(job_id).job, owner))
+        from rankd.store.look.job_script import job_script
+
+        return job_script(self._connection, job_id)
 
     def history(self, job_id: int | str) -> list[Row]:
         """See :class:`.record_source.Source`."""

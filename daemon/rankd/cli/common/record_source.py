@@ -37,6 +37,9 @@ class Source(Protocol):
     def job(self, job_id: int | str) -> Row:
         """Everything about one job."""
 
+    def script(self, job_id: int | str) -> str:
+        """The script of a job of the asker's own."""
+
     def history(self, job_id: int | str) -> list[Row]:
         """The events of one job, the oldest first."""
 

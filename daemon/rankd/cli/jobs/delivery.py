@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -52,6 +53,8 @@ def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
         outcome = submit(channel, jobs, arguments, until)
         with telling(accepted(outcome)):
             report(outcome, arguments)
+            if "script" in jobs[0] and not (arguments.json or arguments.parsable or arguments.file):
+                say_output(jobs[0], list(outcome.ids.values()))
         status = 1 if outcome.rejected else 0
         if arguments.wait and outcome.ids:
             return max(status, wait(channel, list(outcome.ids.values()), arguments.retry_for))
@@ -93,7 +96,13 @@ def submit(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, unt
         Unavailable: rankd did not accept them in time.
     """
     if len(jobs) == 1:
-        answer = _sent(channel, msgspec.json.encode(jobs[0]), dict[str, int], until)
+        payload = msgspec.json.encode(jobs[0])
+        if len(payload) > channel.largest:
+            message = (
+                f"the job has {len(payload)} bytes as JSON, the broker accepts {channel.largest}; submit less text"
+            )
+            raise Refused("too_large", message, "script", status=413)
+        answer = _sent(channel, payload, dict[str, int], until)
         return Delivered(ids={0: answer["id"]}, rejected=[], tasks=answer.get("tasks"))
     outcome = Delivered(ids={}, rejected=[])
     for first, payload in parts_of(jobs, channel.largest, arguments):
@@ -167,6 +176,16 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
 def _single(outcome: Delivered) -> dict[str, int]:
     tasks = {} if outcome.tasks is None else {"tasks": outcome.tasks}
     return {"id": outcome.ids[0], **tasks}
+
+
+def say_output(job: Job, ids: list[int]) -> None:
+    """Print on standard error where the output of a script's jobs goes. Standard output has the number alone."""
+    path = f"{job['cwd'].rstrip('/')}/{job['stdout']}" if not job["stdout"].startswith("/") else job["stdout"]
+    if len(ids) == 1:
+        known = {"j": str(ids[0]), "A": str(ids[0]), "x": str(job.get("name") or job["command"][0]), "%": "%"}
+        path = re.sub("%(.)", lambda found: known.get(found[1], found[0]).replace("/", "_"), path)
+    if ids:
+        print_line(f"rankd: output goes to {path}", error=True)
 
 
 def report_refusals(rejected: list[Rejected]) -> None:

@@ -16,10 +16,15 @@ from rankd.core.model.secret import without_secrets
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
+
+    from rankd.cli.jobs.script import Script
 
 Job = dict[str, Any]
 
 URGENCIES = {"hold": 0, "default": 16, "expedite": 31}
+OF_CREDENTIALS = frozenset(f"RANKD_{name}" for name in ("CREDS", "TOKEN", "NATS", "CA", "TLS_CERT", "TLS_KEY"))
+OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
@@ -45,21 +50,25 @@ _AS_GIVEN = (
 )
 
 
-def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: float) -> Job:
+def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: float, script: Script | None = None) -> Job:
     """The request. Options that are not given are left out, so that the intake's defaults apply.
 
     Raises:
         Refused: ``usage``: a value that can't be read, or no command.
     """
     job: Job = {"command": command_of(arguments)}
+    if script is not None:
+        job = {"command": [script.name, *script.arguments], "script": script.text}
     job |= {name: getattr(arguments, name) for name in _AS_GIVEN if getattr(arguments, name) is not None}
     job |= _size(arguments)
     job |= _times(arguments, now)
     if arguments.urgency is not None:
         job["urgency"] = parse_urgency(arguments.urgency)
+    elif arguments.nice is not None:
+        job["urgency"] = _urgency_of_nice(arguments.nice)
     if arguments.dependency:
         job["depends_on"] = parse_dependencies(arguments.dependency)
-    for flag, name in (("hold", "held"), ("exclusive", "exclusive")):
+    for flag, name in (("hold", "held"), ("exclusive", "exclusive"), ("slurm_env", "slurm_env")):
         if getattr(arguments, flag):
             job[name] = True
     if arguments.requeue is not None:
@@ -67,6 +76,29 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     if env := exported(arguments.export, arguments.export_env, environment):
         job["env"] = env
     return job
+
+
+def use_scripts_defaults(arguments: argparse.Namespace, *, is_slurms: bool) -> None:
+    """What sbatch does with a script: its environment travels, and both outputs go to one file."""
+    if arguments.stdout is None:
+        numbers = "%j" if arguments.array is None else "%A_%a"
+        arguments.stdout = f"{'slurm' if is_slurms else 'job'}-{numbers}.out"
+    if arguments.stderr is None:
+        arguments.stderr = arguments.stdout
+    if arguments.export is None:
+        arguments.export = EXPORTED_ALL
+
+
+def submission_variables(arguments: argparse.Namespace, job: Job, directory: str, host: str) -> dict[str, str]:
+    """Those of Slurm's variables that only the submission knows. ``directory``, ``host``: where it is typed."""
+    nodes, per_node = job.get("nodes", 1), arguments.tasks_per_node
+    tasks = arguments.tasks if arguments.tasks is not None else per_node and per_node * nodes
+    found = {"SLURM_SUBMIT_DIR": directory, "SLURM_SUBMIT_HOST": host}
+    if tasks is not None:
+        found |= {"SLURM_NTASKS": str(tasks), "SLURM_CPUS_PER_TASK": "1"}
+    if arguments.cores is not None and arguments.cores.isdecimal():
+        found["SLURM_CPUS_PER_TASK"] = arguments.cores
+    return found
 
 
 def command_of(arguments: argparse.Namespace) -> list[str]:
@@ -81,8 +113,10 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
 
 def _size(arguments: argparse.Namespace) -> Job:
     """Nodes, and the amounts of each."""
-    least, most = parse_nodes(arguments.nodes) if arguments.nodes else (1, 1)
-    size: Job = {"nodes": most} if arguments.nodes else {}
+    least = most = _nodes_of_tasks(arguments)
+    if arguments.nodes:
+        least, most = parse_nodes(arguments.nodes)
+    size: Job = {"nodes": most} if arguments.nodes or most > 1 else {}
     if least != most:
         size["min_nodes"] = least
     resources: Job = {}
@@ -93,23 +127,49 @@ def _size(arguments: argparse.Namespace) -> Job:
         resources["memory"] = parse_memory(arguments.mem)
     elif arguments.mem_per_cpu is not None:
         resources["memory"] = _memory_of_cores(arguments.mem_per_cpu, 1 if cores is None else cores)
-    for name, amount in _generic(arguments, most).items():
-        resources[name] = amount
+    generic = _generic(arguments, most)
+    if arguments.mem_per_gpu is not None:
+        resources["memory"] = _memory_of_cores(arguments.mem_per_gpu, _gpus(generic, "mem_per_gpu"))
+    if arguments.cpus_per_gpu is not None:
+        resources["vcore"] = arguments.cpus_per_gpu * _gpus(generic, "cpus_per_gpu")
+    resources |= generic
     if resources:  # naming one amount must not lose the core that every job gets by default
         size["resources"] = {"vcore": 1} | resources
     return size
 
 
+def _nodes_of_tasks(arguments: argparse.Namespace) -> int:
+    """The nodes of a job that does not say how many: more than one only if its tasks per node say so."""
+    for name in ("tasks", "tasks_per_node"):
+        if (number := getattr(arguments, name)) is not None and number < 1:
+            raise Refused("usage", f"{number} is not a number of tasks; give at least 1", name)
+    if arguments.tasks is None or arguments.tasks_per_node is None:
+        return 1
+    return -(-int(arguments.tasks) // int(arguments.tasks_per_node))
+
+
+def _tasks_on_node(arguments: argparse.Namespace, nodes: int) -> int:
+    if arguments.tasks is None:
+        return int(arguments.tasks_per_node or 1)
+    return -(-int(arguments.tasks) // nodes)
+
+
+def _gpus(amounts: Mapping[str, int], field: str) -> int:
+    if "gpu" not in amounts:
+        raise Refused("usage", "an amount per GPU needs a number of GPUs; give --gpus-per-node", field)
+    return amounts["gpu"]
+
+
 def _cores(arguments: argparse.Namespace, nodes: int) -> float | str | None:
     """Cores per node: the cores of a task times the tasks on a node."""
-    if arguments.cores is None and arguments.tasks is None:
+    if arguments.cores is None and arguments.tasks is None and arguments.tasks_per_node is None:
         return None
-    if arguments.tasks is None:
+    if arguments.tasks is None and arguments.tasks_per_node is None:
         return parse_cores(arguments.cores)
     each = parse_cores(arguments.cores or "1")
     if isinstance(each, str):
         raise Refused("usage", f"-n and -c {each} don't go together; give whole cores per task", "cores")
-    return each * -(-int(arguments.tasks) // nodes)
+    return each * _tasks_on_node(arguments, nodes)
 
 
 def parse_cores(text: str) -> float | str:
@@ -154,6 +214,8 @@ def _generic(arguments: argparse.Namespace, nodes: int) -> dict[str, int]:
     amounts = dict(parse_gres(item) for item in (arguments.gres or "").split(",") if item)
     if arguments.gpus_per_node is not None:
         amounts["gpu"] = arguments.gpus_per_node
+    if arguments.gpus_per_task is not None:
+        amounts["gpu"] = arguments.gpus_per_task * _tasks_on_node(arguments, nodes)
     if arguments.gpus is not None:
         if arguments.gpus % nodes:
             message = f"{arguments.gpus} GPUs can't be shared evenly by {nodes} nodes; give --gpus-per-node"
@@ -179,8 +241,24 @@ def _times(arguments: argparse.Namespace, now: float) -> Job:
     if arguments.time is not None:
         times["time_limit_s"] = parse_duration(arguments.time)
     if arguments.begin is not None:
-        times["begin_at"] = parse_time(arguments.begin, now, "future")
+        times["begin_at"] = _begin(arguments.begin, now)
     return times
+
+
+def _begin(text: str, now: float) -> float:
+    try:
+        return parse_time(text, now, "future")
+    except Refused as error:
+        raise Refused(error.code, error.message, "begin") from None
+
+
+def _urgency_of_nice(text: str) -> int:
+    from rankd.core.slurm.sbatch_value import urgency_of_nice
+
+    try:
+        return int(urgency_of_nice(text))
+    except ValueError as error:
+        raise Refused("usage", f"--nice: {error}", "nice") from None
 
 
 def parse_urgency(text: str) -> int:
@@ -217,13 +295,22 @@ def parse_dependencies(text: str) -> list[Job]:
     return found
 
 
+def _travels(name: str, value: str) -> bool:
+    """Whether ``ALL`` passes a variable on: no credential of rankd, no number of an enclosing job, and only text."""
+    return (
+        name not in OF_CREDENTIALS
+        and not name.startswith(OF_ENCLOSING_JOB)
+        and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in f"{name}{value}"))
+    )
+
+
 def exported(spec: str | None, pairs: list[tuple[str, str]], environment: dict[str, str]) -> dict[str, str]:
     """The job's environment, by default empty. Items are ``ALL``, names of variables to pass on, or ``NAME=VALUE``."""
     env: dict[str, str] = {}
     for item in (spec or EXPORTED_NONE).split(","):
         name, equals, value = item.partition("=")
         if item == EXPORTED_ALL:
-            env |= environment
+            env |= {name: value for name, value in environment.items() if _travels(name, value)}
         elif equals:
             env[name] = value
         elif item and item != EXPORTED_NONE:

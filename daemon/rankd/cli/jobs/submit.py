@@ -9,165 +9,40 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.option import add_asker, add_command, add_place, key_value
+from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.place import find
-from rankd.cli.jobs.request import Job, job_of
+from rankd.cli.jobs.request import Job, job_of, submission_variables, use_scripts_defaults
+from rankd.cli.jobs.submit_option import add_job_options
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rankd.cli.common.option import Subparsers
+    from rankd.cli.jobs.script import Script
 
 RETRY_FOR_S = 30.0
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``submit``."""
-    parser = add_command(subparsers, "submit", run, "Submit a job: rankd submit [option ...] -- COMMAND [argument ...]")
-    _add_belonging(parser)
-    _add_size(parser)
-    _add_conditions(parser)
-    _add_running(parser)
-    _add_submission(parser)
+    parser = add_command(
+        subparsers,
+        "submit",
+        run,
+        "Submit a job: rankd submit [option ...] SCRIPT [argument ...], or rankd submit [option ...] -- COMMAND"
+        " [argument ...]. Options may also be given by variables (RANKD_SUBMIT_QOS) and by lines #RANKD and #SBATCH at"
+        " the beginning of the script; the command line counts first, then variables, then the script.",
+    )
+    add_job_options(parser)
     add_place(parser)
     add_asker(parser, "--user", "--as")
     parser.add_argument(
-        "command", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments, after --"
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="SCRIPT | -- COMMAND",
+        help="a script that begins with #!, or - for standard input, and its arguments; or -- and a command",
     )
-
-
-def _add_belonging(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what the job belongs to")
-    group.add_argument("-J", "--name", "--job-name", help="the job's name (default: the program's name)")
-    group.add_argument("-A", "--account", help="the account to charge (default: your default account)")
-    group.add_argument("-q", "--queue", help="the queue, such as root.a (default: root.default)")
-    group.add_argument("-p", "--partition", help="the partition (default: default)")
-    group.add_argument("--qos", help="the quality of service, QoS (default: the one in the configuration)")
-    group.add_argument(
-        "--class",
-        dest="priority_class",
-        metavar="CLASS",
-        help="the priority class (default: the global default class, if there is one)",
-    )
-    group.add_argument(
-        "--urgency", metavar="N", help="0 (hold) to 31 (before all others), default 16; over 16 needs --admin"
-    )
-    group.add_argument("--application", metavar="ID", help="the application that the job belongs to")
-    group.add_argument("--comment", help="a comment, shown by `rankd show`")
-
-
-def _add_size(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what it needs")
-    group.add_argument(
-        "-N",
-        "--nodes",
-        metavar="N[-M]",
-        help="number of nodes (default: 1); N-M takes as many as are free in this range",
-    )
-    group.add_argument(
-        "-n", "--ntasks", dest="tasks", type=int, metavar="N", help="number of tasks, spread over the nodes"
-    )
-    group.add_argument(
-        "-c",
-        "--cores",
-        "--cpus-per-task",
-        metavar="N",
-        help="cores per task (default: 1); without -n there is one task per node; 500m is half a core",
-    )
-    group.add_argument(
-        "--mem", metavar="SIZE", help="memory per node: 4G is 4 GiB, 500 is 500 MiB (default: no memory limit)"
-    )
-    group.add_argument("--mem-per-cpu", metavar="SIZE", help="memory per core, in the same form")
-    group.add_argument("-G", "--gpus", type=int, metavar="N", help="GPUs of the whole job")
-    group.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs per node")
-    group.add_argument("--gres", metavar="NAME:N,...", help="other resources per node, such as licence:2")
-    group.add_argument(
-        "-C",
-        "--constraint",
-        dest="constraints",
-        metavar="LABELS",
-        help="labels that nodes must have, such as gpu=a100,disk!=hdd",
-    )
-    group.add_argument("--exclusive", action="store_true", help="use whole nodes, shared with no other job")
-    group.add_argument("-t", "--time", metavar="LIMIT", help="time limit: minutes, m:s, h:m:s, d-h:m:s, 90s or 2h")
-
-
-def _add_conditions(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("when it may start")
-    group.add_argument(
-        "-b", "--begin", metavar="TIME", help="start no earlier than this: now+2hours, 16:30, 2030-01-31T08:00"
-    )
-    group.add_argument(
-        "-d",
-        "--dependency",
-        metavar="LIST",
-        help="wait for other jobs: afterok:1:2,afterany:3; all conditions must be met",
-    )
-    group.add_argument("-H", "--hold", action="store_true", help="hold the job until `rankd release`")
-    group.add_argument(
-        "-a",
-        "--array",
-        metavar="LIST[%N]",
-        help="an array: a task for each index, such as 0-99, 1,3,7-9 or 0-99:2; with %%N at most N run at a time",
-    )
-    group.add_argument(
-        "--requeue",
-        action=argparse.BooleanOptionalAction,
-        help="whether the job is queued again if its node is lost (default: it is)",
-    )
-
-
-def _add_running(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("how it runs")
-    group.add_argument(
-        "-D", "--chdir", metavar="DIR", help="working directory (default: the current one; with --nats the agent's)"
-    )
-    group.add_argument("-i", "--input", dest="stdin", metavar="FILE", help="standard input (default: empty)")
-    group.add_argument(
-        "-o",
-        "--output",
-        dest="stdout",
-        metavar="FILE",
-        help="standard output (default: job-N.out in the agent's output directory)",
-    )
-    group.add_argument("-e", "--error", dest="stderr", metavar="FILE", help="standard error (default: job-N.err there)")
-    group.add_argument(
-        "--export",
-        metavar="LIST",
-        help="environment variables to pass on: NAME, NAME=VALUE, ALL or NONE (default: NONE)",
-    )
-    group.add_argument(
-        "--export-env",
-        action="append",
-        type=key_value,
-        default=[],
-        metavar="NAME=VALUE",
-        help="one environment variable, whose value may hold commas",
-    )
-    group.add_argument("--wrap", metavar="LINE", help="a shell line in place of a command")
-
-
-def _add_submission(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("submitting")
-    group.add_argument("--file", metavar="FILE", help="a job, or a list of jobs, as JSON; - is standard input")
-    group.add_argument("--count", type=int, default=1, metavar="N", help="number of copies (default: 1)")
-    group.add_argument("--key", help="a second submission with the same key gives the same job (default: a new key)")
-    group.add_argument("--atomic", action="store_true", help="accept all jobs or none")
-    group.add_argument(
-        "--retry-for",
-        type=float,
-        default=RETRY_FOR_S,
-        metavar="SECONDS",
-        help="repeat the request for up to this long while rankd does not answer (default: 30)",
-    )
-    group.add_argument(
-        "--enqueue",
-        action="store_true",
-        help="store the job at the broker; rankd accepts it now, or when it runs again",
-    )
-    group.add_argument("--test-only", action="store_true", help="print the request and submit nothing")
-    group.add_argument("-W", "--wait", action="store_true", help="wait until the job ends, and exit with its status")
-    group.add_argument("--json", action="store_true", help="print the answer as JSON")
-    group.add_argument("--parsable", action="store_true", help="print the job's id alone")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -189,7 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
-    """All requests, each with a key of its own."""
+    """All requests, each with a key of its own. Fills in the options that variables and the script give."""
+    environment = dict(os.environ)
+    script = _script_of(arguments)
+    where = _fill(arguments, script, environment)
     if arguments.count < 1:
         raise Refused("usage", f"--count {arguments.count}: submit at least one", "count")
     if arguments.file:
@@ -197,11 +75,54 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
             raise Refused("usage", "give --file or a command, not both", "file")
         jobs = read_jobs(arguments.file) * arguments.count
     else:
-        job = job_of(arguments, dict(os.environ), time.time())
-        if arguments.chdir or _is_local(arguments):
+        try:
+            job = job_of(arguments, environment, time.time(), script)
+        except Refused as error:
+            if not where:
+                raise
+            from rankd.cli.jobs.layer import blamed
+
+            raise blamed(error, where) from None
+        if arguments.chdir or script is not None or _is_local(arguments):
             job["cwd"] = str(Path(arguments.chdir or ".").absolute())
+        if arguments.slurm_env:
+            own = submission_variables(arguments, job, str(Path.cwd()), os.uname().nodename)
+            job["env"] = own | job.get("env", {})
         jobs = [job] * arguments.count
     return with_keys(jobs, arguments.key)
+
+
+def _script_of(arguments: argparse.Namespace) -> Script | None:
+    """The script, if one is submitted: the first word is not behind ``--``."""
+    if not arguments.command or arguments.command[0] == "--":
+        return None
+    for option in ("file", "wrap"):
+        if getattr(arguments, option) is not None:
+            raise Refused("usage", f"give --{option} or a script, not both; a command stands after --", option)
+    from rankd.cli.jobs.script import read_script
+
+    return read_script(arguments.command)
+
+
+def _fill(arguments: argparse.Namespace, script: Script | None, environment: dict[str, str]) -> Mapping[str, str]:
+    """Fill in what the command line leaves open; returns where each of these values is from."""
+    where: Mapping[str, str] = {}
+    if script is not None or any(name.startswith("RANKD_SUBMIT_") for name in environment):
+        from rankd.cli.jobs.layer import merged, of_environment, of_script, option_parser
+
+        parser = option_parser()
+        layers = of_environment(environment, parser)
+        ignores = arguments.ignore_unknown or any(layer.values.get("ignore_unknown") for layer in layers)
+        if script is not None:
+            directives, is_slurms = of_script(script.text, script.name, parser, ignores=ignores)
+            layers = [*directives, *layers]
+            arguments.slurm_env = arguments.slurm_env or is_slurms
+        where = merged(arguments, layers)
+        if script is not None:
+            use_scripts_defaults(arguments, is_slurms=is_slurms)
+    arguments.count = 1 if arguments.count is None else arguments.count
+    arguments.retry_for = RETRY_FOR_S if arguments.retry_for is None else arguments.retry_for
+    return where
 
 
 def _is_local(arguments: argparse.Namespace) -> bool:

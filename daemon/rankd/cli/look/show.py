@@ -36,6 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     show.add_argument("job", type=job_name, nargs="+", metavar="JOB", help="ids of jobs, or of tasks: 17_3")
     show.add_argument("--json", action="store_true", help="print JSON (a list for several jobs)")
+    show.add_argument("--script", action="store_true", help="print the script of a job of yours, and nothing else")
     add_place(show, looks=True)
     add_asker(show)
     history = add_command(subparsers, "history", run_history, "The events of a job, oldest first.", dash_h=False)
@@ -48,6 +49,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print the records."""
     source = open_source(arguments)
+    if arguments.script:
+        return _print_scripts([(job, source.script(job)) for job in arguments.job], as_json=arguments.json)
     records = [source.job(job) for job in arguments.job]
     if arguments.json:
         print_json(records if len(records) > 1 else records[0])
@@ -57,6 +60,16 @@ def run_show(arguments: argparse.Namespace) -> int:
         if place:
             print()
         _print_record(record)
+    return 0
+
+
+def _print_scripts(scripts: list[tuple[int | str, str]], *, as_json: bool) -> int:
+    """Print scripts as they are. Control characters other than line ends are escaped on a terminal."""
+    if as_json:
+        found = [{"id": job, "script": text} for job, text in scripts]
+        print_json(found if len(found) > 1 else found[0])
+    for _, text in [] if as_json else scripts:
+        print(text, end="" if text.endswith("\n") else "\n")
     return 0
 
 

@@ -13,6 +13,8 @@ from rankd.core.errors import Refused
 
 FIELD = "script"
 MARK = "#!"
+MOST_BYTES = 512 * 2**10
+"""The largest value of ``admission.max_script_bytes``."""
 MAX_JSON_BYTES = 960 * 2**10
 """A control character takes up to six bytes in JSON. With the rest of the answer, this fits into 1 MiB."""
 

@@ -98,7 +98,7 @@ COMMANDS = [
     ["queues"],
     ["class", "list"],
     ["config", "check"],
-    ["submit", "--test-only", "true"],
+    ["submit", "--test-only", "--", "true"],
     ["db", "check"],
     ["db", "sql", "SELECT 1"],
     ["evaluate", "--lines", os.devnull],

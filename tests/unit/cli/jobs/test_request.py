@@ -58,6 +58,12 @@ def test_words_go_where_they_belong():
         ("--gres gpu:2,licence", {"resources": {"vcore": 1, "gpu": 2, "licence": 1}}),
         ("-N 2 -G 8", {"nodes": 2, "resources": {"vcore": 1, "gpu": 4}}),
         ("--gpus-per-node 4 -N 2", {"nodes": 2, "resources": {"vcore": 1, "gpu": 4}}),
+        ("-N 2 --ntasks-per-node 4 -c 2", {"nodes": 2, "resources": {"vcore": 8}}),
+        ("-n 10 --ntasks-per-node 4", {"nodes": 3, "resources": {"vcore": 4}}),
+        ("-N 2 --ntasks-per-node 2 --gpus-per-task 1", {"nodes": 2, "resources": {"vcore": 2, "gpu": 2}}),
+        ("-G 2 --mem-per-gpu 1G --cpus-per-gpu 4", {"resources": {"vcore": 8, "memory": 2**31, "gpu": 2}}),
+        ("--nice 250", {"urgency": 13}),
+        ("--nice 250 --urgency 9", {"urgency": 9}),
     ],
 )
 def test_amounts_are_per_node(flags, expected):
@@ -74,6 +80,13 @@ def test_conditions_and_times():
         {"type": "afterok", "job": 1}, {"type": "afterok", "job": 2}, {"type": "after", "job": 3},
     ]  # fmt: skip
     assert (made["held"], made["requeue"], made["exclusive"], made["urgency"]) == (True, False, True, 31)
+
+
+def test_what_lets_someone_in_and_what_an_enclosing_job_is_do_not_travel():
+    secrets = dict.fromkeys(("RANKD_CREDS", "RANKD_TOKEN", "RANKD_NATS", "RANKD_TLS_KEY", "SLURM_NTASKS"), "x")
+    given = {"A": "1", "RANKD_ARRAY_TASK_ID": "3", "LATIN": "\udce4", "U": "ä", **secrets}
+    made = job_of(parsed("--export ALL -- env"), given, NOW)
+    assert made["env"] == {"A": "1", "U": "ä"}
 
 
 @pytest.mark.parametrize(
@@ -109,6 +122,9 @@ def test_only_what_is_exported_leaves_the_environment(flags, env):
         ("-d afterok:1?afterok:2 -- true", "alternatives"),
         ("-d singleton -- true", "singleton"),
         ("-t 0 -- true", "larger than 0"),
+        ("-n 0 -- true", "not a number of tasks"),
+        ("--mem-per-gpu 1G -- true", "needs a number of GPUs"),
+        ("--nice soon -- true", "whole number"),
     ],
 )
 def test_what_can_not_be_read_is_refused_as_usage(line, message):
@@ -175,5 +191,5 @@ def test_contradictions_are_refused(line, message):
 
 def test_a_job_starts_where_it_was_submitted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert jobs_of(parsed("true"))[0]["cwd"] == str(tmp_path)
+    assert jobs_of(parsed("-- true"))[0]["cwd"] == str(tmp_path)
     assert jobs_of(parsed("-D sub -- true"))[0]["cwd"] == str(tmp_path / "sub")

@@ -136,5 +136,5 @@ def test_nobody_to_ask_is_3(capsys):
     assert capsys.readouterr().err.startswith("rankd: no NATS server at nats://127.0.0.1:1")
     assert main(["cancel", "1", "--nats", "nats://127.0.0.1:1"]) == 3
     capsys.readouterr()
-    assert main(["submit", "--retry-for", "0.2", "--nats", "nats://127.0.0.1:1", "true"]) == 3
+    assert main(["submit", "--retry-for", "0.2", "--nats", "nats://127.0.0.1:1", "--", "true"]) == 3
     assert "no NATS server" in capsys.readouterr().err

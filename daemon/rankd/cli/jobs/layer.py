@@ -1,0 +1,185 @@
+"""Options below those of the command line: variables ``RANKD_SUBMIT_…``, then the directives of a script.
+
+Each source is parsed by the options of ``rankd submit`` themselves. ``#RANKD`` lines count before ``#SBATCH`` lines, so
+that a script can serve both systems.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from rankd.cli.common.screen import print_line
+from rankd.cli.jobs.submit_option import NOT_BELOW, add_job_options
+from rankd.core.errors import Refused
+from rankd.core.near_name import cut
+from rankd.core.submission.directive import Directive, bad_directive, read_directives
+
+PREFIX = "RANKD_SUBMIT_"
+ON, OFF = frozenset({"1", "yes", "true", "on"}), frozenset({"", "0", "no", "false", "off"})
+
+TOGETHER = (
+    ("mem", "mem_per_cpu", "mem_per_gpu"),
+    ("gpus", "gpus_per_node", "gpus_per_task"),
+    ("cores", "cpus_per_gpu"),
+    ("urgency", "nice"),
+)
+"""Options that say the same thing in different ways: one of them replaces the others of lower sources."""
+
+
+class Layer(NamedTuple):
+    """The options of a source, by their names in the namespace, and where it is, for messages."""
+
+    values: Mapping[str, Any]
+    where: str
+
+
+class _WrongWords(Exception):
+    """The message of argparse."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _WrongWords(message)
+
+
+def option_parser() -> argparse.ArgumentParser:
+    """A parser of all options that a variable or a script may give. It has no defaults."""
+    parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    add_job_options(parser)
+    return parser
+
+
+def of_environment(environment: Mapping[str, str], parser: argparse.ArgumentParser) -> list[Layer]:
+    """The options that variables give, the name in capitals, such as ``RANKD_SUBMIT_MEM_PER_CPU``.
+
+    Raises:
+        Refused: ``usage``: a value that the option does not have.
+    """
+    actions = _actions(parser)
+    layers = []
+    for name in sorted(environment):
+        if not name.startswith(PREFIX):
+            continue
+        option = f"--{name.removeprefix(PREFIX).lower().replace('_', '-')}"
+        if option not in actions or actions[option].dest in NOT_BELOW[:-1]:
+            print_line(
+                f"rankd: {cut(name)} has no effect: `rankd submit` takes no {cut(option)} from there", error=True
+            )
+            continue
+        words = _words(option, environment[name], actions)
+        layers.append(Layer(_parsed(parser, words, lambda text, name=name: _usage(f"{name}: {text}")), name))
+    return layers
+
+
+def _usage(message: str) -> Refused:
+    return Refused("usage", message)
+
+
+def _words(option: str, value: str, actions: Mapping[str, argparse.Action]) -> list[str]:
+    if actions[option].nargs != 0:
+        return [f"{option}={value}"]
+    word = value.strip().lower()
+    if word in ON:
+        return [option]
+    if word in OFF:
+        opposite = f"--no-{option[2:]}"
+        return [opposite] if value and opposite in actions else []
+    raise Refused("usage", f"'{cut(value)}' for {option} is neither 1 nor 0; write one of them")
+
+
+def _actions(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Action]:
+    return {name: action for action in parser._actions for name in action.option_strings}  # noqa: SLF001 - it has no public list
+
+
+def of_script(text: str, name: str, parser: argparse.ArgumentParser, *, ignores: bool) -> tuple[list[Layer], bool]:
+    """The options of a script's directives, the lowest first; and whether it has ``#SBATCH`` lines.
+
+    What has no effect is printed. ``ignores``: so are options of sbatch without an equivalent.
+
+    Raises:
+        Refused: ``bad_directive``, with the line.
+    """
+    directives = read_directives(text)
+    layers = [layer for kind in ("SBATCH", "RANKD") for layer in _of_kind(kind, directives, name, parser, ignores)]
+    return layers, any(directive.kind == "SBATCH" for directive in directives)
+
+
+def _of_kind(
+    kind: str, directives: Sequence[Directive], name: str, parser: argparse.ArgumentParser, ignores: bool
+) -> Iterator[Layer]:
+    for directive in directives:
+        if directive.kind != kind:
+            continue
+        words = _translated(directive, ignores) if kind == "SBATCH" else directive.words
+        values = _parsed(parser, words, lambda text, line=directive.line: bad_directive(line, text))
+        for option in NOT_BELOW:
+            if option in values:
+                shown = option.replace("_", "-")
+                raise bad_directive(directive.line, f"--{shown} is for the command line only; leave it out")
+        yield Layer(values, f"{name} line {directive.line}")
+
+
+def _translated(directive: Directive, ignores: bool) -> list[str]:
+    from rankd.core.slurm.sbatch_option import translate
+
+    line = directive.line
+    try:
+        words, remarks, refused = translate(directive.words)
+    except ValueError as error:
+        if not ignores:
+            raise bad_directive(line, f"#SBATCH: {error}; --ignore-unknown leaves the line out") from None
+        print_line(f"rankd: line {line} is left out: {error}", error=True)
+        return []
+    for remark in remarks:
+        print_line(f"rankd: line {line}: {remark}", error=True)
+    for option, why in refused:
+        if not ignores:
+            raise bad_directive(line, f"#SBATCH --{option}: {why}; --ignore-unknown leaves it out")
+        print_line(f"rankd: line {line}: --{option} is left out: {why}", error=True)
+    return words
+
+
+def _parsed(parser: argparse.ArgumentParser, words: Sequence[str], refusal: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a function
+    try:
+        values = vars(parser.parse_args(list(words)))
+    except _WrongWords as error:
+        raise refusal(str(error)) from None
+    return {name: value for name, value in values.items() if value != []}
+
+
+def merged(arguments: argparse.Namespace, layers: Sequence[Layer]) -> Mapping[str, str]:
+    """Fill in what the command line leaves open. ``layers``: the lowest first. Returns where each value is from."""
+    found: dict[str, Any] = {}
+    where: dict[str, str] = {}
+    for layer in layers:
+        for name in layer.values:
+            for other in _others(name):
+                found.pop(other, None)
+        for name, value in layer.values.items():
+            found[name] = [*found.get(name, ()), *value] if isinstance(value, list) else value
+            where[name] = layer.where
+    taken = {name for name, value in vars(arguments).items() if not _is_open(value)}
+    for name, value in found.items():
+        if isinstance(value, list):
+            setattr(arguments, name, [*value, *getattr(arguments, name)])
+        elif name not in taken and taken.isdisjoint(_others(name)):
+            setattr(arguments, name, value)
+    return {name: at for name, at in where.items() if name in found and name not in taken}
+
+
+def _others(name: str) -> list[str]:
+    return [other for group in TOGETHER if name in group for other in group if other != name]
+
+
+def _is_open(value: object) -> bool:
+    return value is None or value is False or value == []
+
+
+def blamed(error: Refused, where: Mapping[str, str]) -> Refused:
+    """The same error, with the line or the variable that gave the value which it is about."""
+    field = error.field or ""
+    names = [field, *_others(field)]
+    place = next((where[name] for name in names if name in where), None)
+    return error if place is None else Refused(error.code, f"{place}: {error.message}", error.field, error.status)

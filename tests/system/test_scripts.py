@@ -1,0 +1,118 @@
+"""Batch scripts over a real ``rankd up``: submitted, run, shown, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from system.conftest import RANKD, Machine
+
+SCRIPT = """#!/bin/sh
+#SBATCH -J directive -t 5 --mail-type=END
+#RANKD --comment kept
+echo "first $1 $SLURM_JOB_NAME $SLURM_SUBMIT_DIR"
+echo err >&2
+"""
+
+
+class Done(NamedTuple):
+    """What a command printed."""
+
+    out: str
+    err: str
+
+
+class Site(NamedTuple):
+    """A rankd up with this machine as its node, and a directory to submit in."""
+
+    machine: Machine
+    here: Path
+
+    def submit(self, *words: str, stdin: str = "", status: int = 0, **variables: str) -> Done:
+        place = {"RANKD_DIR": str(self.machine.directory), **variables}
+        done = subprocess.run(
+            [*RANKD, "submit", *words],
+            cwd=self.here, env=os.environ | place, input=stdin, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == status, done
+        return Done(done.stdout, done.stderr)
+
+    def show(self, job: int) -> dict:
+        return json.loads(self.machine.rankd("show", str(job), "--json"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    home = tmp_path_factory.mktemp("scripts")
+    machine = Machine(home / "state")
+    here = home / "work here"
+    here.mkdir()
+    machine.start()
+    try:
+        yield Site(machine, here)
+    finally:
+        machine.end()
+
+
+def number(printed: str) -> int:
+    return int(printed.removeprefix("Submitted batch job "))
+
+
+def test_a_script_runs_as_it_was_when_it_was_submitted_and_writes_where_it_was(site):
+    file = site.here / "train.sh"
+    file.write_text(SCRIPT)
+    held = number(site.submit("-H", "-J", "line", "train.sh", "a b", RANKD_SUBMIT_NAME="variable").out)
+    file.write_text("#!/bin/sh\necho second\n")
+    site.machine.rankd("release", str(held))
+    done = site.submit("--wait", "train.sh")
+    second = number(done.out)
+    assert f"output goes to {site.here}/job-{second}.out" in done.err
+    assert (site.here / f"job-{second}.out").read_text() == "second\n"
+    site.submit("--wait", "-d", f"afterok:{held}", "--", "true")
+    assert (site.here / f"slurm-{held}.out").read_text() == f"first a b line {site.here}\nerr\n"
+    shown = site.show(held)
+    assert (shown["name"], shown["comment"], shown["time_limit_s"], shown["slurm_env"]) == ("line", "kept", 300, True)
+    assert shown["script_bytes"] == len(SCRIPT)
+
+
+def test_a_script_from_standard_input_gets_the_environment_and_no_credentials(site):
+    text = (
+        "#!/usr/bin/env python3\nimport os\nprint(*(n for n in os.environ if n[:6] == 'RANKD_'), os.environ['HUE'])\n"
+    )
+    done = site.submit(
+        "-W", "-o", "out", "-", stdin=text, HUE="red", RANKD_CREDS=str(site.machine.directory / "auth" / "admin.creds")
+    )
+    words = (site.here / "out").read_text().split()
+    assert words[-1] == "red"
+    assert "RANKD_JOB_ID" in words
+    assert not {"RANKD_CREDS", "RANKD_NATS", "RANKD_TOKEN"} & set(words)
+    assert site.show(number(done.out))["name"] == "stdin"
+
+
+def test_its_status_is_the_jobs_and_only_its_owner_and_administrators_see_it(site):
+    text = "#!/bin/sh\n# a secret of the owner\nexit 7\n"
+    done = site.submit("--wait", "-", stdin=text, status=7)
+    job = str(number(done.out))
+    assert site.machine.rankd("show", "--script", job) == text
+    assert json.loads(site.machine.rankd("show", "--script", "--json", job)) == {"id": int(job), "script": text}
+    bob = ["--nats", site.machine.up["nats"], "--creds", str(site.machine.credentials("user", "bob"))]
+    refused = site.machine.rankd_fails("show", "--script", job, *bob)
+    assert "only its owner or an administrator may do that" in refused
+    assert "secret" not in refused
+    assert "a secret" not in site.machine.rankd("show", job, *bob)
+    assert "only its owner" in site.machine.rankd_fails("show", "--script", job, "--as", "bob")
+    plain = number(site.submit("--", "true").out)
+    assert "has no script" in site.machine.rankd_fails("show", "--script", str(plain))
+
+
+def test_what_is_not_a_script_is_refused_and_told_what_to_write(site):
+    assert "rankd submit -- sleep 5" in site.submit("sleep", "5", status=1).err
+    said = site.submit("-", stdin="#!/bin/sh\n\n#SBATCH -w n7\ntrue\n", status=1).err
+    assert said.startswith("rankd: line 3: #SBATCH --nodelist: ")
+    done = site.submit("--ignore-unknown", "--parsable", "-", stdin="#!/bin/sh\n#SBATCH -w n7\ntrue\n")
+    assert int(done.out)
+    assert done.err.startswith("rankd: line 2: --nodelist is left out")

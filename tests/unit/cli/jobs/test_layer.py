@@ -1,0 +1,97 @@
+"""Options below the command line: variables, then directives."""
+
+import pytest
+from unit.cli.jobs.test_script import here, submitted  # noqa: F401 - a fixture
+
+from rankd.cli.jobs.submit_option import NOT_BELOW, add_job_options
+from rankd.core.errors import Refused
+
+TEXT = "#!/bin/sh\n#SBATCH -q low -p gpu --mem=1G -t 10 -c 4\n#RANKD --qos high\n#SBATCH -J late -q lowest\n"
+
+
+def test_the_command_line_counts_before_variables_and_these_before_the_script(monkeypatch):
+    monkeypatch.setenv("RANKD_SUBMIT_TIME", "20")
+    monkeypatch.setenv("RANKD_SUBMIT_NAME", "variable")
+    job = submitted("-J", "line", "train.sh", text=TEXT)
+    assert (job["name"], job["time_limit_s"], job["qos"], job["queue"]) == ("line", 1200, "high", "gpu")
+
+
+def test_what_is_said_in_another_way_is_replaced():
+    assert submitted("--mem-per-cpu", "2G", "train.sh", text=TEXT)["resources"] == {"vcore": 4, "memory": 8 * 2**30}
+    job = submitted("train.sh", text="#!/bin/sh\n#SBATCH --gpus=2\n#SBATCH --gpus-per-node=1\n#SBATCH --nice\n")
+    assert (job["resources"]["gpu"], job["urgency"]) == (1, 15)
+    assert submitted("--urgency", "20", "train.sh", text="#!/bin/sh\n#SBATCH --nice\n")["urgency"] == 20
+
+
+def test_variables_count_for_commands_too(monkeypatch):
+    monkeypatch.setenv("RANKD_SUBMIT_QOS", "high")
+    monkeypatch.setenv("RANKD_SUBMIT_HOLD", "yes")
+    monkeypatch.setenv("RANKD_SUBMIT_EXCLUSIVE", "0")
+    monkeypatch.setenv("RANKD_SUBMIT_REQUEUE", "0")
+    job = submitted("--", "true")
+    assert (job["qos"], job["held"], job["requeue"], "exclusive" in job) == ("high", True, False, False)
+
+
+def test_lists_of_all_sources_are_joined(monkeypatch):
+    monkeypatch.setenv("RANKD_SUBMIT_EXPORT_ENV", "B=2")
+    text = "#!/bin/sh\n#RANKD --export NONE --export-env A=1 --export-env B=1\n"
+    assert submitted("--export-env", "C=3", "train.sh", text=text)["env"] == {"A": "1", "B": "2", "C": "3"}
+
+
+def test_a_variable_that_is_no_option_is_told_and_does_no_harm(monkeypatch, capsys):
+    monkeypatch.setenv("RANKD_SUBMIT_QUEU", "x")
+    monkeypatch.setenv("RANKD_SUBMIT_KEY", "x")
+    assert submitted("--", "true")["key"] != "x"
+    told = capsys.readouterr().err
+    assert "RANKD_SUBMIT_QUEU has no effect" in told
+    assert "RANKD_SUBMIT_KEY has no effect" in told
+
+
+@pytest.mark.parametrize(("name", "value"), [("NTASKS", "x"), ("HOLD", "perhaps"), ("MEM", "lots")])
+def test_a_wrong_value_of_a_variable_names_it(monkeypatch, name, value):
+    monkeypatch.setenv(f"RANKD_SUBMIT_{name}", value)
+    with pytest.raises(Refused, match=f"RANKD_SUBMIT_{name}|--{name.lower()}"):
+        submitted("--", "true")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("#SBATCH -w n1", "line 2: #SBATCH --nodelist: .*--ignore-unknown leaves it out"),
+        ("#SBATCH --tiem=5", "line 2: #SBATCH: sbatch has no option --tiem"),
+        ("#SBATCH --mem=lots", "train.sh line 2: 'lots' is not an amount of memory"),
+        ("#SBATCH -n few", "line 2: .*invalid int value"),
+        ("#SBATCH --gres=gpu:a100:4", "train.sh line 2: .*types of a resource are labels"),
+        ("#SBATCH -d singleton", "train.sh line 2: .*singleton"),
+        ("#SBATCH -b whenever", "train.sh line 2: 'whenever' is not a time"),
+        ("#RANKD --no-such", "line 2: unrecognized arguments: --no-such"),
+        ("#RANKD -q gpu", None),
+        ("#RANKD --nats nats://elsewhere", "line 2: unrecognized"),
+        ("#RANKD --admin", "line 2: unrecognized"),
+        ("#RANKD job.sh", "line 2: unrecognized"),
+        ("#RANKD --key k", "line 2: --key is for the command line only"),
+        ("#RANKD --ignore-unknown", "line 2: --ignore-unknown is for the command line only"),
+        ("#RANKD -J 'x", "line 2: a quote is not closed"),
+    ],
+)
+def test_an_error_names_its_line(line, why):
+    if why is None:
+        assert submitted("train.sh", text=f"#!/bin/sh\n{line}\n")["queue"] == "gpu"
+        return
+    with pytest.raises(Refused, match=why):
+        submitted("train.sh", text=f"#!/bin/sh\n{line}\n")
+
+
+def test_what_has_no_equivalent_can_be_left_out(capsys):
+    text = "#!/bin/sh\n#SBATCH -x n7 -J kept\n#SBATCH --no-such\n#SBATCH --mail-type=END\n"
+    assert submitted("--ignore-unknown", "train.sh", text=text)["name"] == "kept"
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1] for line in told] == ["line 2", "line 3 is left out", "line 4"]
+
+
+def test_the_options_that_only_a_command_line_has_exist():
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    add_job_options(parser)
+    assert set(NOT_BELOW) <= vars(parser.parse_args([])).keys()

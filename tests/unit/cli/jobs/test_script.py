@@ -1,0 +1,106 @@
+"""Reading a script, and the job that `rankd submit SCRIPT` makes of it."""
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rankd.cli.jobs.script import read_script
+from rankd.cli.jobs.submit import jobs_of
+from rankd.cli.main import _parser, main
+from rankd.core.admission.script_check import MOST_BYTES
+from rankd.core.errors import Refused
+from rankd.core.model.job import JobRequest
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("RANKD_", "SLURM_"))]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def submitted(*words, text="#!/bin/sh\n"):
+    """The job that is sent for train.sh with this text."""
+    Path("train.sh").write_text(text)
+    (job,) = jobs_of(_parser("submit").parse_args(["submit", *words]))
+    assert msgspec.convert(job, JobRequest), "the daemon reads what is sent"
+    return job
+
+
+def test_a_script_has_its_name_its_arguments_and_sbatchs_defaults(here, monkeypatch):
+    monkeypatch.setenv("COLOUR", "red")
+    job = submitted("-N", "2", "train.sh", "-N", "3", "--", "a b")
+    assert (job["command"], job["script"]) == (["train.sh", "-N", "3", "--", "a b"], "#!/bin/sh\n")
+    assert (job["nodes"], job["cwd"], job["stdout"], job["stderr"]) == (2, str(here), "job-%j.out", "job-%j.out")
+    assert job["env"]["COLOUR"] == "red"
+    assert "slurm_env" not in job
+
+
+def test_a_command_keeps_its_own_defaults(monkeypatch):
+    monkeypatch.setenv("COLOUR", "red")
+    job = submitted("--", "train.sh", "a")
+    assert not {"script", "env", "stdout", "stderr"} & job.keys()
+
+
+def test_a_script_for_slurm_gets_slurms_variables_and_file(here):
+    job = submitted("train.sh", text="#!/bin/sh\n#SBATCH -n 4 -c 2\n")
+    assert (job["slurm_env"], job["stdout"], job["stderr"]) == (True, "slurm-%j.out", "slurm-%j.out")
+    assert job["env"]["SLURM_SUBMIT_DIR"] == str(here)
+    assert job["env"]["SLURM_SUBMIT_HOST"] == os.uname().nodename
+    assert (job["env"]["SLURM_NTASKS"], job["env"]["SLURM_CPUS_PER_TASK"]) == ("4", "2")
+    assert submitted("--slurm-env", "train.sh")["stdout"] == "job-%j.out"
+
+
+def test_an_output_that_is_named_takes_both():
+    job = submitted("-o", "log", "train.sh")
+    assert (job["stdout"], job["stderr"]) == ("log", "log")
+    assert submitted("-e", "err", "train.sh")["stderr"] == "err"
+
+
+def test_a_script_can_come_from_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"#!/bin/sh\n#RANKD -J x\n")))
+    job = submitted("-", "a")
+    assert (job["command"], job["name"]) == (["stdin", "a"], "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "why"),
+    [
+        (b"", "bad_script", "does not begin with #!"),
+        (b"\x7fELF", "bad_script", "does not begin with #!"),
+        (b"#!/bin/sh\necho \xe4\n", "bad_script", "not text in UTF-8 .line 2."),
+        (b"#!/bin/sh\r\n", "bad_script", "dos2unix"),
+        (b"#!/bin/sh\n" + b"#" * MOST_BYTES, "script_too_large", "the largest script"),
+    ],
+)
+def test_what_is_not_a_script_is_refused_before_it_is_sent(content, code, why):
+    Path("train.sh").write_bytes(content)
+    with pytest.raises(Refused, match=why) as refused:
+        read_script(["train.sh"])
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("words", [["python3", "train.py"], ["."], ["no such"]])
+def test_a_command_without_dashes_is_told_what_to_write(words, capsys):
+    assert main(["submit", *words]) == 1
+    import shlex
+
+    assert f"to run a command, write: rankd submit -- {shlex.join(words)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--file", "x", "train.sh"], ["--wrap", "x", "train.sh"]])
+def test_a_script_and_something_else_are_too_much(words):
+    with pytest.raises(Refused, match="not both"):
+        submitted(*words)
+
+
+def test_the_request_can_be_looked_at(capsys):
+    Path("train.sh").write_text("#!/bin/sh\n#SBATCH --test-only -p gpu\n")
+    assert main(["submit", "train.sh"]) == 0
+    shown = msgspec.json.decode(capsys.readouterr().out)
+    assert (shown["queue"], shown["script"][:9]) == ("gpu", "#!/bin/sh")
