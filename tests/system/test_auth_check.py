@@ -6,10 +6,14 @@ import json
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from system.conftest import RANKD
+
+from rankd.identity.claims import AccountClaims, account_token, operator_token
+from rankd.identity.key import KeyKind, new_key
 
 
 def rankd(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -53,6 +57,52 @@ def test_a_server_of_ones_own_with_the_printed_accounts(tmp_path):
         with served(configuration) as url:
             done = rankd(tmp_path, "auth", "check", "--nats", url, *files)
             assert (done.returncode, text in done.stdout) == (status, True), done.stdout + done.stderr
+
+
+OPERATOR = """
+operator: {operator}
+system_account: {system}
+host: 127.0.0.1
+port: -1
+jetstream {{ store_dir: "{directory}/js" }}
+"""
+
+
+@pytest.mark.parametrize("resolver", ["memory", "full"])
+def test_a_server_in_operator_mode_with_accounts_signed_by_its_operator(tmp_path, resolver):
+    """The operator, its system account and the resolver are the site's own, as ``nsc`` makes them."""
+    operator, system, now = new_key(KeyKind.OPERATOR), new_key(KeyKind.ACCOUNT), time.time()
+    key = tmp_path / "O.nk"
+    key.write_text(operator.seed + "\n")
+    words = ("auth", "init", "--external", "--dir", "site", "--operator-key", str(key), "--admin", "root",
+             "--user", "al ice", "--node", "n1")  # fmt: skip
+    printed = rankd(tmp_path, *words)
+    assert printed.returncode == 0, printed.stderr
+    credentials = tmp_path / "site" / "auth" / "external"
+    text = OPERATOR.format(
+        operator=operator_token(operator, system.public, now), system=system.public, directory=tmp_path
+    )
+    token = account_token(operator, AccountClaims(public=system.public, name="SYS"), now)
+    if resolver == "memory":
+        lines = printed.stdout.replace("resolver_preload {", f"resolver_preload {{\n  {system.public}: {token}")
+        text += f"resolver: MEMORY\n{lines}"
+    else:
+        text += f'resolver {{ type: full, dir: "{credentials / "accounts"}" }}\n'
+        text += f"resolver_preload {{ {system.public}: {token} }}\n"
+    (tmp_path / "nats.conf").write_text(text)
+    kept = [path for path in (tmp_path / "site").rglob("*") if path.is_file()]
+    assert not [path for path in kept if operator.seed in path.read_text()]
+    with served(tmp_path / "nats.conf") as url:
+        done = rankd(tmp_path, "auth", "check", "--nats", url, *map(str, sorted(credentials.glob("*.creds"))))
+        assert (done.returncode, "all as it must be" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_file_that_holds_no_operators_key_is_refused(tmp_path):
+    key = tmp_path / "A.nk"
+    key.write_text(new_key(KeyKind.ACCOUNT).seed)
+    words = ("auth", "init", "--external", "--dir", "site", "--operator-key", str(key), "--user", "alice")
+    assert "does not hold the seed of an operator" in rankd(tmp_path, *words).stderr
+    assert "is for --external" in rankd(tmp_path, "auth", "init", "--operator-key", str(key)).stderr
 
 
 class served:  # noqa: N801 - used as a function

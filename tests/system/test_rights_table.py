@@ -30,6 +30,12 @@ operator_groups = ["night"]
 name = "normal"
 """
 ACCOUNTS = "accounts: [{name: default}]\ngroups: [{name: night, users: [olga]}]\n"
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - {name: root, submitacl: "*", queues: [{name: default, adminacl: "quinn"}, {name: other}]}
+"""
 JOB = {"command": ["true"], "script": "#!/bin/sh\n", "env": {"SECRET": "s3cret"}}
 
 REFUSALS = {"not_owner", "admins_only", "user_mismatch", "unknown_dead_letter", "urgency_not_allowed", "admin_hold"}
@@ -48,8 +54,9 @@ ROLES = {
     "owner": Role(0, "alice", "user.alice", "alice"),
     "other user": Role(1, "alice", "user.alice", "bob"),
     "operator": Role(2, "olga", "user.olga", "bob"),
-    "administrator by credentials": Role(3, "carol", "admin.carol", "bob"),
-    "administrator by configuration": Role(3, "adam", "user.adam.as-admin", "bob"),
+    "administrator of the queue": Role(3, "quinn", "user.quinn", "bob"),
+    "administrator by credentials": Role(4, "carol", "admin.carol", "bob"),
+    "administrator by configuration": Role(4, "adam", "user.adam.as-admin", "bob"),
 }
 
 
@@ -102,10 +109,11 @@ def site(tmp_path_factory):
     config.mkdir()
     (config / "rankd.toml").write_text(SETTINGS)
     (config / "accounts.yaml").write_text(ACCOUNTS)
+    (config / "queues.yaml").write_text(QUEUES)
     machine = Machine(home / "state")
     machine.start("--config", str(config), "--no-local-agent")
     try:
-        creds = {user: machine.credentials("user", user) for user in ("alice", "bob", "olga", "adam")}
+        creds = {user: machine.credentials("user", user) for user in ("alice", "bob", "olga", "adam", "quinn")}
         creds["carol"] = home / "carol.creds"
         machine.rankd("auth", "creds", "--user", "carol", "--admin", "--out", str(creds["carol"]))
         creds["services"] = machine.services
@@ -214,6 +222,35 @@ async def _endpoints(site: Site) -> list[dict]:
         return json.loads((await connection.request("$SRV.INFO.rankd", b"", timeout=PATIENCE_S)).data)["endpoints"]
     finally:
         await connection.close()
+
+
+def test_who_administers_a_queue_acts_there_only_and_ends_no_other_ones_hold(site):
+    here = site.ask("bob", "user.bob.job.submit", JOB)["id"]
+    there = site.ask("bob", "user.bob.job.submit", {**JOB, "queue": "other"})["id"]
+
+    def done(verb: str, **more: object) -> dict:
+        return site.ask("quinn", f"user.quinn.{verb}", more)
+
+    assert done("job.hold", id=here)["done"] == [here]
+    assert site.ask("bob", "user.bob.job.release", {"id": here})["code"] == "admin_hold"
+    assert done("job.release", id=here)["done"] == [here]
+    assert site.ask("bob", "user.bob.job.hold", {"id": here})["done"] == [here]
+    assert done("job.release", id=here)["done"] == [here]
+    assert done("job.release", id=site.jobs["bob", "kept"])["code"] == "admin_hold"
+    assert done("job.update", id=here, urgency=16, comment="x")["done"] == [here]
+    assert done("job.update", id=here, urgency=17)["code"] == "urgency_not_allowed"
+    assert done("job.update", id=here, fixed_priority=2_000_000)["code"] == "admins_only"
+    for verb in ("job.hold", "job.cancel"):
+        assert done(verb, id=there)["code"] == "not_owner"
+    both = done("job.cancel", filter={"users": ["bob"]}, dry_run=True)
+    assert here in both["done"]
+    assert there in [failed["id"] for failed in both["failed"]]
+    own = done("job.cancel", filter={"queues": ["root.default"]})  # nobody is named: own jobs only
+    assert own["done"] == []
+    assert done("job.cancel", ids=[here])["done"] == [here]
+    assert site.ask("bob", "user.bob.job.cancel", {"id": there})["done"] == [there]
+    [event] = site.machine.rows("SELECT actor FROM job_event WHERE job_id = ? AND event = 'cancel'", here)
+    assert event == {"actor": "quinn"}
 
 
 def test_an_operator_has_the_rights_of_one_with_and_without_saying_so_and_no_more(site):

@@ -124,6 +124,7 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
         *queues.warnings,
         *_unknown_groups(queues.partitions, accounts.group_names),
         *_unopened_queues(queues.partitions),
+        *_administered_by_all(queues.partitions),
         *_unknown_in_lists(found, accounts.group_names),
         *_closed_defaults(found),
     )
@@ -152,6 +153,17 @@ def _unopened_queues(partitions: tuple[Partition, ...]) -> Iterator[Problem]:
                 "may submit here; add one ('*' is everyone), or ' ' if that is meant"
             )
             yield Problem(file="queues.yaml", path=path, message=message)
+
+
+def _administered_by_all(partitions: tuple[Partition, ...]) -> Iterator[Problem]:
+    """Warnings about queues whose jobs every user may change."""
+    for partition in partitions:
+        for queue in walk_queues(partition.root):
+            if parse_acl(queue.adminacl).everyone:
+                message = (
+                    "adminacl '*' lets every user hold, change and cancel all jobs here; submitacl lets them submit"
+                )
+                yield Problem(file="queues.yaml", path=queue.path, message=message)
 
 
 def _unopened(queue: Queue) -> Iterator[str]:

@@ -115,8 +115,8 @@ class Site:
         """The public key of an account. A user and the same one as an administrator share an account."""
         return self._account(role, name).public
 
-    def account(self, role: Role, name: str, now: float) -> Account:
-        """An account with what its role reaches; ``name`` is the user's or the node's."""
+    def account(self, role: Role, name: str, now: float, operator: Key | None = None) -> Account:
+        """An account with what its role reaches; ``name`` is the user's or the node's. ``operator`` signs it."""
         key = self._account(role, name)
         services = self.account_of(Role.SERVICES)
         found = self.revoked_at(role, name)
@@ -140,7 +140,7 @@ class Site:
             case Role.ENROLMENT:
                 imports = enrolment_imports(services)
                 claims = AccountClaims(public=key.public, name=title, limits=ENROLMENT_LIMITS, imports=imports)
-        return Account(key.public, account_token(self._operator, claims, now))
+        return Account(key.public, account_token(operator or self._operator, claims, now))
 
     def credentials(self, role: Role, name: str, now: float, lasts_s: float | None = None) -> Credentials:
         """Credentials with a key of their own; valid for ``lasts_s`` seconds, or without an end."""

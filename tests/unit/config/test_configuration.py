@@ -85,6 +85,13 @@ def test_queues_that_no_list_opens_are_warned_about(tmp_path):
     assert load_configuration(tmp_path).warnings == ()
 
 
+def test_a_queue_that_all_users_administer_is_warned_about(tmp_path):
+    shown = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [%s]}]}]"
+    (tmp_path / "queues.yaml").write_text(shown % "{name: a, adminacl: '*'}, {name: b, adminacl: ann}")
+    [warning] = load_configuration(tmp_path).warnings
+    assert (warning.path, "lets every user hold, change and cancel" in warning.message) == ("root.a", True)
+
+
 # --- access lists of QoS, classes and accounts -----------------------------------------------------------------------
 
 CLASSES = """

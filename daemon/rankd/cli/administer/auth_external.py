@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.common.option import Subparsers
-    from rankd.identity.site import Site
+    from rankd.identity.site import Account, Site
     from rankd.identity.static_configuration import Member
 
 DIRECTORY = "external"
+ACCOUNTS = "accounts"
 PRIVATE = 0o700
 
 
@@ -31,6 +32,13 @@ def add_external(parser: argparse.ArgumentParser) -> None:
         "--external",
         action="store_true",
         help="print the accounts for the server's configuration file, and write credentials into auth/external",
+    )
+    group.add_argument(
+        "--operator-key",
+        metavar="FILE",
+        type=Path,
+        help="for a server in operator mode: sign the accounts with the operator's key (a seed, SO…), and print them"
+        " for resolver_preload",
     )
     for option, text in (("admin", "an administrator"), ("user", "a user"), ("node", "a node")):
         group.add_argument(
@@ -84,23 +92,49 @@ def refuse_without_external(arguments: argparse.Namespace) -> None:
     Raises:
         Refused: ``usage``.
     """
-    for option in ("admin", "user", "node"):
+    for option in ("admin", "user", "node", "operator_key"):
         if getattr(arguments, option) and not arguments.external:
-            raise Refused("usage", f"--{option} is for --external; otherwise use rankd auth creds", option)
+            flag = option.replace("_", "-")
+            raise Refused("usage", f"--{flag} is for --external; otherwise use rankd auth creds", option)
 
 
 def run_external(arguments: argparse.Namespace, site: Site, directory: Path) -> int:
     """Print the configuration; say on standard error what was written. ``directory``: that of the site's secret."""
-    from rankd.identity.static_configuration import configuration
-
-    members = _members(arguments)
-    print(configuration(site, members), end="")
-    target = directory / DIRECTORY
+    members, target = _members(arguments), directory / DIRECTORY
+    text, accounts = _accounts(site, members, arguments.operator_key)
+    print(text, end="")
     with usable(target, "dir"):
         written = _write(site, members, target)
+        _write_accounts(accounts, target / ACCOUNTS)
     print(f"rankd: {len(written)} files of credentials are in {target}: {', '.join(written)}", file=sys.stderr)
     print("rankd: test the server: rankd auth check --nats URL " + f"{target}/*.creds", file=sys.stderr)
     return 0
+
+
+def _accounts(site: Site, members: list[Member], operator_key: Path | None) -> tuple[str, list[Account]]:
+    """The text for the server's configuration, and the signed accounts, for a server in operator mode."""
+    if operator_key is None:
+        from rankd.identity.static_configuration import configuration
+
+        return configuration(site, members), []
+    from rankd.identity.operator_configuration import preload, read_operator, signed_accounts
+
+    with usable(operator_key, "operator_key"):
+        operator = read_operator(operator_key.read_text(encoding="ascii", errors="replace"))
+    accounts = signed_accounts(site, members, operator, time.time())
+    return preload(accounts), accounts
+
+
+def _write_accounts(accounts: list[Account], directory: Path) -> None:
+    """Write signed accounts as a resolver of NATS keeps them: a file per account, with its public key as the name."""
+    from rankd.identity.credentials import write_private
+
+    if not accounts:
+        return
+    directory.mkdir(mode=PRIVATE, exist_ok=True)
+    for account in accounts:
+        write_private(directory / f"{account.public}.jwt", account.token)
+    print(f"rankd: {len(accounts)} signed accounts are in {directory}, as files for a resolver", file=sys.stderr)
 
 
 def _members(arguments: argparse.Namespace) -> list[Member]:

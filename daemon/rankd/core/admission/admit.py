@@ -34,6 +34,7 @@ from rankd.core.admission.limit import (
 from rankd.core.admission.path_limit import MAX_PATH_DEPTH, check_paths
 from rankd.core.admission.permission import NewJob, check, may
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
+from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.queue_entry import QueueEntry, check_depth, find_queue, made_queue
 from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.admission.script_check import check_script
@@ -76,7 +77,8 @@ class Submitter(NamedTuple):
     """The user who asks, and whether as an administrator: see :func:`.standing.standing`.
 
     ``via``: the gateway that vouches for the user; None where the broker does. ``is_operator``: may also act on nodes.
-    ``sees``: what the user sees of others' jobs.
+    ``sees``: what the user sees of others' jobs. ``queues``: those whose jobs the user administers; it is set for
+    requests that change jobs, and None otherwise.
     """
 
     user: str
@@ -84,6 +86,7 @@ class Submitter(NamedTuple):
     via: str | None = None
     is_operator: bool = False
     sees: Privacy = "all"
+    queues: AdministeredQueues | None = None
 
 
 def admit(

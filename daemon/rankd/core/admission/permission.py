@@ -25,6 +25,8 @@ class Circle(StrEnum):
     VIEWERS = "viewers"
     """The owner. Other users as far as ``[privacy] jobs`` lets them see."""
     OWNER = "owner"
+    QUEUE = "queue"
+    """The owner, and who administers the job's queue."""
     OPERATORS = "operators"
     ADMINISTRATORS = "administrators"
 
@@ -40,11 +42,11 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "job.submit": Rule(Circle.OWNER),
     "job.submit urgency": Rule(Circle.ADMINISTRATORS, "an urgency over 16", "urgency"),
-    "job.cancel": Rule(Circle.OWNER),
-    "job.hold": Rule(Circle.OWNER),
-    "job.release": Rule(Circle.OWNER),
+    "job.cancel": Rule(Circle.QUEUE),
+    "job.hold": Rule(Circle.QUEUE),
+    "job.release": Rule(Circle.QUEUE),
     "job.release of an administrator's hold": Rule(Circle.ADMINISTRATORS),
-    "job.update": Rule(Circle.OWNER),
+    "job.update": Rule(Circle.QUEUE),
     "job.update fixed_priority": Rule(Circle.ADMINISTRATORS, "fixing a job's priority", "fixed_priority"),
     "job.show": Rule(Circle.VIEWERS),
     "job.show env": Rule(Circle.OWNER),
@@ -93,15 +95,23 @@ class Owned(Protocol):
     def owner(self) -> str:
         """The user."""
 
+    def is_administered_by(self, asker: Submitter) -> bool:
+        """Whether it is in a queue that the asker administers."""
+
     def refusal(self, asker: Submitter) -> Refused:
         """What an asker is told who may not do it."""
 
 
 class OwnedJob(NamedTuple):
-    """An existing job."""
+    """An existing job. ``queue``: partition and path of its queue, for actions of queues' administrators."""
 
     id: int
     owner: str
+    queue: tuple[str, str] | None = None
+
+    def is_administered_by(self, asker: Submitter) -> bool:
+        """See :class:`Owned`."""
+        return self.queue is not None and asker.queues is not None and asker.queues.has(*self.queue)
 
     def refusal(self, asker: Submitter) -> Refused:
         """``not_owner``. It names the owner only to those who may see that."""
@@ -116,6 +126,10 @@ class ThingsOf(NamedTuple):
     owner: str
     doing: str
 
+    def is_administered_by(self, asker: Submitter) -> bool:
+        """Whether some of them may be. Each job is decided by itself then."""
+        return asker.queues is not None and asker.queues.is_any()
+
     def refusal(self, asker: Submitter) -> Refused:
         """``admins_only``."""
         return admins_only(f"{self.doing} of '{cut(self.owner)}'", asker.user, "users")
@@ -127,6 +141,11 @@ class OwnedLetter(NamedTuple):
     id: int
     owner: str
 
+    def is_administered_by(self, asker: Submitter) -> bool:
+        """Never: it is in no queue."""
+        del asker
+        return False
+
     def refusal(self, asker: Submitter) -> Refused:
         """``unknown_dead_letter``, as for a letter that does not exist."""
         del asker
@@ -137,6 +156,11 @@ class NewJob(NamedTuple):
     """A job that is submitted for this user."""
 
     owner: str
+
+    def is_administered_by(self, asker: Submitter) -> bool:
+        """Never: nobody but an administrator submits for others."""
+        del asker
+        return False
 
     def refusal(self, asker: Submitter) -> Refused:
         """``user_mismatch``."""
@@ -161,7 +185,8 @@ def may(asker: Submitter, action: str, of: Owned | None = None) -> Refused | Non
     if rule.circle is Circle.VIEWERS and asker.sees == "all":
         return None
     if of is not None:
-        return None if of.owner == asker.user else of.refusal(asker)
+        is_allowed = of.owner == asker.user or (rule.circle is Circle.QUEUE and of.is_administered_by(asker))
+        return None if is_allowed else of.refusal(asker)
     return admins_only(rule.words, asker.user, rule.field) if rule.words else None
 
 

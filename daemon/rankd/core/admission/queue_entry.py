@@ -26,6 +26,7 @@ class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A queue for admission.
 
     ``maximum``: the smallest configured maximum on its path, by resource type. ``access``: None means open to all.
+    ``admins``: who administers the jobs of this queue, by the lists ``adminacl`` on its path.
     ``below``: the queue itself if first use makes queues below it, else None. ``made``: the queues that the job makes
     on first use, parents first; empty for a queue that exists. ``limits``: (path of a queue, its limits of users and
     groups) for each queue on the path that has some, the top queue first.
@@ -36,6 +37,7 @@ class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     is_leaf: bool
     maximum: Resources = {}
     access: Acl | None = None
+    admins: Acl = NOBODY
     below: Queue | None = None
     made: tuple[Queue, ...] = ()
     limits: tuple[tuple[str, tuple[Limit, ...]], ...] = ()
@@ -67,6 +69,7 @@ def _entries(queue: Queue, above: QueueEntry) -> Iterator[tuple[Key, QueueEntry]
         is_leaf=not (queue.parent or queue.queues),
         maximum=effective_max((queue.max,), above.maximum),
         access=access,
+        admins=above.admins.with_more(parse_acl(queue.adminacl)),
         below=queue if allows_children(queue) else None,
         limits=(*above.limits, (queue.path, queue.limits)) if queue.limits else above.limits,
     )
@@ -155,6 +158,7 @@ def entries_with(made: Sequence[Queue], partition: str, entries: Mapping[Key, Qu
             is_leaf=not queue.parent,
             maximum=effective_max((queue.max,), above.maximum),
             access=above.access,
+            admins=above.admins,
             below=queue if allows_children(queue) else None,
             made=tuple(made[:depth]),
             limits=above.limits,

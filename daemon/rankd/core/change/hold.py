@@ -1,4 +1,8 @@
-"""Who holds a job. A hold by somebody else than the job's owner is an administrator's: the owner can't end it."""
+"""Who holds a job. A hold by somebody else than the job's owner is an administrator's: the owner can't end it.
+
+That is an administrator of rankd or of the job's queue. An administrator of the queue ends the own holds, and those of
+the owner.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,10 @@ def check_release(job: int, owner: str, held_by: str | None, asker: Submitter) -
     Raises:
         Refused: ``admin_hold``.
     """
-    if is_of_administrator(owner, held_by) and may(asker, "job.release of an administrator's hold"):
+    if (
+        held_by != asker.user
+        and is_of_administrator(owner, held_by)
+        and may(asker, "job.release of an administrator's hold")
+    ):
         message = f"job {job} is held by the administrator '{held_by}'; ask for its release, or cancel it"
         raise Refused("admin_hold", message, "id", status=403)

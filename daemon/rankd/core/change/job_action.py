@@ -21,15 +21,19 @@ Raises:
 """
 
 
-def permitted(job: int, state: JobState | None, asker: Submitter, action: str) -> JobState:
+def permitted(
+    job: int, state: JobState | None, asker: Submitter, action: str, queue: tuple[str, str] | None = None
+) -> JobState:
     """The state of a job that exists and with which this asker may do this.
+
+    ``queue``: the partition and path of its queue. It matters only if the job is not the asker's own.
 
     Raises:
         Refused: ``unknown_job``, ``not_owner``.
     """
     if state is None:
         raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
-    check(asker, action, OwnedJob(job, state.user))
+    check(asker, action, OwnedJob(job, state.user, queue))
     return state
 
 

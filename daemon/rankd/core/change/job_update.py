@@ -162,7 +162,9 @@ def decide_update(
 def _changeable(job: int, stored: StoredJob | None, asker: Submitter) -> StoredJob:
     if stored is None:
         raise Refused("unknown_job", f"there is no job {job}", "id", status=404)
-    check(asker, "job.update", OwnedJob(job, stored.admitted.user))
+    request = stored.admitted.request
+    queue = None if request.queue is None or request.partition is None else (request.partition, request.queue)
+    check(asker, "job.update", OwnedJob(job, stored.admitted.user, queue))
     if stored.state is not State.PENDING:
         raise Refused("not_pending", f"job {job} is {stored.state}; only pending jobs can be changed", status=409)
     return stored

@@ -15,6 +15,7 @@ import msgspec
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.admit import AdmissionTables, Submitter
 from rankd.core.admission.permission import ThingsOf, check
+from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.change.job_action import ACTIONS, Decide
 from rankd.core.change.job_update import Task, check_update
 from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable
@@ -93,7 +94,7 @@ class JobVerbs:
 
     async def update(self, asker: Submitter, payload: bytes) -> Reply:
         """``job.update``: change fields of pending jobs, and admit them again."""
-        update = _read_selection(payload, JobUpdate)
+        update, asker = _read_selection(payload, JobUpdate), self._with_queues(asker)
         check_update(update, asker)
         chosen = _chosen(update, asker, "job.update")
         await self._admitting.see_nodes()
@@ -132,6 +133,12 @@ class JobVerbs:
         self._admitting.learn()
         return reply
 
+    def _with_queues(self, asker: Submitter) -> Submitter:
+        """The asker with the queues that the asker administers by the configuration in force."""
+        tables = self._admitting.tables
+        queues = AdministeredQueues(tables.queues, asker.user, tables.groups.get(asker.user, ()))
+        return asker._replace(queues=queues)
+
     async def _not_too_different(self, judgement: Judgement) -> Judgement:
         """The judgement, with the jobs as failed that would be too different from the user's other ones."""
         changed = [verdict for verdict in judgement.verdicts if verdict.changes]
@@ -158,7 +165,7 @@ class JobVerbs:
 
     def _action(self, decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
-            selection = _read_selection(payload, JobSelection)
+            selection, asker = _read_selection(payload, JobSelection), self._with_queues(asker)
             chosen = _chosen(selection, asker, ACTIONS[decide])
 
             async def part(targets: list[Target]) -> SelectionReply:
@@ -228,14 +235,19 @@ def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:
 def _chosen(selection: JobSelection, asker: Submitter, action: str) -> JobFilter | None:
     """The filter; an ordinary user's filter selects only the user's own jobs.
 
+    An administrator of queues may name other users. Their jobs in other queues then fail.
+
     Raises:
         Refused: ``admins_only``: an ordinary user's filter names other users.
     """
     chosen = selection.filter
     if chosen is None or asker.privileged:
         return chosen
-    for user in chosen.users or ():
+    others = [user for user in chosen.users or () if user != asker.user]
+    for user in others:
         check(asker, action, ThingsOf(user, "changing jobs"))
+    if others:
+        return chosen
     return msgspec.structs.replace(chosen, users=[asker.user])
 
 

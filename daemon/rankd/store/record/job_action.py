@@ -5,7 +5,7 @@ Uses SQLAlchemy Core: each request with a filter builds its statement, which tak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, func, select, update
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
-from rankd.core.change.job_change import VIA, Change, EndRequest
+from rankd.core.change.job_change import Change, EndRequest, JobState, VIA
 from rankd.core.errors import Refused
 from rankd.core.model.job import Event
 from rankd.store.engine.connection import Connection
@@ -47,6 +47,11 @@ _COLUMNS: dict[str, ColumnElement[Any]] = {
 }
 """The column of each list in a filter."""
 
+_QUEUES = (
+    select(jobs.c.id, queues.c.partition, queues.c.path)
+    .join_from(jobs, queues, queues.c.id == jobs.c.queue_id)
+    .where(jobs.c.id.in_(values_of("ids")))
+)
 _CANCELLED = jobs.c.id.in_(values_of("ids"))
 _CANCELLED_BY = (
     update(jobs).where(_CANCELLED).values(cancelled_by=bindparam("asker"), cancelled_via=bindparam("gateway"))
@@ -92,13 +97,14 @@ def act(
     """
     targets = as_targets(wanted)
     states = read_states(connection, records(targets))
+    queues = _foreign_queues(connection, states, asker)
     outcome = _Outcome([], [], [], [])
     allowed: list[Target] = []
     for target in targets:
         try:
-            decision = decide(
-                target.job, permitted(target.job, states.get(target.job), asker, ACTIONS[decide]), asker, now
-            )
+            queue = queues.get(target.job)
+            state = permitted(target.job, states.get(target.job), asker, ACTIONS[decide], queue)
+            decision = decide(target.job, state, asker, now)
         except Refused as error:
             if not (target.of_whole and error.code in PASSED_OVER):
                 outcome.failed.append(Failed(id=target.name, code=error.code, message=error.message))
@@ -164,6 +170,16 @@ def _write(connection: Connection, outcome: _Outcome, asker: Submitter, now: flo
     apply_changes(connection, [*others, *cancel_rests(connection, rests, now)], now)
     end_arrays(connection, sorted(of_arrays), now)
     _request_ends(connection, outcome.ends, asker)
+
+
+def _foreign_queues(
+    connection: Connection, states: Mapping[int, JobState], asker: Submitter
+) -> dict[int, tuple[str, str]]:
+    """The partition and path of the queue of each job that is not the asker's; nothing for an administrator."""
+    ids = [] if asker.privileged else [job for job, state in states.items() if state.user != asker.user]
+    if not ids:
+        return {}
+    return {job: (partition, path) for job, partition, path in connection.execute(_QUEUES, {"ids": ids})}
 
 
 def _through(change: Change, asker: Submitter) -> Change:

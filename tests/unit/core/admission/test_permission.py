@@ -5,20 +5,29 @@ from pathlib import Path
 
 import pytest
 
+from rankd.core.admission.acl import Acl
 from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import RULES, Circle, NewJob, OwnedJob, OwnedLetter, ThingsOf, check, may
+from rankd.core.admission.queue_administration import AdministeredQueues
+from rankd.core.admission.queue_entry import QueueEntry
 from rankd.core.errors import Refused
 
 SECURITY = Path(__file__).parents[4] / "docs" / "security.md"
 ALICE = Submitter("alice", privileged=False)
 OLGA = Submitter("olga", privileged=False, is_operator=True)
 ROOT = Submitter("root", privileged=True)
-CELLS = {  # own, others', operator, administrator
-    Circle.EVERYONE: "yes yes yes yes",
-    Circle.VIEWERS: "yes privacy privacy yes",
-    Circle.OWNER: "yes no no yes",
-    Circle.OPERATORS: "no no yes yes",
-    Circle.ADMINISTRATORS: "no no no yes",
+QUEUE = ("default", "root.lab")
+QUINN = Submitter("quinn", privileged=False, queues=AdministeredQueues(
+    {QUEUE: QueueEntry(partition="default", path="root.lab", is_leaf=True, admins=Acl(users=frozenset({"quinn"})))},
+    "quinn",
+))  # fmt: skip
+CELLS = {  # own, others', operator, in a queue that one administers, administrator
+    Circle.EVERYONE: "yes yes yes yes yes",
+    Circle.VIEWERS: "yes privacy privacy privacy yes",
+    Circle.OWNER: "yes no no no yes",
+    Circle.QUEUE: "yes no no yes yes",
+    Circle.OPERATORS: "no no yes no yes",
+    Circle.ADMINISTRATORS: "no no no no yes",
 }
 
 
@@ -36,13 +45,13 @@ def test_the_docs_have_the_same_table():
 
 
 def cell(asker, action, owner):
-    of = None if RULES[action].circle in (Circle.OPERATORS, Circle.ADMINISTRATORS) else OwnedJob(7, owner)
+    of = None if RULES[action].circle in (Circle.OPERATORS, Circle.ADMINISTRATORS) else OwnedJob(7, owner, QUEUE)
     return may(asker, action, of) is None
 
 
 @pytest.mark.parametrize("action", RULES)
 def test_each_cell(action):
-    columns = ((ALICE, "alice"), (ALICE, "bob"), (OLGA, "bob"), (ROOT, "bob"))
+    columns = ((ALICE, "alice"), (ALICE, "bob"), (OLGA, "bob"), (QUINN, "bob"), (ROOT, "bob"))
     said = ["yes" if cell(asker, action, owner) else "no" for asker, owner in columns]
     assert said == CELLS[RULES[action].circle].replace("privacy", "yes").split()
 

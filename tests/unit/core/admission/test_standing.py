@@ -27,13 +27,13 @@ def is_refused(user, verb):
 
 
 def test_the_brokers_word_is_enough():
-    assert asks("carol", is_administrator=True) == ("carol", True, None, False, "all")
+    assert asks("carol", is_administrator=True) == ("carol", True, None, False, "all", None)
 
 
 @pytest.mark.parametrize("user", ["adam", "wilma"])
 def test_a_user_of_the_list_or_its_groups_is_an_administrator_who_says_so(user):
-    assert asks(user, claims=True) == (user, True, None, False, "all")
-    assert asks(user) == (user, False, None, False, "own")
+    assert asks(user, claims=True) == (user, True, None, False, "all", None)
+    assert asks(user) == (user, False, None, False, "own", None)
 
 
 @pytest.mark.parametrize("user", ["alice", "olga", "nick", "wheel", ""])
@@ -46,7 +46,7 @@ def test_nobody_else_is(user):
 @pytest.mark.parametrize("user", ["olga", "nick"])
 @pytest.mark.parametrize("claims", [False, True])
 def test_an_operator_acts_on_nodes_with_and_without_saying_so(user, claims):
-    assert asks(user, "node.drain", claims=claims) == (user, False, None, True, "own")
+    assert asks(user, "node.drain", claims=claims) == (user, False, None, True, "own", None)
 
 
 def test_an_ordinary_user_is_no_operator():
@@ -68,4 +68,4 @@ def test_who_has_more_rights_than_others_is_not_for_gateways_of_nodes_to_name():
 
 
 def test_the_gateway_that_vouches_is_kept():
-    assert asks("alice", via="head") == ("alice", False, "head", False, "own")
+    assert asks("alice", via="head") == ("alice", False, "head", False, "own", None)
