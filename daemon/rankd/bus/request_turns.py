@@ -140,7 +140,7 @@ class RequestTurns(Generic[T]):
 
     @property
     def next_at(self) -> float | None:
-        """When an asker above its rate may ask again; None if there is none."""
+        """When an asker above its rate may ask again. None if no asker is above its rate."""
         return self._paused[0][0] if self._paused else None
 
     def lift_rates(self) -> None:

@@ -1,7 +1,7 @@
 """A site's certificates for encrypted connections: a CA of its own, and the broker's certificate.
 
-The CA's key comes from the site's secret, so it is stored nowhere. Certificates are made anew at each start: those of
-before stay valid, since the CA keeps its name and its key. Only this module imports the library that makes them.
+The CA's key comes from the site's secret, so it is not stored. Certificates are made again at each start. Earlier ones
+stay valid, since the CA keeps its name and its key. Only this module imports the library that makes them.
 """
 
 from __future__ import annotations

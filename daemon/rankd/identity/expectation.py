@@ -11,12 +11,12 @@ from rankd.identity.site import Role
 from rankd.wire.subject import PREFIX, STREAM_EVENTS, WAKE, diag_subject, encode_name, job_event, node_subject
 
 ANOTHER = "rankd-check-another"
-"""A name that nobody has."""
+"""A name that no user and no node has."""
 NEVER_ASKED = (WAKE, diag_subject("intake"), f"$JS.API.STREAM.INFO.{STREAM_EVENTS}", "$SYS.REQ.SERVER.PING")
 """Subjects of the services that no other account may publish on."""
 ANOTHERS_EVENTS = job_event(ANOTHER)
 FORGED = (ANOTHERS_EVENTS, node_subject(ANOTHER, "allocation"), f"_INBOX.{ANOTHER}.1", "$JS.API.STREAM.NAMES")
-"""Reply subjects that must not arrive as they were sent: whoever answers would speak for the sender."""
+"""Reply subjects that must not arrive as they were sent. Otherwise the service that answers would publish for the sender."""
 
 _IMPORTS: Mapping[Role, Callable[[str, str], list[Import]]] = {
     Role.ADMIN: admin_imports,
@@ -34,7 +34,7 @@ class Expected(NamedTuple):
 
 
 def expectations(role: Role, name: str, word: str) -> list[Expected]:
-    """All that is permitted, then what is not. ``word`` stands where a subject is free."""
+    """All that is permitted, then what is not. ``word`` is used where any name may be in a subject."""
     imports = _IMPORTS[role]("", name)
     permitted = [Expected(_what(one), _filled(one.subject, word), is_permitted=True) for one in imports]
     return [*permitted, *dict.fromkeys(_forbidden(imports, name, word))]

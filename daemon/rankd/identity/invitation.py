@@ -54,12 +54,12 @@ class InvitationText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return Credentials(self.token, self.seed, self.ca or "")
 
     def text(self) -> str:
-        """The text that is given to whoever is invited."""
+        """The text that the invited user or node gets."""
         return BEGINNING + base64.urlsafe_b64encode(msgspec.json.encode(self)).rstrip(b"=").decode()
 
 
 def new_secret() -> str:
-    """A secret that nobody can guess."""
+    """A random secret of :data:`SECRET_BYTES` bytes."""
     return secrets.token_urlsafe(SECRET_BYTES)
 
 
@@ -72,7 +72,7 @@ def read_invitation(text: str) -> InvitationText:
     """Read the text of an invitation; blanks and line breaks in it do not count.
 
     Raises:
-        Refused: ``bad_token``: this is no such text, or a part of it is missing.
+        Refused: ``bad_token``: this is not the text of an invitation, or a part of it is missing.
     """
     if len(text) > MOST_CHARACTERS:
         raise _refused(f"it has more than {MOST_CHARACTERS} characters")

@@ -15,7 +15,7 @@ from rankd.core.model.instant import shown_instant
 from rankd.identity.site import Role, family
 
 KEPT_S = 86_400
-"""An invitation that has ended is kept for this long, so that whoever comes too late is told why."""
+"""An invitation that has ended is kept for this long. A client that comes too late is told the reason."""
 MOST_OPEN = 1_000
 """Invitations that are open at the same time."""
 
@@ -81,7 +81,7 @@ def given(register: Register, role: Role, name: str, at: float, until: float | N
 def withdrawn(register: Register, role: Role, name: str) -> Register:
     """With no credentials and no administrator's rights of this user or node.
 
-    Its invitations stay: the revocation ends them, and whoever comes with one is told so.
+    Its invitations stay. The revocation ends them, and a client that comes with one is told so.
     """
     found = register.member(role, name)
     if found is None:
@@ -91,7 +91,7 @@ def withdrawn(register: Register, role: Role, name: str) -> Register:
 
 
 def invited(register: Register, digest: str, invitation: Invitation, now: float) -> Register:
-    """With one more invitation, and without those that ended long ago. Whoever is invited becomes a member.
+    """With one more invitation, and without those that ended long ago. The invited user or node becomes a member.
 
     Raises:
         Refused: ``too_many``: too many are open.
@@ -155,7 +155,7 @@ def role_now(register: Register, invitation: Invitation) -> Role:
 
 
 def is_public_key(text: str) -> bool:
-    """Whether it has the form of a user's public key. A key that nobody has is worth nothing to whoever sends it."""
+    """Whether it has the form of a user's public key. Credentials for it are useless without its private half."""
     return _PUBLIC.fullmatch(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""A site: one secret, and what is signed with it. Whoever can read the secret can act as anybody.
+"""A site: one secret, and what is signed with it. A process that can read the secret can act as any user and node.
 
 The directory holds ``site.key`` (mode 0600 in a directory of mode 0700), the credentials of rankd's own processes,
 and ``ca.pem`` while the broker encrypts its connections. Keys are derived from the secret
@@ -86,8 +86,8 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
 class Site:
     """Signs accounts and credentials. Methods take ``now`` in UTC seconds.
 
-    ``vouching``: the nodes that may ask for the users of their machines. ``ca``: the certificate that credentials hold,
-    so that whoever has them can check the broker's one.
+    ``vouching``: the nodes that may ask for the users of their machines. ``ca``: the CA's certificate. Credentials
+    hold it, so that clients can check the broker's certificate.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Site:
         return Credentials(self.sign(role, name, key.public, now, lasts_s), key.seed, self.ca)
 
     def sign(self, role: Role, name: str, public: str, now: float, lasts_s: float | None = None) -> str:
-        """A token for a public key: whoever has its private half gets in as this user or node."""
+        """A token for a public key: its private half gets in as this user or node."""
         expires_at = None if lasts_s is None else int(now + lasts_s)
         claims = UserClaims(public=public, name=name, role=role, expires_at=expires_at)
         found = self.revoked_at(role, name)
@@ -160,7 +160,7 @@ class Site:
         return derive(self._secret, KeyKind.USER, f"static {family(role, name)}")
 
     def static_credentials(self, role: Role, name: str, now: float) -> Credentials:
-        """Credentials for :meth:`static_key`. Such a server looks at the key only; the token says who they are for."""
+        """Credentials for :meth:`static_key`. The server looks at the key only. The token says whose they are."""
         key = self.static_key(role, name)
         claims = UserClaims(public=key.public, name=name, role=role)
         return Credentials(user_token(self._account(role, name), claims, now), key.seed, self.ca)

@@ -58,14 +58,14 @@ def read_class(document: object) -> PriorityClass:
 
 
 Access = AccessList | msgspec.UnsetType | None
-"""The access list of a request about a class. None: it takes the class's list off. UNSET: it says nothing of it."""
+"""The access list of a request about a class. None removes the class's list. UNSET leaves it as it is."""
 
 
 def split_access(document: object) -> tuple[object, Access]:
     """What a request says of a class, and its access list.
 
     Raises:
-        Refused: ``bad_class``: the list is none.
+        Refused: ``bad_class``: this is not a list of users and groups.
     """
     if not isinstance(document, Mapping) or "access" not in document:
         return document, msgspec.UNSET

@@ -12,8 +12,8 @@ ROOT = "root"
 def check_gateway(gateway: str, user: str, trusted: Collection[str], *, has_rights: bool) -> None:
     """Check that a node's gateway may ask for this user. That of the head needs no check: it has the site's secret.
 
-    ``trusted``: the nodes that an administrator has listed. Whoever controls one of them can ask as any user whom it
-    may name. So it may name nobody who ``has_rights`` beyond those of an ordinary user, and not root.
+    ``trusted``: the nodes that an administrator has listed. Root of such a node can ask as any user whom the
+    node may name. So it may not name root, nor users who have more rights than an ordinary user (``has_rights``).
 
     Raises:
         Refused: ``unknown_gateway``, ``not_permitted``.

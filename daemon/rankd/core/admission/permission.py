@@ -158,7 +158,7 @@ class NewJob(NamedTuple):
     owner: str
 
     def is_administered_by(self, asker: Submitter) -> bool:
-        """Never: nobody but an administrator submits for others."""
+        """Never: only administrators submit for others."""
         del asker
         return False
 

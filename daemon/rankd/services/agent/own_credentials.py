@@ -13,7 +13,7 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_private(creds: Path) -> None:
-    """Check that only its owner can read the file: whoever reads it can act as the node.
+    """Check that only its owner can read the file. A process that reads it can act as the node.
 
     Raises:
         Refused: ``open_credentials``: others can read it.

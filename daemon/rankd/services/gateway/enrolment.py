@@ -69,7 +69,7 @@ class Enrolment:
             self._bus.watch(await self._bus.client.subscribe(subject, cb=answering, pending_msgs_limit=MOST_WAITING))
 
     async def _answer(self, handler: Handler, message: Msg) -> None:
-        """One request. Nothing that is in it raises further than here."""
+        """One request. Errors that its content causes do not leave this function."""
         if not self._bus.replies.may_answer(message.subject, message.reply):
             return
         try:
@@ -142,7 +142,7 @@ def _read(message: Msg, kind: type[T]) -> T:
 
     Raises:
         ValueError: it is too long.
-        Refused: it is none.
+        Refused: it is not a request of this kind.
     """
     if len(message.data) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES} bytes")

@@ -2,7 +2,7 @@
 
 The kernel says who is at the other end. What is answered, a :class:`Door` decides: that of the head's gateway, or that
 of an agent whose node may vouch for its users. Clients may be hostile: everything has a bound and a time limit, and
-nothing that one does ends the service.
+no client can end the service.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class Door(Protocol):
         """Credentials.
 
         Raises:
-            Refused: there are none.
+            Refused: this user gets none here.
         """
 
     async def ask(self, user: str, asked: LoginRequest, payload: bytes) -> Answered:
         """The answer to a user's request.
 
         Raises:
-            Unavailable: there is none.
+            Unavailable: no service answers.
         """
 
 
@@ -103,7 +103,7 @@ class LoginSocket:
         self._path.unlink(missing_ok=True)
 
     async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client. Nothing that it does raises further than here."""
+        """One client. Errors that it causes do not leave this function."""
         with suppress(OSError):
             peer = peer_of(writer.get_extra_info("socket"))
             self.room.enter(peer.uid)
@@ -161,7 +161,7 @@ class LoginSocket:
             self.room.release(peer.uid, held)
 
     def _complain(self, peer: Peer, message: str) -> None:
-        """Log a refusal; of one user at most one a minute, so that nobody fills the log."""
+        """Log a refusal; at most one a minute for each user, so that no user fills the log."""
         now = time.monotonic()
         if now >= self._complain_at.get(peer.uid, 0.0):
             self._complain_at[peer.uid] = now + COMPLAIN_EVERY_S

@@ -24,7 +24,7 @@ DIRECTORY = 0o700
 
 
 def establish(options: UpOptions, now: float) -> Trust:
-    """Make or open the site, and write credentials for the services, the node, and whoever started this.
+    """Make or open the site, and write credentials for the services, the node, and the user who started this.
 
     Raises:
         Refused: ``bad_secret``; ``bad_certificate``: see :mod:`rankd.services.up.certificate`.
