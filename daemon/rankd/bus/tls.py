@@ -1,6 +1,6 @@
 """Encrypted connections to the broker: which certificates count, and what each failure means.
 
-NATS begins in plain text: the server's first line says whether it encrypts. A machine in between could change that line,
+NATS begins in plain text: the server's first line says whether it encrypts. A machine in between could change it,
 so a connection that has to be encrypted is refused if it is not, before anything is sent.
 """
 

@@ -16,7 +16,7 @@ NEVER_ASKED = (WAKE, diag_subject("intake"), f"$JS.API.STREAM.INFO.{STREAM_EVENT
 """Subjects of the services that no other account may publish on."""
 ANOTHERS_EVENTS = job_event(ANOTHER)
 FORGED = (ANOTHERS_EVENTS, node_subject(ANOTHER, "allocation"), f"_INBOX.{ANOTHER}.1", "$JS.API.STREAM.NAMES")
-"""Reply subjects that must not arrive as they were sent. Otherwise the service that answers would publish for the sender."""
+"""Reply subjects that must not arrive as they were sent: the service that answers would publish for the sender."""
 
 _IMPORTS: Mapping[Role, Callable[[str, str], list[Import]]] = {
     Role.ADMIN: admin_imports,

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, func, select, update
 
 from rankd.core.admission.admit import Submitter
 from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
-from rankd.core.change.job_change import Change, EndRequest, JobState, VIA
+from rankd.core.change.job_change import VIA, Change, EndRequest, JobState
 from rankd.core.errors import Refused
 from rankd.core.model.job import Event
 from rankd.store.engine.connection import Connection
@@ -97,12 +97,12 @@ def act(
     """
     targets = as_targets(wanted)
     states = read_states(connection, records(targets))
-    queues = _foreign_queues(connection, states, asker)
+    found_in = _foreign_queues(connection, states, asker)
     outcome = _Outcome([], [], [], [])
     allowed: list[Target] = []
     for target in targets:
         try:
-            queue = queues.get(target.job)
+            queue = found_in.get(target.job)
             state = permitted(target.job, states.get(target.job), asker, ACTIONS[decide], queue)
             decision = decide(target.job, state, asker, now)
         except Refused as error:
