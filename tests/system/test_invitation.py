@@ -20,6 +20,7 @@ from watch import PATIENCE_S
 
 from rankd.bus.client import PatientClient
 from rankd.bus.enrolment import exchange
+from rankd.bus.login import log_in_again
 from rankd.core.errors import Refused
 from rankd.identity.invitation import read_invitation
 from rankd.identity.key import KeyKind, new_key
@@ -295,6 +296,30 @@ def test_renewing_replaces_credentials_and_needs_no_token(head, homes):
     assert "Submitted" in alice.run("submit", "--", "true")
     head.rankd("auth", "user", "revoke", "alice")
     assert "does not accept the credentials" in alice.run("login", "--renew", status=1)
+
+
+async def test_credentials_for_a_time_can_not_be_renewed(head, tmp_path):
+    """Those of a file, and those of the login socket: they would outlive the end that was given to them."""
+    short = tmp_path / "short.creds"
+    head.rankd("auth", "creds", "--user", "alice", "--lasts", "1h", "--out", str(short))
+    node = tmp_path / "node.creds"
+    head.rankd("auth", "creds", "--node", "n2", "--lasts", "1h", "--out", str(node))
+    own = log_in_again(head.directory / "login.sock")
+    local = tmp_path / "local.creds"
+    local.write_text(own.creds)
+    for file, subject in (
+        (short, "rankd.v1.user.alice.login.renew"),
+        (node, "rankd.v1.node.n2.renew"),
+        (local, f"rankd.v1.user.{own.user}.login.renew"),
+    ):
+        client = PatientClient()
+        await client.connect(head.up["nats"], user_credentials=str(file))
+        try:
+            body = json.dumps({"key": new_key(KeyKind.USER).public}).encode()
+            answer = json.loads((await client.request(subject, body, timeout=5)).data)
+        finally:
+            await client.close()
+        assert answer.get("code") == "not_enrolled", (subject, answer)
 
 
 def test_a_site_is_prepared_before_it_starts(machine, homes):

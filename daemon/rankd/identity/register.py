@@ -29,12 +29,14 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A user or node. ``given_at``: when it last got credentials; None means not yet.
 
     ``until``: when the last of its credentials ends; None means never, once it got some. All in UTC seconds.
+    ``renews``: it has exchanged an invitation. Only such credentials may be renewed: others would outlive their end.
     """
 
     role: Role
     name: str
     given_at: int | None = None
     until: int | None = None
+    renews: bool = False
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,7 +77,7 @@ def given(register: Register, role: Role, name: str, at: float, until: float | N
     found = register.member(role, name) or Member(role=role, name=name)
     ends = [until] if found.given_at is None else [until, found.until]
     latest = None if None in ends else max(int(end) for end in ends if end is not None)
-    return _with_member(register, Member(role=role, name=name, given_at=int(at), until=latest))
+    return _with_member(register, Member(role=role, name=name, given_at=int(at), until=latest, renews=found.renews))
 
 
 def withdrawn(register: Register, role: Role, name: str) -> Register:
@@ -138,7 +140,9 @@ def redeemed(register: Register, digest: str, key: str, now: float, until: float
         return register
     spent = msgspec.structs.replace(found, used_by=key, used_at=int(now))
     register = msgspec.structs.replace(register, invitations={**register.invitations, digest: spent})
-    return given(register, role_now(register, found), found.name, now, until)
+    register = given(register, role_now(register, found), found.name, now, until)
+    member = register.members[family(found.role, found.name)]
+    return _with_member(register, msgspec.structs.replace(member, renews=True))
 
 
 def open_invitations(register: Register, now: float, revoked_at: RevokedAt) -> list[Invitation]:

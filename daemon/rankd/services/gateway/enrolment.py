@@ -118,8 +118,9 @@ class Enrolment:
         if not is_public_key(request.key):
             raise Refused("bad_key", "the key is not the public key of a user", "key")
         member = self._issuer.register.member(role, name)
-        if member is None or member.given_at is None:
-            raise Refused("not_enrolled", f"'{name}' was not given credentials that can be renewed", status=403)
+        if member is None or member.given_at is None or not member.renews:
+            why = f"'{name}' has not exchanged an invitation, so these credentials end when they say; ask for new ones"
+            raise Refused("not_enrolled", why, status=403)
         granted = await self._grant(member.role, name, request.key, now)
         await self._issuer.change(lambda register: given(register, member.role, name, now, granted.expires_at))
         log.info("renewed the credentials of %s '%s'", granted.role, name)
