@@ -128,7 +128,7 @@ class served:  # noqa: N801 - used as a function
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "the following arguments are required: FILE"),
+        ([], "rankd auth check: FILE is missing"),
         (["none.creds"], "none.creds can't be read"),
     ],
 )
