@@ -13,6 +13,7 @@ from integration.stage import NOW, a_cluster
 
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
+from rankd.core.model.array import parse_array
 from rankd.store.engine.reading import open_for_reading
 from rankd.store.look.dump import dump
 from rankd.store.record.node import register_node
@@ -45,7 +46,8 @@ QUEUES = {
 }
 LEAVES = ("root.default", "root.apps", "root.shared.a", "root.shared.b")
 RUNNING = (
-    "SELECT l.id, j.id, l.nodes, j.state FROM allocations l JOIN jobs j ON j.allocation_id = l.id"
+    "SELECT l.id, j.id, l.nodes, j.state, coalesce(j.array_job, j.id), j.array_task"
+    " FROM allocations l JOIN jobs j ON j.allocation_id = l.id"
     " WHERE j.state IN ('allocated', 'running') ORDER BY l.id"
 )
 
@@ -57,6 +59,7 @@ def new_database(tmp_path):
 
 def a_job(draw, now):
     nodes = draw.choice([1, 1, 1, 2, 3])
+    array = draw.choice([None, None, None, "3", "0-3", "1-9:2", "0-7%2", "2,5-6,9%1"])
     return builder.accepted(
         draw.choice(["alice", "bob"]),
         queue=draw.choice(LEAVES),
@@ -64,8 +67,10 @@ def a_job(draw, now):
         nodes=nodes,
         min_nodes=draw.randint(1, nodes),
         held=draw.random() < 0.05,
+        array=None if array is None else parse_array(array),
         resources={"vcore": draw.choice([500, 1000, 2000, 4000]), **draw.choice([{}, {"memory": 2**30}, {"gpu": 1}])},
         request={
+            "array": array,
             "time_limit_s": draw.choice([None, 30.0, 60.0, 90.5, 300.0]),
             "application": draw.choice([None, None, "one", "two", "three"]),
             "constraints": draw.choice([None, None, None, "rack=r1", "rack notin (r1)"]),
@@ -88,7 +93,7 @@ async def add_nodes(cluster):
 
 async def go_on(cluster, draw, now):
     """Some of what is allocated begins, some of what runs ends."""
-    for allocation, job, nodes, state in cluster.rows(RUNNING):
+    for allocation, job, nodes, state, *_ in cluster.rows(RUNNING):
         kind = draw.choice(["started", "started", None] if state == "allocated" else ["ended", None, None])
         if kind is None:
             continue
@@ -104,17 +109,22 @@ def decided(cluster):
     found = msgspec.to_builtins(Evaluator().evaluate(msgspec.json.encode(document)))
     assert found["rejected"] == []
     return (
-        [(row["job"], row["nodes"]) for row in found["allocations"]],
-        sorted((row["job"], row["nodes"], row["starts_at"]) for row in found["reservations"]),
+        [(row["job"], row.get("task"), row["nodes"]) for row in found["allocations"]],
+        sorted({row["job"]: _reserved(row) for row in reversed(found["reservations"])}.values()),
         {row["id"]: row["reason"] for row in found["jobs"] if row["reason"]},
     )
+
+
+def _reserved(row):
+    """Of an array, the records have the reservation of the first task alone."""
+    return row["job"], row["nodes"], row["starts_at"]
 
 
 def recorded(cluster, since):
     """As :func:`decided`, of the records."""
     reserved = cluster.rows("SELECT job_id, nodes, starts_at FROM reservations ORDER BY job_id")
     return (
-        [(job, json.loads(nodes)) for id_, job, nodes, _ in cluster.rows(RUNNING) if id_ > since],
+        [(of, task, json.loads(nodes)) for id_, _, nodes, _, of, task in cluster.rows(RUNNING) if id_ > since],
         [(job, json.loads(nodes), starts_at) for job, nodes, starts_at in reserved],
         dict(cluster.rows("SELECT id, reason FROM job WHERE state = 'pending'")),
     )
