@@ -12,6 +12,8 @@ from pathlib import Path
 from soak.cluster import NODES
 
 from rankd.bus.client import PatientClient
+from rankd.core.model.array import parse_array
+from rankd.core.model.index_set import each, read
 from rankd.store.engine.driver import sqlite3
 
 HALF_LIFE_S = 600.0
@@ -160,6 +162,21 @@ def wrong_usage(database: Path) -> list[str]:
             wrong.append(f"association {row['id']}: {usage!r} accumulated, {sums[row['id']]!r} by the records")
     uncharged = rows(database, "SELECT id FROM allocations WHERE NOT charged")
     return wrong + [f"allocation {row['id']} is not charged" for row in uncharged]
+
+
+def torn_arrays(database: Path) -> list[str]:
+    """Every index of an array is in exactly one record, and the array's numbers are those of its tasks."""
+    wrong = []
+    for array in rows(database, "SELECT * FROM arrays a JOIN jobs j ON j.id = a.job_id"):
+        tasks = rows(database, "SELECT array_task, state FROM jobs WHERE array_job = ?", array["id"])
+        own = [*each(read(array["array"])), *each(read(array["cancelled"]))]
+        found = sorted([*own, *(task["array_task"] for task in tasks)])
+        if found != list(each(parse_array(json.loads(array["request"])["array"]).indices)):
+            wrong.append(f"array {array['id']} has the indices {found}")
+        completed = sum(task["state"] == "completed" for task in tasks)
+        if (array["n_completed"], array["n_open"], array["n_pending"]) != (completed, 0, 0):
+            wrong.append(f"array {array['id']} counts {dict(array)}")
+    return wrong
 
 
 def open_allocations(database: Path) -> list[str]:

@@ -86,6 +86,8 @@ class Workload:
             "stdout": "/dev/null",
             "stderr": "/dev/null",
         }
+        if kind >= 0.9:
+            job["array"] = self._random.choice(["0-4", "1-9:2%2", "3,5-6"])
         if 0.05 <= kind < 0.12:
             job["nodes"] = 2
         elif 0.12 <= kind < 0.17:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import Bus
 from rankd.cli.common.session import RETRY_PAUSE_S, repeat
 from rankd.core.errors import Unavailable
+from rankd.core.model.job import Event
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.message import DeadLetter, EventsRequest, JobEventList, JobEvents, Transition
 
@@ -48,6 +49,8 @@ class Wanted(NamedTuple):
     since: float | None
 
 
+_SPLITS = frozenset({Event.SPLIT, Event.RUN_OUT})
+
 News = Sequence[Transition | DeadLetter]
 
 
@@ -63,6 +66,8 @@ class EventFollower:
         self._last = 0
         self._refused: list[DeadLetter] = []
         self._letters = deque[int](maxlen=LETTERS_KNOWN)
+        self._names_tasks = self._is_few and any(isinstance(job, str) for job in wanted.jobs)
+        """Whether events of jobs with other ids are wanted: those of the tasks of a named array."""
 
     async def run(self) -> AsyncGenerator[News, None]:
         """Events and refused submissions, some at a time, for ever.
@@ -105,6 +110,7 @@ class EventFollower:
         refused = [] if self._wanted.jobs else [one for one in decoded.refused if one.id not in self._letters]
         self._letters.extend(letter.id for letter in refused)  # the relay repeats what was not acknowledged
         self._refused += refused
+        self._look_for_tasks(decoded.events)
         if refused or any(event.id > self._last and self._is_wanted(event) for event in decoded.events):
             self._hint.set()
 
@@ -140,13 +146,19 @@ class EventFollower:
     def _chosen(self, answer: JobEventList) -> list[Transition]:
         """The wanted events, as they are published: without the user."""
         fields = Transition.__struct_fields__
-        chosen = [event for event in answer.events if self._is_wanted(event)]
+        self._look_for_tasks(answer.events)
+        chosen = [event for event in answer.events if self._is_few or self._is_wanted(event)]
         return [Transition(**{name: getattr(event, name) for name in fields}) for event in chosen]
 
     @property
     def _is_few(self) -> bool:
-        """Whether the jobs are named in the request, so that the answer has no others: tasks of a named array count."""
+        """Whether the jobs are named in the request, so that the answer has no others."""
         return 0 < len(self._wanted.jobs) <= MOST_JOBS_ASKED
 
     def _is_wanted(self, event: Transition) -> bool:
-        return not self._wanted.jobs or self._is_few or event.job in self._wanted.jobs
+        return not self._wanted.jobs or self._names_tasks or event.job in self._wanted.jobs
+
+    def _look_for_tasks(self, events: Iterable[Transition]) -> None:
+        """An array that is split has tasks, whose events are wanted too."""
+        splits = (event.event in _SPLITS and event.job in self._wanted.jobs for event in events)
+        self._names_tasks |= self._is_few and any(splits)
