@@ -131,3 +131,20 @@ def test_the_services_may_be_killed_while_an_array_runs(machine):
         "SELECT count(*) AS n FROM allocation a JOIN job j ON j.id = a.job_id WHERE j.array_job = ?", array
     )
     assert starts[0]["n"] >= 20
+
+
+def test_accounting_has_a_line_per_task_and_their_sum(machine):
+    array = submit(machine, "1-2")
+    ended(machine, array)
+    lines = machine.rankd("acct", "-j", str(array), "-H", "-P", "-o", "JobID,State,CPUTime").splitlines()
+    assert [line.split("|")[0] for line in lines] == [str(array), f"{array}_1", f"{array}_2"]
+    assert {line.split("|")[1] for line in lines} == {"COMPLETED"}
+
+
+def test_events_of_tasks_name_their_array(machine):
+    array = submit(machine, "7")
+    ended(machine, array)
+    [task] = tasks(machine, array)
+    history = json.loads(machine.rankd("history", "--json", f"{array}_7"))
+    assert [event["event"] for event in history] == ["split", "allocate", "start", "complete"]
+    assert history[0]["job_id"] == task["id"]

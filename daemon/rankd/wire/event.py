@@ -32,7 +32,10 @@ class SchedulerEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of one job, as published. ``via``: the gateway that vouched for the actor; None where none did."""
+    """One event of one job, as published. ``via``: the gateway that vouched for the actor; None where none did.
+
+    ``array_job`` and ``array_task``: of a task, its array and its index; left out for other jobs.
+    """
 
     id: int
     job: int
@@ -42,6 +45,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     cause: str | None = None
     via: str | None = None
+    array_job: int | msgspec.UnsetType = msgspec.UNSET
+    array_task: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class UserTransition(Transition, frozen=True, kw_only=True):

@@ -32,7 +32,9 @@ _WORDS = {"node_lost": "NODE_FAIL"}
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``acct``."""
-    text = "What jobs used: jobs that were in the system since midnight, or in a given time."
+    text = (
+        "What jobs used that were in the system since midnight, or in a given time. An array's line has sums."
+    )
     parser = add_command(subparsers, "acct", run, text)
     add_filters(parser)
     parser.add_argument(
@@ -101,7 +103,8 @@ def _of_its_times(known_until: Known) -> list[Field]:
 
 def _of_its_use(known_until: Known) -> list[Field]:
     def core_s(row: Row) -> float:
-        return _elapsed_s(known_until, row) * _cores(row)
+        own = row.get("tasks")
+        return sum(map(core_s, own)) if own else _elapsed_s(known_until, row) * _cores(row)
 
     return [
         Field("CPUTime", core_s, lambda row: shown_duration(core_s(row)), numeric=True),
@@ -126,8 +129,21 @@ def _of(name: str) -> Callable[[Row], object]:
     return lambda row: row.get(name)
 
 
+def _add_totals(rows: Sequence[Row]) -> None:
+    """Give the rows of arrays the sums of what their tasks among the rows used."""
+    tasks: dict[int, list[Row]] = {}
+    for row in rows:
+        if row.get("array_job") is not None:
+            tasks.setdefault(row["array_job"], []).append(row)
+    for row in rows:
+        if own := tasks.get(row["id"]):
+            row["tasks"] = own
+            row["cpu_s"] = sum(one["cpu_s"] or 0.0 for one in own)
+            row["max_rss_bytes"] = max((one["max_rss_bytes"] or 0 for one in own), default=0) or None
+
+
 def _name(row: Row) -> str:
-    return str(row.get("total") or shown_name(row["id"], row.get("array_job"), row.get("array_task"), None, None))
+    return shown_name(row["id"], row.get("array_job"), row.get("array_task"), None, None)
 
 
 def _instant(header: str, name: str) -> Field:
@@ -163,6 +179,8 @@ def run(arguments: argparse.Namespace) -> int:
     source = open_source(arguments)
     chosen = _chosen(arguments.format or USUAL, fields(source.known))
     rows = source.accounting(_wanted(arguments, now))
+    if not arguments.json:
+        _add_totals(rows)
     if arguments.json:
         print_json(rows)
     elif arguments.parsable2:

@@ -19,7 +19,8 @@ from nats.aio.msg import Msg
 from rankd.bus.connection import Bus
 from rankd.cli.common.session import RETRY_PAUSE_S, repeat
 from rankd.core.errors import Unavailable
-from rankd.core.model.job import Event
+from rankd.core.model.array import parse_name
+from rankd.core.model.index_set import each
 from rankd.wire.codec import UNREADABLE, encode
 from rankd.wire.message import DeadLetter, EventsRequest, JobEventList, JobEvents, Transition
 
@@ -49,8 +50,6 @@ class Wanted(NamedTuple):
     since: float | None
 
 
-_SPLITS = frozenset({Event.SPLIT, Event.RUN_OUT})
-
 News = Sequence[Transition | DeadLetter]
 
 
@@ -66,8 +65,7 @@ class EventFollower:
         self._last = 0
         self._refused: list[DeadLetter] = []
         self._letters = deque[int](maxlen=LETTERS_KNOWN)
-        self._names_tasks = self._is_few and any(isinstance(job, str) for job in wanted.jobs)
-        """Whether events of jobs with other ids are wanted: those of the tasks of a named array."""
+        self._tasks = _named_tasks(wanted.jobs)
 
     async def run(self) -> AsyncGenerator[News, None]:
         """Events and refused submissions, some at a time, for ever.
@@ -110,7 +108,6 @@ class EventFollower:
         refused = [] if self._wanted.jobs else [one for one in decoded.refused if one.id not in self._letters]
         self._letters.extend(letter.id for letter in refused)  # the relay repeats what was not acknowledged
         self._refused += refused
-        self._look_for_tasks(decoded.events)
         if refused or any(event.id > self._last and self._is_wanted(event) for event in decoded.events):
             self._hint.set()
 
@@ -135,7 +132,7 @@ class EventFollower:
                 self._asking = None
 
     async def _ask(self, after: int | None = None, since: float | None = None) -> JobEventList:
-        jobs = sorted(self._wanted.jobs, key=str) if self._is_few else None
+        jobs = sorted(self._wanted.jobs, key=str) if 0 < len(self._wanted.jobs) <= MOST_JOBS_ASKED else None
         request = EventsRequest(after=after, since=since, users=self._wanted.users, jobs=jobs)
         return await self._bus.request(self._wanted.ask, encode(request), JobEventList, timeout_s=ASK_TIMEOUT_S)
 
@@ -146,19 +143,21 @@ class EventFollower:
     def _chosen(self, answer: JobEventList) -> list[Transition]:
         """The wanted events, as they are published: without the user."""
         fields = Transition.__struct_fields__
-        self._look_for_tasks(answer.events)
-        chosen = [event for event in answer.events if self._is_few or self._is_wanted(event)]
+        chosen = [event for event in answer.events if self._is_wanted(event)]
         return [Transition(**{name: getattr(event, name) for name in fields}) for event in chosen]
 
-    @property
-    def _is_few(self) -> bool:
-        """Whether the jobs are named in the request, so that the answer has no others."""
-        return 0 < len(self._wanted.jobs) <= MOST_JOBS_ASKED
-
     def _is_wanted(self, event: Transition) -> bool:
-        return not self._wanted.jobs or self._names_tasks or event.job in self._wanted.jobs
+        """Whether the job is named, or its array, or it is a named task."""
+        jobs = self._wanted.jobs
+        return (
+            not jobs
+            or event.job in jobs
+            or event.array_job in jobs
+            or (event.array_job, event.array_task) in self._tasks
+        )
 
-    def _look_for_tasks(self, events: Iterable[Transition]) -> None:
-        """An array that is split has tasks, whose events are wanted too."""
-        splits = (event.event in _SPLITS and event.job in self._wanted.jobs for event in events)
-        self._names_tasks |= self._is_few and any(splits)
+
+def _named_tasks(jobs: Iterable[int | str]) -> set[tuple[object, object]]:
+    """The tasks that these names mean: their arrays and indices."""
+    names = [parse_name(job) for job in jobs if isinstance(job, str)]
+    return {(name.job, index) for name in names for index in each(name.indices)}

@@ -108,7 +108,8 @@ def _print(event: Transition | DeadLetter, *, as_json: bool) -> None:
 def _line(event: Transition) -> str:
     cause = f" ({event.cause})" if event.cause else ""
     via = f" via {event.via}" if event.via else ""
-    return f"{shown_time(event.at)} job {event.job} {event.state}: {event.event} by {event.actor}{via}{cause}"
+    named = event.job if event.array_job is msgspec.UNSET else f"{event.array_job}_{event.array_task}"
+    return f"{shown_time(event.at)} job {named} {event.state}: {event.event} by {event.actor}{via}{cause}"
 
 
 def _refused(letter: DeadLetter) -> str:

@@ -72,10 +72,10 @@ def _configuration(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
 
 
 def _job(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
-    id_, job, event, state, at, actor, cause, via, user = row
-    return NamedEvent(
-        user, Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause, via=via)
-    )
+    id_, job, event, state, at, actor, cause, via, user, array, task = row
+    of_array = {} if array is None else {"array_job": array, "array_task": task}
+    change = Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause, via=via, **of_array)
+    return NamedEvent(user, change)
 
 
 def _unmarked(mark: Mark, id_: ColumnElement[int]) -> ColumnElement[bool]:
@@ -131,6 +131,8 @@ _KINDS = {
             _JOBS.cause,
             item_of(_JOBS.detail, f"$.{VIA}"),
             jobs.c.user,
+            jobs.c.array_job,
+            jobs.c.array_task,
         )
         .join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)
         .where(_unmarked(Mark.JOBS, _JOBS.id))

@@ -31,7 +31,8 @@ SELECT (SELECT max(id) FROM job_events) AS newest,
     (SELECT id FROM job_events WHERE id > ? ORDER BY id LIMIT 1) AS next"""
 _AT = "SELECT id, at FROM job_events WHERE id >= ? ORDER BY id LIMIT 1"
 _EVENTS = f"""
-SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, json_extract(e.detail, '$.via') AS via, j."user"
+SELECT e.id, e.job_id AS job, e.event, e.state, e.at, e.actor, e.cause, json_extract(e.detail, '$.via') AS via,
+    j."user", j.array_job, j.array_task
 FROM job_events e {JOIN_IN_ORDER} jobs j ON j.id = e.job_id
 WHERE e.id >= ? AND e.id <= ?{{terms}} ORDER BY e.id LIMIT ?"""
 _SINCE = " AND e.at >= ?"
@@ -65,6 +66,9 @@ def events_behind(connection: Reader, wanted: EventsRequest) -> Found:
     last = min(ends["next"] + MOST_LOOKED_AT - 1, newest)
     terms, values = _terms(connection, wanted)
     rows = fetch(connection, _EVENTS.format(terms=terms), [ends["next"], last, *values, wanted.limit + 1])
+    for row in rows:
+        if row["array_job"] is None:
+            del row["array_job"], row["array_task"]
     if len(rows) > wanted.limit:
         rows = rows[: wanted.limit]
         return Found(rows, rows[-1]["id"], more=True)
