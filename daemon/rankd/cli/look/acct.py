@@ -32,9 +32,7 @@ _WORDS = {"node_lost": "NODE_FAIL"}
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add ``acct``."""
-    text = (
-        "What jobs used that were in the system since midnight, or in a given time. An array's line has sums."
-    )
+    text = "What jobs used that were in the system since midnight, or in a given time. An array's line has sums."
     parser = add_command(subparsers, "acct", run, text)
     add_filters(parser)
     parser.add_argument(
