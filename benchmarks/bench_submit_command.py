@@ -1,4 +1,4 @@
-"""`rankd submit` as a whole process: over the login socket and over the broker with credentials, in turns."""
+"""`rankd submit` as a whole process: a command and a script over the login socket, and a command over the broker."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from measure import machine, report, summary
 
 ROUNDS = 20
 WARM_UP = 2
+SCRIPT = "#!/bin/sh\n#SBATCH -J bench -n 2 --mem-per-cpu=100M\n#SBATCH -t 10\ntrue\n"
+COMMAND = ("--", "true")
 
 
 def once(directory: Path, *more: str) -> float:
     """Milliseconds from the start of the process to its end."""
-    command = [sys.executable, "-m", "rankd", "submit", "--dir", str(directory), *more, "--", "true"]
+    command = [sys.executable, "-m", "rankd", "submit", "--dir", str(directory), *more]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RANKD_")}
     begin = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     return (time.perf_counter() - begin) * 1000
 
 
@@ -29,9 +31,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="rankd-bench-") as base:
         directory = Path(base) / "state"
         with machine("--no-local-agent", directory=directory):
+            (script := Path(base) / "script.sh").write_text(SCRIPT)
             ways = {
-                "login socket": (),
-                "broker, with credentials": ("--creds", str(directory / "auth" / "admin.creds")),
+                "login socket": COMMAND,
+                "login socket, a script": (str(script),),
+                "broker, with credentials": ("--creds", str(directory / "auth" / "admin.creds"), *COMMAND),
             }
             times = {way: list[float]() for way in ways}
             for number in range(ROUNDS + WARM_UP):

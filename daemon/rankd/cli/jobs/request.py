@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rankd.cli.common.duration import parse_duration
-from rankd.cli.common.instant import parse_time
 from rankd.core.errors import Refused
 from rankd.core.model.secret import without_secrets
 
@@ -246,6 +245,8 @@ def _times(arguments: argparse.Namespace, now: float) -> Job:
 
 
 def _begin(text: str, now: float) -> float:
+    from rankd.cli.common.instant import parse_time  # it takes 2 ms to import
+
     try:
         return parse_time(text, now, "future")
     except Refused as error:

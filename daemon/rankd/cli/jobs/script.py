@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -61,5 +60,7 @@ def _content(file: str) -> bytes:
 def _no_script(words: Sequence[str], message: str) -> Refused:
     if words[0] == STANDARD_INPUT:
         return Refused("bad_script", message, "script")
+    import shlex
+
     command = cut(shlex.join(words))
     return Refused("bad_script", f"{message}; to run a command, write: rankd submit -- {command}", "script")
