@@ -17,9 +17,10 @@ import numpy as np
 from measure import report
 
 from rankd.core.admission.admission_cache import Admission
-from rankd.core.admission.admit import AdmissionTables, Submitter, admit
+from rankd.core.admission.admit import AdmissionTables, admit
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.queue_entry import queue_entries
+from rankd.core.admission.submitter import Submitter
 from rankd.core.model.job import JobRequest
 from rankd.core.model.node import Node
 from rankd.core.model.queue import ChildTemplate, Partition, Queue, QueueProperties

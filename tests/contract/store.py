@@ -3,7 +3,7 @@
 from builder import NOW, accepted, configuration
 from sqlalchemy import column, literal_column, select, table
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.store.record.catalog import sync_catalog
 from rankd.store.record.delivery import Ask, give
 from rankd.store.record.job import NewJob, insert_jobs

@@ -5,7 +5,7 @@ import pytest
 from builder import NOW
 from contract.store import ALICE, ROOT
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
 from rankd.core.errors import Refused

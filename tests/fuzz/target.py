@@ -28,7 +28,7 @@ from rankd.config.settings import read_settings
 from rankd.core.adapter.text import rows_of_text
 from rankd.core.admission.acl import parse_acl
 from rankd.core.admission.admission_cache import Admission
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import ConfigurationError, RankdError
 from rankd.core.model.job import JobRequest
 from rankd.core.model.quantity import parse_amount

@@ -17,7 +17,7 @@ from rankd.bus.client import PatientClient
 from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.bus.stream import ensure_streams
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import Decide
 from rankd.core.errors import Unavailable
 from rankd.services.prioritizer.ranking_source import RankingSource

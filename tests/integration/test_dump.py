@@ -17,7 +17,7 @@ from builder import NOW, accepted, configuration, leaf, new_database, parent
 from rankd.bus.connection import Bus
 from rankd.config.configuration import load_configuration
 from rankd.config.evaluation import Evaluator
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
 from rankd.core.change.job_update import Task

@@ -12,8 +12,8 @@ import pytest
 from integration.intake_stage import an_intake
 from integration.stage import NOW, a_cluster, connected
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_update import Task
 from rankd.core.model.priority_class import PriorityClass
 from rankd.services.intake.job_verbs import MOST_DONE

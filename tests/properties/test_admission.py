@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankd.core.admission.admission_cache import Admission
-from rankd.core.admission.admit import QueueEntry, Submitter, admit
+from rankd.core.admission.admit import QueueEntry, admit
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 

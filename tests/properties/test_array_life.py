@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from builder import NOW, accepted, add_nodes, configuration, new_database
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_update import Task
 from rankd.core.model.array import parse_array

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_update import Task
 from rankd.core.change.node_action import drain, resume

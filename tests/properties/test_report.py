@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel
 from rankd.store.record.allocation import NewAllocation, commit_allocations
 from rankd.store.record.catalog import sync_catalog

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rankd.bus.connection import Bus
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_change import Change
 from rankd.core.model.association import Association

@@ -22,8 +22,8 @@ from nats.micro.service import EndpointConfig, Service, ServiceConfig
 
 from rankd.bus.connection import LOST, MESSAGE_ID, Bus
 from rankd.bus.request_turns import RequestTurns, Turn
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import check
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import encode

@@ -6,7 +6,7 @@ import msgspec
 from builder import admission_tables
 
 from rankd.core.admission.admission_cache import Admission
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.services.intake.submission import AT_ONCE, read_beside_others, read_submission
 
 ALICE = Submitter("alice", privileged=False)

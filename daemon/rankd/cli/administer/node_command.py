@@ -68,7 +68,7 @@ def _add_enrol(verbs: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send the request, and print the nodes that could not be changed."""
-    from rankd.cli.common.session import ask
+    from rankd.cli.common.channel import ask
     from rankd.wire.message import NodeReply, NodeSelection
 
     selection = NodeSelection(nodes=_names(arguments.node), reason=arguments.reason)

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask the intake to reload, or compute on the live queue what a reload would change."""
     if arguments.dry_run:
         return _dry_run(arguments)
-    from rankd.cli.common.session import ask
+    from rankd.cli.common.channel import ask
     from rankd.wire.configuration import Reload, Reloaded
 
     reply = ask(arguments, "config.reload", Reload(), Reloaded)

@@ -12,13 +12,17 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from rankd.cli.common.session import CONNECT_TIMEOUT_S, LARGEST_PAGE, RETRY_PAUSE_S, connecting
+from rankd.cli.common.place import find
+from rankd.cli.common.session import CONNECT_TIMEOUT_S, LARGEST_PAGE, RETRY_PAUSE_S, asker, connecting
 from rankd.core.errors import Unavailable
 
 if TYPE_CHECKING:
+    import argparse
     import asyncio
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import msgspec
 
     from rankd.bus.connection import Bus
     from rankd.cli.common.place import Place
@@ -140,6 +144,14 @@ def _is_own(place: Place) -> bool:
         return place.socket.stat().st_uid == os.geteuid()
     except OSError:
         return False
+
+
+def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
+    """Send one request, and return its answer."""
+    from rankd.wire.codec import encode
+
+    with open_channel(find(arguments), asker(arguments)) as channel:
+        return channel.request(verb, encode(message), kind)
 
 
 def repeated(action: Callable[[float], T], until: float) -> T:

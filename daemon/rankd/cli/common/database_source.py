@@ -59,8 +59,8 @@ class DatabaseSource:
         """See :class:`.record_source.Source`."""
         owner = owner_of(self._connection, job_id)
         if owner is not None and self._reads_environment_of not in (None, owner):
-            from rankd.core.admission.admit import Submitter
             from rankd.core.admission.permission import OwnedJob, check
+            from rankd.core.admission.submitter import Submitter
             from rankd.core.model.array import parse_name
 
             check(Submitter(self._me or "", privileged=False), "job.script", OwnedJob(parse_name(job_id).job, owner))

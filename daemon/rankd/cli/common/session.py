@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-    import msgspec
-
     from rankd.bus.connection import Bus
     from rankd.identity.credentials import Credentials, Source
     from rankd.identity.token import ReadClaims
@@ -331,15 +329,6 @@ async def _check_site(bus: Bus, database: Path, user: str) -> None:
     if site_of(database) != there:
         message = f"the database {database} is not the one of the rankd at {bus.url}: name one of them, not both"
         raise Refused("usage", message, "db")
-
-
-def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
-    """Send one request, and return its answer."""
-    from rankd.cli.common.channel import open_channel
-    from rankd.wire.codec import encode
-
-    with open_channel(find(arguments), asker(arguments)) as channel:
-        return channel.request(verb, encode(message), kind)
 
 
 async def repeat(action: Callable[[], Awaitable[T]], until: float) -> T:

@@ -109,7 +109,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_settle(arguments: argparse.Namespace) -> int:
     """Send the requests in parts. Print the new jobs and the failures, even if a later part gets no answer."""
-    from rankd.cli.common.session import ask
+    from rankd.cli.common.channel import ask
 
     ids = list(dict.fromkeys(number for group in arguments.id for number in group))
     reply = LettersReply(done=[], failed=[])

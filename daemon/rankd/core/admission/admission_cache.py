@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rankd.core.admission.admit import AdmissionTables, Submitter, admit, check_own, check_when
+from rankd.core.admission.admit import AdmissionTables, admit, check_own, check_when
+from rankd.core.admission.submitter import Submitter
 from rankd.core.model.job import AcceptedJob, JobRequest
 
 MOST_KINDS = 4096

@@ -34,10 +34,10 @@ from rankd.core.admission.limit import (
 from rankd.core.admission.path_limit import MAX_PATH_DEPTH, check_paths
 from rankd.core.admission.permission import NewJob, check, may
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
-from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.queue_entry import QueueEntry, check_depth, find_queue, made_queue
 from rankd.core.admission.rights import Named, Rights, check_rights
 from rankd.core.admission.script_check import check_script
+from rankd.core.admission.submitter import Submitter
 from rankd.core.admission.user_limit import check_user_limits
 from rankd.core.errors import Refused
 from rankd.core.model.array import ArrayRequest, parse_array
@@ -45,7 +45,7 @@ from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD
 from rankd.core.model.node import Node
 from rankd.core.model.quantity import LARGEST, VCORE, Resources, parse_resources, shown
 from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
-from rankd.core.model.setting import Privacy, Settings
+from rankd.core.model.setting import Settings
 from rankd.core.near_name import MOST_COMPARED, cut, unknown
 from rankd.core.placement.constraint import check_constraints
 from rankd.core.placement.request import Shape
@@ -71,22 +71,6 @@ class AdmissionTables(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] | None = None
     resource_types: frozenset[str] | None = None
     rights: Rights = Rights()
-
-
-class Submitter(NamedTuple):
-    """The user who asks, and whether as an administrator: see :func:`.standing.standing`.
-
-    ``via``: the gateway that vouches for the user; None where the broker does. ``is_operator``: may also act on nodes.
-    ``sees``: what the user sees of others' jobs. ``queues``: those whose jobs the user administers; it is set for
-    requests that change jobs, and None otherwise.
-    """
-
-    user: str
-    privileged: bool
-    via: str | None = None
-    is_operator: bool = False
-    sees: Privacy = "all"
-    queues: AdministeredQueues | None = None
 
 
 def admit(

@@ -15,7 +15,7 @@ from rankd.core.near_name import cut
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rankd.core.admission.admit import Submitter
+    from rankd.core.admission.submitter import Submitter
 
 
 class Circle(StrEnum):

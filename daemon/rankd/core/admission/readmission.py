@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rankd.core.admission.admit import AdmissionTables, Submitter, admit, check_own, check_when, resolve_queue
+from rankd.core.admission.admit import AdmissionTables, admit, check_own, check_when, resolve_queue
 from rankd.core.admission.fit import check_fit, shape_of
 from rankd.core.admission.limit import OWN_TEXTS
 from rankd.core.admission.priority_class import Resolved, resolve
 from rankd.core.admission.rights import FIELDS, Named, check_rights
+from rankd.core.admission.submitter import Submitter
 from rankd.core.model.job import AcceptedJob, JobRequest
 
 CLASS_FIELDS = frozenset({"priority_class", "priority", "preemption_policy"})

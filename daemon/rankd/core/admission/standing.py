@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import RULES, Circle
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.setting import Settings
 

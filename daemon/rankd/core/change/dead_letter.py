@@ -11,7 +11,7 @@ from rankd.core.admission.permission import OwnedLetter, check, unknown_letter
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
-    from rankd.core.admission.admit import Submitter
+    from rankd.core.admission.submitter import Submitter
 
 LARGEST_KEPT = 2**20
 """The most bytes kept of a submission. A job has at most 256 KiB; a message of many jobs may have more."""

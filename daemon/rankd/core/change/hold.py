@@ -6,8 +6,8 @@ the owner.
 
 from __future__ import annotations
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import may
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import OwnedJob, check
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.hold import check_release, holder
 from rankd.core.change.job_change import Change, EndRequest, JobState, Value
 from rankd.core.errors import Refused

@@ -7,12 +7,13 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.dependency import Blocked, Progress, blocked_by, check_known
 from rankd.core.admission.job_size import check_size
 from rankd.core.admission.permission import OwnedJob, check
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import CLASS_FIELDS, AdmittedJob, readmit
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.hold import check_release, holder
 from rankd.core.change.job_change import Value
 from rankd.core.errors import Refused

@@ -10,17 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from rankd.core.admission.admit import (
-    AdmissionTables,
-    Submitter,
-    check_numbers,
-    check_queue_maximum,
-    check_urgency,
-    resolve_queue,
-)
+from rankd.core.admission.admit import AdmissionTables, check_numbers, check_queue_maximum, check_urgency, resolve_queue
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry
 from rankd.core.admission.rights import Named, Rights, check_rights
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.evaluate.accounts import DEFAULT_ACCOUNT, Accounts, Pair
 from rankd.core.evaluate.document import Id, JobEntry

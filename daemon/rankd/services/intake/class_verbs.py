@@ -8,9 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.class_check import Access, read_class, split_access
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList
 from rankd.core.model.priority_class import PriorityClass

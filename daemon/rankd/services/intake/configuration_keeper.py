@@ -22,7 +22,7 @@ from rankd.config.change import Change
 from rankd.config.checked import read_checked
 from rankd.config.configuration import Configuration, read_files
 from rankd.config.difference import differences
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import ConfigurationError, Problem, RankdError, Refused
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.life import is_set

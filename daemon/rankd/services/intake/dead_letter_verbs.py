@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from rankd.bus.endpoint import Reply, Verb
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.dead_letter import check_whole, waiting_letter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.services.intake.durable_submission import Submit

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from rankd.bus.connection import Bus
 from rankd.bus.diag_request import ask_diag
 from rankd.bus.endpoint import Reply, Verb
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import check
+from rankd.core.admission.submitter import Submitter
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.runtime.clock import Clock
 from rankd.store.look import adapter_list

@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 
 from rankd.bus.connection import MESSAGE_ID, Bus
 from rankd.bus.consumer import PullConsumer
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused, RoleLost, Unavailable
 from rankd.services.intake.submission import Submission, rejected_of
 from rankd.services.runtime.clock import Clock

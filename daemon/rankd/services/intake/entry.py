@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rankd.config.configuration import Configuration
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.standing import Said, has_rights, standing
+from rankd.core.admission.submitter import Submitter
 from rankd.services.intake.gateways import Gateways
 from rankd.wire.subject import asker_of, is_claiming
 

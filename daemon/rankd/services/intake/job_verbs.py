@@ -13,9 +13,10 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
-from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.permission import ThingsOf, check
 from rankd.core.admission.queue_administration import AdministeredQueues
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, Decide
 from rankd.core.change.job_update import Task, check_update
 from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import OwnedJob, ThingsOf, check, may
 from rankd.core.admission.privacy import is_about_hidden, seen, seen_neighbours, seen_shares, sees_all
+from rankd.core.admission.submitter import Submitter
 from rankd.core.model.array import parse_name
 from rankd.services.intake.look_turns import LookTurns
 from rankd.store.engine.connection import Connection

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.node_action import Decide, drain, resume
 from rankd.core.errors import Refused
 from rankd.services.runtime.clock import Clock

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from rankd.config.change import FILES
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import check
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.wire.report import ReportRequest
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from rankd.bus.endpoint import Reply, Verb
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
 from rankd.services.intake.report_command import CONFIG, SUBMIT, check_request, command_words

@@ -7,8 +7,8 @@ import pwd
 import time
 from collections.abc import Callable, Sequence
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.runnable_user import Candidate, LocalRights, Submitters, unrunnable
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import AcceptedJob
 from rankd.wire.subject import HEAD

@@ -26,9 +26,10 @@ from rankd.bus.stream import ensure_streams, until_done
 from rankd.bus.tls_files import TlsFiles
 from rankd.config.configuration import Configuration
 from rankd.core.admission.admission_cache import Admission
-from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.runnable_user import LocalRights
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState

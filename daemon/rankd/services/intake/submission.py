@@ -9,10 +9,11 @@ from typing import cast
 import msgspec
 
 from rankd.core.admission.admission_cache import Admission
-from rankd.core.admission.admit import AdmissionTables, Submitter
+from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.dependency import check_known, named_jobs
 from rankd.core.admission.job_size import check_size
 from rankd.core.admission.queue_entry import entries_with
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, select, update
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, PASSED_OVER, Decide, Decision, permitted
 from rankd.core.change.job_change import VIA, Change, EndRequest, JobState
 from rankd.core.errors import Refused

@@ -5,8 +5,9 @@ import math
 import pytest
 from builder import GIB, admission_tables
 
-from rankd.core.admission.admit import QueueEntry, Submitter, admit
+from rankd.core.admission.admit import QueueEntry, admit
 from rankd.core.admission.priority_class import ClassTable
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.priority_class import PriorityClass

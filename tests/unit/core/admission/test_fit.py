@@ -3,7 +3,8 @@
 import pytest
 from builder import admission_tables
 
-from rankd.core.admission.admit import Submitter, admit
+from rankd.core.admission.admit import admit
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 from rankd.core.model.node import Node

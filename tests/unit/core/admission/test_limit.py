@@ -10,9 +10,10 @@ import pytest
 from builder import admission_tables
 
 from rankd.core.admission.admission_cache import Admission
-from rankd.core.admission.admit import Submitter, admit
+from rankd.core.admission.admit import admit
 from rankd.core.admission.limit import LOOKED_UP_TEXTS, MAX_DEPENDENCIES, OWN_TEXTS
 from rankd.core.admission.queue_entry import QueueEntry, queue_entries
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.queue import ChildTemplate, Limit, Partition, Queue

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from builder import admission_tables
 
-from rankd.core.admission.admit import Submitter, admit
+from rankd.core.admission.admit import admit
 from rankd.core.admission.path_limit import MAX_PATH_BYTES, MAX_PATH_DEPTH, PATH_FIELDS, check_paths
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 

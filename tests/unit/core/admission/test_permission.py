@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from rankd.core.admission.acl import Acl
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.permission import RULES, Circle, NewJob, OwnedJob, OwnedLetter, ThingsOf, check, may
 from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.queue_entry import QueueEntry
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 
 SECURITY = Path(__file__).parents[4] / "docs" / "security.md"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.privacy import (
     COUNTED,
     HIDDEN,
@@ -13,6 +12,7 @@ from rankd.core.admission.privacy import (
     seen_shares,
     sees_all,
 )
+from rankd.core.admission.submitter import Submitter
 
 ALL = Submitter("alice", privileged=False)
 COUNTS, OWN = ALL._replace(sees="counts"), ALL._replace(sees="own")

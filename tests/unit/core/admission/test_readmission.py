@@ -4,10 +4,11 @@ import pytest
 from builder import GIB, admission_tables
 
 from rankd.core.admission.acl import parse_acl
-from rankd.core.admission.admit import QueueEntry, Submitter
+from rankd.core.admission.admit import QueueEntry
 from rankd.core.admission.priority_class import ClassTable, Resolved
 from rankd.core.admission.readmission import AdmittedJob, readmit
 from rankd.core.admission.rights import Rights
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList, AccessLists
 from rankd.core.model.job import Dependency, JobRequest

@@ -3,9 +3,10 @@
 import pytest
 from builder import admission_tables
 
-from rankd.core.admission.admit import Submitter, admit
+from rankd.core.admission.admit import admit
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.rights import Rights, with_given
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList, AccessLists
 from rankd.core.model.job import JobRequest

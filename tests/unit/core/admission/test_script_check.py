@@ -8,9 +8,10 @@ import json
 import pytest
 from builder import admission_tables
 
-from rankd.core.admission.admit import Submitter, admit
+from rankd.core.admission.admit import admit
 from rankd.core.admission.job_size import MAX_JOB_BYTES
 from rankd.core.admission.script_check import MAX_JSON_BYTES, check_script
+from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
 from rankd.core.model.setting import AdmissionSettings

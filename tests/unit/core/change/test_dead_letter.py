@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change import dead_letter
 from rankd.core.change.dead_letter import LetterHead, check_whole, letters_beyond_limits, waiting_letter
 from rankd.core.errors import Refused

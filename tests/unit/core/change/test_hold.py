@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.hold import check_release, holder, is_of_administrator
 from rankd.core.errors import Refused
 

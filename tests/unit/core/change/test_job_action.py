@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import ACTIONS, cancel, hold, permitted, release
 from rankd.core.change.job_change import Change, EndRequest, JobState
 from rankd.core.errors import Refused

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from builder import NOW, admission_tables
 
-from rankd.core.admission.admit import Submitter
 from rankd.core.admission.dependency import Progress
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import AdmittedJob
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_update import (
     AwaitedJobs,
     StoredJob,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builder import NOW, accepted, configuration, new_database
 
-from rankd.core.admission.admit import Submitter
+from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel, hold
 from rankd.core.change.job_change import Change
 from rankd.core.errors import InvalidTransition, PastEvent
