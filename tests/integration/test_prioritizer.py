@@ -18,7 +18,7 @@ from rankd.bus.connection import Bus
 from rankd.bus.health import ask_health
 from rankd.core.change import job_action
 from rankd.core.errors import Unavailable
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 from rankd.core.model.job import Dependency
 from rankd.core.model.setting import FairshareSettings, PrioritySettings, Qos
 from rankd.services.prioritizer.service import PrioritizerOptions, run

@@ -12,7 +12,7 @@ from integration.stage import NOW, PATIENCE_S, a_cluster, connected, running, wr
 
 from rankd.bus.connection import Bus
 from rankd.core.change import job_action
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import Limit, QueueProperties
 from rankd.core.model.setting import SchedulingSettings

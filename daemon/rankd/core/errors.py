@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 from rankd.identity.site import Role, family
 
 KEPT_S = 86_400

@@ -89,7 +89,7 @@ def _check_name(given: str | None, name: str) -> None:
 
 
 def _check_end(path: Path) -> None:
-    from rankd.core.model.instant import shown_instant
+    from rankd.core.instant import shown_instant
     from rankd.identity.credentials import read_credentials
 
     claims = read_credentials(path).claims()

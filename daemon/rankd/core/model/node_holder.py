@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 from rankd.core.model.node import NodeState
 
 NODE_TAKEN = "node_taken"

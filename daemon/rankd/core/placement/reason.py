@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 from rankd.core.model.quantity import shown
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable

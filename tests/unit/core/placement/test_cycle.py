@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from builder import NOW, kind, node, problem, shape, views
 
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 from rankd.core.model.node import NodeState
 from rankd.core.model.queue import NodeSort
 from rankd.core.placement.cycle import run_cycle

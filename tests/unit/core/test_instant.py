@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankd.core.model.instant import shown_instant
+from rankd.core.instant import shown_instant
 
 
 def by_the_library(at):
