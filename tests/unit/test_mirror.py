@@ -26,6 +26,7 @@ ROOMS = (
     "services/gateway",
     "services/keeper",
     "store",
+    "client",
     "cli",
 )
 RUNS_SQL = {f"{module.removeprefix('rankd.').replace('.', '/')}.py" for module, _ in completeness.verbs()}
@@ -76,7 +77,7 @@ DECLARES = {
 
 WAITS = {
     "cli/common/bus_source.py": "asks over a connection",
-    "cli/common/session.py": "a connection",
+    "client/session.py": "a connection",
     "cli/jobs/deadletter.py": "asks over a connection",
     "bus/client.py": "nats-py's client",
     "bus/connection.py": "a connection",
@@ -120,9 +121,11 @@ ELSEWHERE = {
     "cli/administer/diag.py": "tests/integration/test_diag.py",
     "cli/administer/node_command.py": "tests/system/test_nodes.py",
     "cli/administer/reload.py": "tests/system/test_reload.py",
+    "cli/common/channel.py": "tests/system/test_socket_requests.py",
     "cli/common/counterpart.py": "tests/unit/cli/test_main.py",
     "cli/common/database_source.py": "tests/unit/cli/look/test_look.py",
     "cli/common/record_source.py": "tests/unit/cli/look/test_look.py",
+    "cli/common/session.py": "tests/system/test_socket_requests.py",
     "cli/configure/class_change.py": "tests/system/test_class.py",
     "cli/configure/class_command.py": "tests/system/test_class.py",
     "cli/configure/config_check.py": "tests/integration/test_third_party_node_sort.py",

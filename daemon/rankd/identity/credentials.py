@@ -18,6 +18,8 @@ from rankd.identity.token import ReadClaims, read_claims
 
 CA_FILE = "ca.pem"
 """The certificate with which the broker's one is checked; exists only while the broker encrypts its connections."""
+SERVICES_CREDENTIALS = "services.creds"
+"""The credentials of the services, beside those of the site's owner."""
 OWNER_ONLY = 0o600
 MOST_BYTES = 64 * 2**10
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rankd.bus.access_check import Found
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.place import Place
+    from rankd.client.place import Place
     from rankd.identity.site import Role
 
 CONNECT_TIMEOUT_S = 10.0
@@ -47,7 +47,7 @@ def add_check(commands: Subparsers) -> None:
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Try, and print."""
-    from rankd.cli.common.session import run_quietly
+    from rankd.client.session import run_quietly
 
     place = find(arguments)
     url = place.need_nats()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import refuse_empty
-from rankd.cli.common.session import LONGEST_USER
+from rankd.client.asker import LONGEST_USER
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, usable
 
@@ -66,7 +66,7 @@ def add_init(commands: Subparsers) -> None:
 
 def run_init(arguments: argparse.Namespace) -> int:
     """Make what is missing."""
-    from rankd.cli.common.session import login_name
+    from rankd.client.asker import login_name
     from rankd.identity.site import open_site
     from rankd.services.up.command import auth_directory
     from rankd.services.up.trust import initialize

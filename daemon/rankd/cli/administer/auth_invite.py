@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.place import Place
+    from rankd.client.place import Place
     from rankd.identity.site import Role
 
 LONGEST_S = 30 * 86_400.0

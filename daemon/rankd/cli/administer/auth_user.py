@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.place import Place
+    from rankd.client.place import Place
     from rankd.identity.register import Register
     from rankd.identity.site import Role, Site
 

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place
-from rankd.cli.common.session import asker, with_bus
+from rankd.cli.common.session import asker
 from rankd.cli.common.table import Column, print_json, print_table
+from rankd.client.session import with_bus
 from rankd.core.printable import printable
 
 if TYPE_CHECKING:

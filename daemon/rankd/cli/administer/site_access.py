@@ -6,14 +6,14 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.session import LONGEST_USER
+from rankd.client.asker import LONGEST_USER
 from rankd.core.errors import Refused
 from rankd.services.up.command import ADMIN_CREDENTIALS, AUTH_DIRECTORY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rankd.cli.common.place import Place
+    from rankd.client.place import Place
     from rankd.identity.site import Role, Site
 
 
@@ -115,7 +115,7 @@ def make_known(place: Place, site: Site, role: Role, name: str) -> None:
     Raises:
         Unavailable: it does not answer.
     """
-    from rankd.cli.common.session import run_quietly
+    from rankd.client.session import run_quietly
 
     if (url := place.nats) is None:
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
-    from rankd.cli.common.place import Place
+    from rankd.client.place import Place
 
 ELSEWHERE = ("192.0.2.1", 9)
 """An address that nobody has (RFC 5737). Nothing is sent to it: the kernel only says from where it would be."""
@@ -76,7 +76,7 @@ def own_address() -> str | None:
 
 def _listening(place: Place) -> str | None:
     """The address on which the embedded broker of this directory listens; None if that is not known."""
-    from rankd.cli.common.place import UP_FILE
+    from rankd.client.place import UP_FILE
 
     if place.by_bus or place.directory is None:
         return None

@@ -8,12 +8,12 @@ import msgspec
 
 from rankd.cli.common.freshness import Known
 from rankd.cli.common.limit import EVERYTHING, say_cut
-from rankd.cli.common.session import LARGEST_PAGE
+from rankd.client.channel import LARGEST_PAGE
 from rankd.wire.message import AccountingFilter, JobFilter
 
 if TYPE_CHECKING:
-    from rankd.cli.common.place import Place
-    from rankd.cli.common.session import Asker
+    from rankd.client.asker import Asker
+    from rankd.client.place import Place
     from rankd.store.engine.reading import Row
 
 MOST_BY_BUS = 10_000
@@ -29,7 +29,7 @@ class BusSource:
         self.known = Known({}, {}, now)
 
     def _ask(self, verb: str, message: object) -> object:
-        from rankd.cli.common.channel import open_channel
+        from rankd.client.channel import open_channel
         from rankd.wire.codec import encode
 
         with open_channel(self._place, self._who) as channel:
@@ -41,7 +41,7 @@ class BusSource:
 
     def _pages(self, verb: str, name: str, request: Row, most: int) -> tuple[list[Row], Row]:
         """The rows of all pages, and the first page's answer."""
-        from rankd.cli.common.channel import open_channel, pages
+        from rankd.client.channel import open_channel, pages
 
         with open_channel(self._place, self._who) as channel:
             return pages(channel, verb, name, request, most)

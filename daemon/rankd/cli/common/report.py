@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from rankd.cli.common.place import Place, find
+from rankd.cli.common.place import find
+from rankd.client.place import Place
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def fetch_report(place: Place, arguments: argparse.Namespace, request: ReportReq
     Raises:
         Refused, Unavailable: there is no report. The message has the reason.
     """
-    from rankd.cli.common.session import asker, with_bus
+    from rankd.cli.common.session import asker
+    from rankd.client.session import with_bus
     from rankd.wire.codec import encode
     from rankd.wire.report import ReportMade, ReportPart, ReportPartRequest
 

@@ -1,6 +1,6 @@
 """Writing the user's own file, which names a broker and the credentials for it.
 
-:mod:`rankd.cli.common.place` reads it.
+:mod:`rankd.client.place` reads it.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _read(file: str) -> list[Row]:
 def _ask_each(arguments: argparse.Namespace, requests: list[Row]) -> int:
     """Send the requests one after the other on one connection. A refused request does not stop the others."""
     from rankd.cli.common.place import find
-    from rankd.cli.common.session import with_bus
+    from rankd.client.session import with_bus
 
     async def action(bus: Bus) -> list[Row | RankdError]:
         return [await _ask(bus, arguments, request) for request in requests]

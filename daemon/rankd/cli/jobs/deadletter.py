@@ -61,9 +61,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Row]:
-    from rankd.cli.common.channel import open_channel, pages
     from rankd.cli.common.place import find
     from rankd.cli.common.session import asker
+    from rankd.client.channel import open_channel, pages
 
     with open_channel(find(arguments), asker(arguments)) as channel:
         rows, first = pages(channel, "deadletter.list", "letters", msgspec.to_builtins(wanted), MOST + 1)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from rankd.cli.common.channel import open_channel, repeated
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
-from rankd.cli.common.session import Asker, repeat, with_bus
 from rankd.cli.common.table import print_json
+from rankd.client.asker import Asker
+from rankd.client.channel import open_channel, repeated
+from rankd.client.session import repeat, with_bus
 from rankd.core.errors import Refused
 from rankd.core.model.job import FINAL_STATES
 from rankd.store.engine.reading import Row
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rankd.bus.connection import Bus
-    from rankd.cli.common.channel import Channel
-    from rankd.cli.common.place import Place
     from rankd.cli.jobs.request import Job
+    from rankd.client.channel import Channel
+    from rankd.client.place import Place
 
 T = TypeVar("T")
 

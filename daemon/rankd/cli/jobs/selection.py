@@ -96,9 +96,9 @@ def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
 
 
 def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:
-    from rankd.cli.common.channel import open_channel
     from rankd.cli.common.place import find
     from rankd.cli.common.session import asker
+    from rankd.client.channel import open_channel
     from rankd.wire.codec import encode
 
     with open_channel(find(arguments), asker(arguments)) as channel:

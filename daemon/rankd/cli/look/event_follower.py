@@ -17,7 +17,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from rankd.bus.connection import Bus
-from rankd.cli.common.session import RETRY_PAUSE_S, repeat
+from rankd.client.session import RETRY_PAUSE_S, repeat
 from rankd.core.errors import Unavailable
 from rankd.core.model.array import parse_name
 from rankd.core.model.index_set import each

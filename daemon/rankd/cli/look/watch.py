@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print events until interrupted."""
-    from rankd.cli.common.session import with_bus
+    from rankd.client.session import with_bus
 
     wanted = _wanted(arguments)
     with_bus(find(arguments), lambda bus: _follow(bus, arguments, wanted))

@@ -19,8 +19,8 @@ from rankd.cli.common.option import add_command
 from rankd.cli.run.demo_screen import Screen, explain
 from rankd.cli.run.demo_story import STORY, Wave
 from rankd.core.errors import Unavailable
+from rankd.identity.credentials import SERVICES_CREDENTIALS
 from rankd.plugin.interpreter import python_command, python_environment
-from rankd.services.up.command import SERVICES_CREDENTIALS
 from rankd.store.engine.reading import Reader, open_for_reading
 from rankd.store.look.demo_state import generation_count, have_all_ended, see_newest, starts_of_jobs, waits_by_user
 from rankd.store.look.priority_list import priorities

@@ -47,10 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _exchanged(given: str | None) -> Enrolled:
     from rankd.bus.enrolment import exchange
-    from rankd.cli.common.place import user_file_path
-    from rankd.cli.common.session import run_quietly
     from rankd.cli.common.token_source import ask_for_token
     from rankd.cli.common.user_file import PENDING, own_directory
+    from rankd.client.place import user_file_path
+    from rankd.client.session import run_quietly
     from rankd.identity.invitation import read_invitation
 
     invitation = read_invitation(ask_for_token() if given is None else given)
@@ -71,9 +71,9 @@ def _renewed() -> Enrolled:
     """
     from rankd.bus.connection import Bus
     from rankd.bus.enrolment import renew
-    from rankd.cli.common.place import named_by_user, user_file_path
-    from rankd.cli.common.session import CONNECT_TIMEOUT_S, run_quietly
     from rankd.cli.common.user_file import CREDENTIALS
+    from rankd.client.place import named_by_user, user_file_path
+    from rankd.client.session import CONNECT_TIMEOUT_S, run_quietly
     from rankd.identity.credentials import read_credentials
 
     path = user_file_path().with_name(CREDENTIALS)
@@ -93,8 +93,8 @@ def _renewed() -> Enrolled:
 def _keep(enrolled: Enrolled) -> None:
     """Write the credentials, then the file that names them; forget the key of the exchange last."""
     from rankd.cli.common.duration import shown_time
-    from rankd.cli.common.place import user_file_path
     from rankd.cli.common.user_file import CREDENTIALS, PENDING, own_directory, write_user_file
+    from rankd.client.place import user_file_path
     from rankd.identity.credentials import write_private
 
     user_file = user_file_path()

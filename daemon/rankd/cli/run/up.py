@@ -13,7 +13,6 @@ from rankd.bus.address import user_in, without_secret
 from rankd.cli.common.node_resources import node_resources
 from rankd.cli.common.option import add_command, refuse_empty
 from rankd.cli.common.output import OutputError
-from rankd.cli.common.session import login_name
 from rankd.cli.run.up_encryption import add_encryption, broker_encrypts, check_encryption, tls_of
 from rankd.cli.run.up_rights import (
     add_rights,
@@ -24,6 +23,7 @@ from rankd.cli.run.up_rights import (
     run_as_of,
 )
 from rankd.cli.services.service_command import pairs
+from rankd.client.asker import login_name
 from rankd.core.errors import Refused
 from rankd.core.printable import printable
 

@@ -66,7 +66,7 @@ def _invitation(arguments: argparse.Namespace, record: NodeRecord | None) -> Inv
 def _enrol(invitation: InvitationText, state: Path, name: str | None) -> NodeRecord:
     """Exchange the invitation, and keep what it gives."""
     from rankd.bus.enrolment import exchange
-    from rankd.cli.common.session import run_quietly
+    from rankd.client.session import run_quietly
     from rankd.identity.invitation import digest_of
     from rankd.identity.node_file import PENDING, NodeRecord, keep_node
 

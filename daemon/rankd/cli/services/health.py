@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from rankd.bus.address import without_secret
 from rankd.cli.common.option import add_command, add_place
-from rankd.cli.common.place import Place, find
+from rankd.cli.common.place import find
 from rankd.cli.common.screen import print_line
+from rankd.client.place import Place
 from rankd.core.errors import RankdError, Unavailable
 from rankd.wire.subject import decode_name, encode_name
 
@@ -64,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(services: Sequence[str], timeout_s: float, place: Place) -> list[Health | Unavailable]:
     """The answer of each service, or the reason why there is none."""
     from rankd.bus.health import ask_health
-    from rankd.cli.common.session import credentials_for_agent, with_bus
+    from rankd.cli.common.session import credentials_for_agent
+    from rankd.client.session import with_bus
 
     async def ask(bus: Bus, service: str) -> Health | Unavailable:
         try:

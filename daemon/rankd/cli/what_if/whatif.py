@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rankd.cli.common.option import Subparsers
-    from rankd.cli.common.place import Place
+    from rankd.client.place import Place
     from rankd.config.configuration import Configuration
     from rankd.core.evaluate.document import Document, JobEntry
     from rankd.core.evaluate.result import Result

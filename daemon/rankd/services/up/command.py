@@ -10,13 +10,13 @@ import msgspec
 
 from rankd.bus.address import user_in
 from rankd.bus.tls_files import TlsFiles
-from rankd.identity.credentials import CA_FILE
+from rankd.identity.credentials import CA_FILE, SERVICES_CREDENTIALS
 from rankd.plugin.interpreter import python_command
 
 SIMULATED = "sim"
 """The name of the agent that has the simulated nodes."""
 AUTH_DIRECTORY = "auth"
-SERVICES_CREDENTIALS, NODE_CREDENTIALS, ADMIN_CREDENTIALS = "services.creds", "node.creds", "admin.creds"
+NODE_CREDENTIALS, ADMIN_CREDENTIALS = "node.creds", "admin.creds"
 """Files of the directory ``auth``. Simulated nodes run nothing of users': their agent is one of the services."""
 
 

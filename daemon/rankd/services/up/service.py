@@ -26,7 +26,7 @@ from rankd.bus.outage import Spell
 from rankd.config.configuration import load_configuration
 from rankd.core.admission.node_check import check_node_name
 from rankd.core.errors import Refused, Unavailable, usable
-from rankd.identity.credentials import source_of
+from rankd.identity.credentials import SERVICES_CREDENTIALS, source_of
 from rankd.services.keeper.orphan import end_kept
 from rankd.services.runtime.life import end_tasks
 from rankd.services.runtime.log_file import keep_small
@@ -36,7 +36,6 @@ from rankd.services.up.child import STOP_PATIENCE_S, Child, Manner
 from rankd.services.up.command import (
     ADMIN_CREDENTIALS,
     NODE_CREDENTIALS,
-    SERVICES_CREDENTIALS,
     UpOptions,
     auth_directory,
     files_to_connect,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankd.identity.credentials import read_credentials, write_private
+from rankd.identity.credentials import SERVICES_CREDENTIALS, read_credentials, write_private
 from rankd.identity.register import Register, given
 from rankd.identity.register_file import change_register
 from rankd.identity.site import KEY_FILE, Role, Site, open_site, read_site
@@ -14,7 +14,6 @@ from rankd.services.up.certificate import certify
 from rankd.services.up.command import (
     ADMIN_CREDENTIALS,
     NODE_CREDENTIALS,
-    SERVICES_CREDENTIALS,
     UpOptions,
     auth_directory,
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from rankd.cli.common.broker_url import reachable, urls_for_others
-from rankd.cli.common.place import Place
+from rankd.client.place import Place
 from rankd.core.errors import Refused
 
 NOWHERE = Place(None, None, None)

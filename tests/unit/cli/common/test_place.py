@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rankd.bus.tls_files import TlsFiles
-from rankd.cli.common.place import find, sqlite_file
+from rankd.cli.common.place import find
+from rankd.client.place import sqlite_file
 from rankd.core.errors import RankdError, Refused, Unavailable
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from rankd.cli.common import report, session
 from rankd.cli.common.report import fetch_report, over_bus
+from rankd.client import session as client_session
 from rankd.core.errors import Refused
 from rankd.wire.report import ReportMade, ReportPart, ReportRequest
 
@@ -29,7 +30,7 @@ class Bus:
 def fetched(monkeypatch):
     def run(bus):
         monkeypatch.setattr(session, "asker", lambda _arguments: ASKER)
-        monkeypatch.setattr(session, "with_bus", lambda _place, action: asyncio.run(action(bus)))
+        monkeypatch.setattr(client_session, "with_bus", lambda _place, action: asyncio.run(action(bus)))
         return fetch_report(None, None, ReportRequest(kind="dump"))
 
     return run

@@ -4,8 +4,8 @@ import stat
 
 import pytest
 
-from rankd.cli.common.place import named_by_user, user_file_path
 from rankd.cli.common.user_file import own_directory, write_user_file
+from rankd.client.place import named_by_user, user_file_path
 
 
 @pytest.fixture(autouse=True)

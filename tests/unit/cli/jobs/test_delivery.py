@@ -5,10 +5,11 @@ import msgspec
 import pytest
 
 from rankd.cli.common.option import job_ids, key_value, names
-from rankd.cli.common.session import Asker, login_name, repeat
 from rankd.cli.jobs.cancel_hold_release import selection
 from rankd.cli.jobs.delivery import Delivered, messages, report, shown_ids, status_of
 from rankd.cli.main import _parser
+from rankd.client.asker import Asker, login_name
+from rankd.client.session import repeat
 from rankd.core.errors import Refused, Unavailable
 from rankd.wire.message import JobBatch, JobFilter, Rejected
 
@@ -114,7 +115,7 @@ class Flaky:
 @pytest.fixture
 def soon_again(monkeypatch):
     """Nobody is spared by the pause here."""
-    monkeypatch.setattr("rankd.cli.common.session.RETRY_PAUSE_S", 0.001)
+    monkeypatch.setattr("rankd.client.session.RETRY_PAUSE_S", 0.001)
 
 
 @pytest.mark.usefixtures("soon_again")

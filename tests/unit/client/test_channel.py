@@ -3,8 +3,8 @@ import time
 import msgspec
 import pytest
 
-from rankd.cli.common import channel
-from rankd.cli.common.channel import SocketChannel, pages, repeated
+from rankd.client import channel
+from rankd.client.channel import SocketChannel, pages, repeated
 from rankd.core.errors import Refused, Unavailable
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankd.cli.common.place_rule import BrokerFiles, Found, Named, choose, distrust
+from rankd.client.place_rule import BrokerFiles, Found, Named, choose, distrust
 from rankd.core.errors import Refused
 
 ME, ROOT, OTHER = 1000, 0, 1001

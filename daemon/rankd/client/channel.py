@@ -1,0 +1,179 @@
+"""Requests one after the other: over the login socket where the asker may ask there, and else over the broker.
+
+A request over the socket needs no NATS client and no event loop, so a command that asks there starts fast. The socket
+carries a user's own requests. Those of administrators, those for another user, and those to a broker that was named go
+over the broker, with credentials.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from rankd.client.session import CONNECT_TIMEOUT_S, RETRY_PAUSE_S, connecting
+from rankd.core.errors import Unavailable
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rankd.bus.connection import Bus
+    from rankd.client.asker import Asker
+    from rankd.client.place import Place
+
+T = TypeVar("T")
+
+TIMEOUT_S = 10.0
+LARGEST_PAGE = 1_000
+"""Rows of a page. This is the service's limit."""
+GATEWAY_PAUSE_S = 0.05
+"""The pause before a gateway is asked again that does not listen yet, or was started again, or has no room."""
+AGAIN = frozenset({"no_gateway", "busy"})
+
+
+class Channel(Protocol):
+    """Sends requests of one user. ``largest``: the bytes that a request may have."""
+
+    @property
+    def largest(self) -> int:
+        """The bytes that a request may have."""
+
+    def request(self, verb: str, payload: bytes, kind: type[T], *, timeout_s: float = TIMEOUT_S) -> T:
+        """Send a request and decode the answer.
+
+        Raises:
+            Refused, Unavailable: the error that the other side answered; there is no answer, or no other side.
+        """
+
+
+class SocketChannel:
+    """Asks at a login socket: each request is a connection of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def largest(self) -> int:
+        """See :class:`Channel`."""
+        from rankd.wire.login import MOST_REQUEST_BYTES
+
+        return MOST_REQUEST_BYTES
+
+    def request(self, verb: str, payload: bytes, kind: type[T], *, timeout_s: float = TIMEOUT_S) -> T:
+        """See :class:`Channel`. A gateway that does not listen, or is busy, is asked again for a moment."""
+        from rankd.bus.login import ask_at
+
+        until = time.monotonic() + min(CONNECT_TIMEOUT_S, timeout_s)
+        while True:
+            try:
+                answer = ask_at(self._path, verb, payload, timeout_s=timeout_s)
+            except Unavailable as error:
+                if error.code not in AGAIN or time.monotonic() >= until:
+                    raise
+                time.sleep(GATEWAY_PAUSE_S)
+            else:
+                return _decoded(verb, answer.payload, answer.status, kind)
+
+
+def _decoded(verb: str, payload: bytes, status: str | None, kind: type[T]) -> T:
+    """The answer in this form.
+
+    Raises:
+        Refused, Unavailable: it is an error; ``unreadable_answer``.
+    """
+    import msgspec
+
+    from rankd.wire.answer import ErrorBody, error_of
+    from rankd.wire.codec import UNREADABLE
+
+    try:
+        if status is None:
+            return msgspec.json.decode(payload, type=kind)
+        refused = error_of(status, msgspec.json.decode(payload, type=ErrorBody))
+    except UNREADABLE as error:
+        raise Unavailable("unreadable_answer", f"the answer to '{verb}' can't be read: {error}") from error
+    raise refused
+
+
+class BusChannel:
+    """Asks over a connection to the broker, which lives in an event loop that runs while a request is waited for."""
+
+    def __init__(self, bus: Bus, who: Asker, runner: asyncio.Runner) -> None:
+        self._bus = bus
+        self._who = who
+        self._runner = runner
+
+    @property
+    def largest(self) -> int:
+        """See :class:`Channel`."""
+        return self._bus.client.max_payload
+
+    def request(self, verb: str, payload: bytes, kind: type[T], *, timeout_s: float = TIMEOUT_S) -> T:
+        """See :class:`Channel`."""
+        asking = self._bus.request(self._who.subject(verb), payload, kind, timeout_s=timeout_s)
+        return self._runner.run(asking)
+
+
+@contextmanager
+def open_channel(place: Place, who: Asker, *, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> Iterator[Channel]:
+    """The way on which this asker's requests go from here.
+
+    Raises:
+        Unavailable: no broker is known, or it does not answer.
+        Refused: the credentials do not let this asker in.
+    """
+    if place.socket is not None and _is_own(place) and not who.admin:
+        yield SocketChannel(place.socket)
+        return
+    with connecting(place, connect_timeout_s=connect_timeout_s) as (bus, runner):
+        yield BusChannel(bus, who, runner)
+
+
+def _is_own(place: Place) -> bool:
+    """Whether the kernel would say there who asks: no other user was named, and the socket is for this process."""
+    if place.acts_as is not None or place.socket is None:
+        return False
+    if place.login is not None:
+        return True
+    try:
+        return place.socket.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def repeated(action: Callable[[float], T], until: float) -> T:
+    """Repeat the action while it fails with ``Unavailable``, until ``time.monotonic()`` reaches ``until``.
+
+    The action gets the seconds that are left.
+
+    Raises:
+        Unavailable: the last error after that time, or ``no_answer`` if there was none.
+    """
+    last = Unavailable("no_answer", "rankd did not answer in time; is it running?")
+    while (left := until - time.monotonic()) > 0:
+        try:
+            return action(left)
+        except Unavailable as error:
+            last = error
+            if time.monotonic() + RETRY_PAUSE_S >= until:
+                raise
+            time.sleep(RETRY_PAUSE_S)
+    raise last
+
+
+def pages(
+    channel: Channel, verb: str, name: str, request: dict[str, Any], most: int
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The rows of the list ``name`` from all pages, ``most`` at most, and the first page's answer."""
+    from rankd.wire.codec import encode
+
+    first = answer = channel.request(verb, encode(request), dict[str, Any])
+    rows = list(answer.get(name) or ())
+    while (behind := answer.get("next")) and len(rows) < most:
+        page = {**request, **behind, "limit": min(most - len(rows), LARGEST_PAGE)}
+        answer = channel.request(verb, encode(page), dict[str, Any])
+        rows += answer.get(name) or ()
+    return rows[:most], first
