@@ -16,8 +16,20 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from rankd.services.keeper.cgroup_device import deny
 from rankd.services.keeper.cgroup_file import field_in, kill_all, members, number_in, removed, write
-from rankd.services.keeper.cgroup_layout import CPU, CPUACCT, MEMORY, PIDS, Limits, Place, cpu_allowance, limit_files
+from rankd.services.keeper.cgroup_layout import (
+    CPU,
+    CPUACCT,
+    DEVICES,
+    MEMORY,
+    PIDS,
+    Limits,
+    Place,
+    cpu_allowance,
+    limit_files,
+)
+from rankd.services.keeper.device_rule import DeviceNumber
 
 
 class GroupError(Exception):
@@ -32,10 +44,16 @@ class Used(NamedTuple):
 
 
 class JobGroup:
-    """One job's group, with one directory per hierarchy. Without places there is no group, and nothing is limited."""
+    """One job's group, with one directory per hierarchy. Without places there is no group, and nothing is limited.
 
-    def __init__(self, name: str, limits: Limits, places: Mapping[str, Place]) -> None:
+    ``denied``: devices that its processes can't open, if ``places`` has a place for this.
+    """
+
+    def __init__(
+        self, name: str, limits: Limits, places: Mapping[str, Place], denied: Sequence[DeviceNumber] = ()
+    ) -> None:
         self._limits = limits
+        self._denied = denied
         self._places = places
         self._by_controller = {controller: f"{place.base}/{name}" for controller, place in places.items()}
         self._versions = {self._by_controller[controller]: place.version for controller, place in places.items()}
@@ -51,10 +69,10 @@ class JobGroup:
         return [f"{directory}/{files[version]}" for directory, version in self._versions.items()]
 
     def make(self) -> None:
-        """Make the group and set its limits.
+        """Make the group, set its limits, and deny it devices.
 
         Raises:
-            GroupError: the group can't be made, or a limit can't be set.
+            GroupError: the group can't be made, a limit can't be set, or a device can't be denied.
         """
         for directory in self._versions:
             try:
@@ -67,6 +85,15 @@ class JobGroup:
             for controller, files in limit_files(version, self._limits).items():
                 if controller in self._places and self._places[controller].version == version:
                     self._limit(controller, files)
+        if self._denied and DEVICES in self._places:
+            self._confine(self._by_controller[DEVICES])
+
+    def _confine(self, directory: str) -> None:
+        try:
+            deny(directory, self._versions[directory], self._denied)
+        except OSError as error:
+            message = f"can't keep the job from devices of other jobs: {directory}: {error.strerror}"
+            raise GroupError(message) from error
 
     def _limit(self, controller: str, files: Sequence[tuple[str, str]]) -> None:
         for number, (name, text) in enumerate(files):

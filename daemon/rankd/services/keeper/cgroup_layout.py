@@ -14,7 +14,9 @@ import msgspec
 
 PERIOD_US = 100_000
 LEAST_QUOTA_US = 1_000
-MEMORY, CPU, PIDS, CPUACCT = "memory", "cpu", "pids", "cpuacct"
+MEMORY, CPU, PIDS, CPUACCT, DEVICES = "memory", "cpu", "pids", "cpuacct", "devices"
+IN_EVERY_GROUP = frozenset({CPUACCT, DEVICES})
+"""What every version 2 group has, whatever controllers it has: it counts processor time, and takes programs."""
 PROC = Path("/proc/self")
 
 

@@ -57,7 +57,7 @@ class JobRun:
     def __init__(self, order: KeepJob, around: Surroundings) -> None:
         self._order = order
         self._around = around
-        self._group: JobGroup = around.groups.group(str(order.allocation), order.plan.limits)
+        self._group: JobGroup = around.groups.group(str(order.allocation), order.plan.limits, order.plan.denied)
         self._cause: str | None = None
         self._grace_s = order.grace_s
         self._process: Process | None = None

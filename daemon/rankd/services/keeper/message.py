@@ -46,6 +46,9 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     limits: str
     pongs: bool = False
     """Whether it answers a :class:`Ping`. Keepers of older versions do not."""
+    confines: bool = False
+    """Whether it keeps jobs from devices that are not theirs. Keepers of older versions do not."""
+    confinement: str = "jobs are NOT kept from devices of other jobs (their keeper is of an older version)"
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True, tag="happened"):

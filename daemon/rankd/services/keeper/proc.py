@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rankd.services.keeper.cgroup_layout import Limits
+from rankd.services.keeper.device_rule import DeviceNumber
 
 _START_TIME_FIELD = 19  # field 22 of proc(5)'s stat, counted after the name, which may contain anything
 _GROUP_FIELD = 2
@@ -26,7 +27,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is needed to start a command. Paths are absolute; ``stdin`` None means /dev/null.
 
     ``identity`` None means the agent's own user. ``may_lack_cwd``: if the working directory does not exist, the command
-    runs in ``/``, as at a login without a home.
+    runs in ``/``, as at a login without a home. ``denied``: devices of this node that the command can't open.
     """
 
     command: list[str]
@@ -39,6 +40,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity | None = None
     limits: Limits | None = None
     may_lack_cwd: bool = False
+    denied: list[DeviceNumber] = []
 
 
 def all_pids() -> list[int]:

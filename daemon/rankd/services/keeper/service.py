@@ -27,6 +27,7 @@ import msgspec
 import uvloop
 
 from rankd.services.keeper.cgroup import ControlGroups
+from rankd.services.keeper.cgroup_device import raise_locked_memory
 from rankd.services.keeper.connection import uid_of
 from rankd.services.keeper.job_run import JobRun, Surroundings
 from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
@@ -104,6 +105,8 @@ class Keeper:
             unwritten=list(self._unwritten.values()),
             limits=self._groups.statement,
             pongs=True,
+            confines=self._groups.confines,
+            confinement=self._groups.confinement,
         )
         writer.write(line(hello))
         with suppress(OSError):
@@ -231,6 +234,7 @@ def main(arguments: list[str]) -> int:
     keeper_socket = socket.socket(fileno=int(arguments[1]))
     groups = ControlGroups(tag_of(state.root))
     helper = Helper()
+    raise_locked_memory()  # after the helper has started: jobs keep the usual limit
 
     async def run() -> None:
         asyncio.get_running_loop().add_reader(helper.ended, _end_with_helper, HelperLost("it was killed"))
