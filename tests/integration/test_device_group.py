@@ -286,4 +286,15 @@ def test_a_list_of_what_is_allowed_is_not_taken_for_a_denial(tmp_path):
     with pytest.raises(OSError, match="it lists what is allowed"):
         check_denies(str(tmp_path), 1)
     (tmp_path / "devices.list").write_text("a *:* rwm\n")
+    (tmp_path / "devices.deny").touch()
     check_denies(str(tmp_path), 1)
+
+
+@pytest.mark.parametrize("right", ["bpf", "net_admin"])
+def test_a_keeper_without_the_rights_says_so_before_a_job_needs_them(right):
+    few = f"-all,+setuid,+setgid,+chown,+dac_override,+fowner,+kill,+{right}"
+    program = "from rankd.services.keeper.cgroup import ControlGroups; print(ControlGroups('rights').confinement)"
+    command = ["setpriv", "--bounding-set", few, "--inh-caps", "-all", sys.executable, "-c", program]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("jobs are NOT kept from devices of other jobs (devices: /")
+    assert "Operation not permitted" in said

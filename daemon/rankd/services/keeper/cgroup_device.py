@@ -12,6 +12,10 @@ from rankd.services.keeper.cgroup_file import read, write
 from rankd.services.keeper.device_rule import ALLOWS_ALL, MOST_DENIED, DeviceNumber, denial, program
 
 
+_TRIED = DeviceNumber("c", 1, 3)
+"""/dev/null, which is denied to an empty group: the kernel checks our rights only for a real denial."""
+
+
 def deny(directory: str, version: int, denied: Sequence[DeviceNumber]) -> None:
     """Deny these devices to all processes that are in the group or below it, now or later.
 
@@ -36,7 +40,7 @@ def check_denies(directory: str, version: int) -> None:
     """
     if version == 1 and read(f"{directory}/devices.list").decode().split("\n")[0].strip() != ALLOWS_ALL:
         raise OSError(errno.EPERM, "it lists what is allowed, from which single devices can't be taken")
-    deny(directory, version, [])
+    deny(directory, version, [_TRIED])
 
 
 def raise_locked_memory() -> None:
