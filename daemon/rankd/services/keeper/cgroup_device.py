@@ -11,7 +11,6 @@ from rankd.services.keeper import bpf
 from rankd.services.keeper.cgroup_file import read, write
 from rankd.services.keeper.device_rule import ALLOWS_ALL, MOST_DENIED, DeviceNumber, denial, program
 
-
 _TRIED = DeviceNumber("c", 1, 3)
 """/dev/null, which is denied to an empty group: the kernel checks our rights only for a real denial."""
 
