@@ -38,7 +38,7 @@ SERVICES = ("intake", "prioritizer", "scheduler", "gateway")
 
 VERBS: dict[str, type[msgspec.Struct] | None] = {
     "job.cancel": messages.JobSelection, "job.hold": messages.JobSelection, "job.release": messages.JobSelection,
-    "job.update": JobUpdate, "job.show": messages.JobShow, "job.why": messages.JobShow,
+    "job.update": JobUpdate, "job.retry": messages.JobRetry, "job.show": messages.JobShow, "job.why": messages.JobShow,
     "job.history": messages.HistoryRequest, "job.events": messages.EventsRequest, "job.list": messages.JobList,
     "job.acct": messages.AccountingFilter, "priority.list": messages.PriorityList, "node.list": messages.TableFilter,
     "queue.list": messages.TableFilter, "share.list": messages.TableFilter,

@@ -70,7 +70,8 @@ OF_FILES = (ConfigurationError,)
 
 USER_KINDS = (
     messages.AccountingFilter, messages.ClassName, messages.DeadLetterFilter, messages.DeadLetterSelection,
-    messages.EventsRequest, messages.HistoryRequest, messages.JobList, messages.JobSelection, messages.JobShow,
+    messages.EventsRequest, messages.HistoryRequest, messages.JobList, messages.JobRetry, messages.JobSelection,
+    messages.JobShow,
     messages.NodeSelection, messages.PriorityList, messages.TableFilter, JobUpdate, ReportRequest, ReportPartRequest,
     Reload, DiagRequest, LoginRequest,
 )  # fmt: skip

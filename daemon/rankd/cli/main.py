@@ -54,6 +54,7 @@ COMMANDS: dict[str, Command] = {
     "hold": Command("Jobs", "jobs.cancel_hold_release", "keep pending jobs from starting (scontrol hold)"),
     "release": Command("Jobs", "jobs.cancel_hold_release", "let held jobs start"),
     "update": Command("Jobs", "jobs.update", "change jobs that wait (scontrol update)"),
+    "retry": Command("Jobs", "jobs.retry", "submit ended jobs again, or the failed tasks of an array"),
     "deadletter": Command("Jobs", "jobs.deadletter", "enqueued submissions that became no job"),
     "queue": Command("Look", "look.queue", "jobs that wait or run (squeue)"),
     "prio": Command("Look", "look.prio", "priorities of waiting jobs, factor by factor (sprio)"),

@@ -37,6 +37,18 @@ class JobSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     dry_run: bool = False
 
 
+class JobRetry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job, an array or tasks to submit again. ``failed``: only what did not complete. ``held``: hold the new job.
+
+    ``key``: a second request with the same key gives the same job.
+    """
+
+    id: JobName
+    failed: bool = False
+    held: bool = False
+    key: str | None = None
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """A job or a task that could not be changed."""
 

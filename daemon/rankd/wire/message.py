@@ -47,6 +47,7 @@ from rankd.wire.job_selection import (
     AtLeastOne,
     Failed,
     JobFilter,
+    JobRetry,
     JobSelection,
     SelectionReply,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "JobEvents",
     "JobFilter",
     "JobList",
+    "JobRetry",
     "JobSelection",
     "JobShow",
     "LettersReply",

@@ -34,7 +34,7 @@ from rankd.wire.answer import ClassName
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
 from rankd.wire.delivery import ReportMessage, Take
 from rankd.wire.enrolment import Redeem, Renew
-from rankd.wire.job_selection import JobFilter, JobSelection
+from rankd.wire.job_selection import JobFilter, JobRetry, JobSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
@@ -87,6 +87,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         **dict.fromkeys(("users", "accounts", "queues", "partitions", "states", "names", "qos"), _FILTER_NAMES),
     },
     JobSelection: {"id": _JOB_NAME, "ids": _JOB_NAMES},
+    JobRetry: {"id": _JOB_NAME, "key": OWN_TEXTS["key"]},
     JobShow: {"id": _JOB_NAME},
     HistoryRequest: {"id": _JOB_NAME},
     Redeem: {"secret": _TOKEN_PART, "key": _TOKEN_PART},

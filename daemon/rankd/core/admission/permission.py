@@ -46,6 +46,7 @@ RULES: Mapping[str, Rule] = {
     "job.hold": Rule(Circle.QUEUE),
     "job.release": Rule(Circle.QUEUE),
     "job.release of an administrator's hold": Rule(Circle.ADMINISTRATORS),
+    "job.retry": Rule(Circle.OWNER),
     "job.update": Rule(Circle.QUEUE),
     "job.update fixed_priority": Rule(Circle.ADMINISTRATORS, "fixing a job's priority", "fixed_priority"),
     "job.show": Rule(Circle.VIEWERS),

@@ -12,13 +12,6 @@ from rankd.core.model.quantity import LARGEST
 _NAME = re.compile(r"(?P<job>[0-9]{1,19})(?:_(?:(?P<task>[0-9]+)|\[(?P<list>[^\]]*)\]))?", re.ASCII)
 
 
-class ArrayRequest(NamedTuple):
-    """The indices of an array, and how many of its tasks may run at a time; None means any number."""
-
-    indices: IndexSet
-    limit: int | None
-
-
 class ArraySpan(NamedTuple):
     """What a task is told about its array: the number of all tasks, the first and the last index, and the step."""
 
@@ -26,6 +19,17 @@ class ArraySpan(NamedTuple):
     first: int
     last: int
     step: int
+
+
+class ArrayRequest(NamedTuple):
+    """The indices of an array, and how many of its tasks may run at a time; None means any number.
+
+    ``told``: what the tasks are told, if they repeat tasks of another array; None: the span of these indices.
+    """
+
+    indices: IndexSet
+    limit: int | None
+    told: ArraySpan | None = None
 
 
 class TaskOfArray(NamedTuple):

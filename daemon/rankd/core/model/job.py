@@ -201,7 +201,7 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job after admission. All names are resolved and all amounts parsed.
 
     ``array``: the tasks of an array; None for a single job. ``groups``: the groups of its user. ``made``: the new
-    queues on the path of its queue, parents first.
+    queues on the path of its queue, parents first. ``retry_of``: the ended job that it repeats.
     """
 
     user: str
@@ -221,6 +221,7 @@ class AcceptedJob(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     made: tuple[Queue, ...] = ()
     array: ArrayRequest | None = None
+    retry_of: int | None = None
 
     @property
     def n_tasks(self) -> int:

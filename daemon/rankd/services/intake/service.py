@@ -30,6 +30,7 @@ from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.admission.runnable_user import LocalRights
 from rankd.core.admission.submitter import Submitter
+from rankd.core.change.retry import Again
 from rankd.core.errors import RankdError, RoleLost, Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.node import Node, NodeState
@@ -51,10 +52,12 @@ from rankd.services.intake.relay import Relay
 from rankd.services.intake.reports import Reports
 from rankd.services.intake.retention_sweep import run_sweeps
 from rankd.services.intake.retired_stream import take_over
+from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
 from rankd.services.intake.submission import (
     Submission,
     dependencies_of,
+    read_again,
     read_beside_others,
     reply_of,
     without_refused,
@@ -229,6 +232,7 @@ class Intake:
         letters = DeadLetterVerbs(self.database, self.group, self.take, looks, self._clock).verbs()
         return [
             IdempotentVerb("job.submit", self.submit),
+            retry_verb(looks.single, self.take_again),
             *self.jobs.verbs(),
             *looks.verbs(),
             *self.reports.verbs(),
@@ -313,7 +317,18 @@ class Intake:
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store a message; returns the submission, the ids, and the error if some jobs are missing."""
         await self.see_nodes()
-        submission = await read_beside_others(payload, submitter, self._admission, message_id)
+        return await self._accept(await read_beside_others(payload, submitter, self._admission, message_id), submitter)
+
+    async def take_again(self, again: Again, owner: str, asker: Submitter) -> Reply:
+        """Admit an ended job of this owner again, and store it as a new one."""
+        await self.see_nodes()
+        submission = read_again(again, Submitter(owner, privileged=False), self._admission)
+        return reply_of(*await self._accept(submission, asker))
+
+    async def _accept(
+        self, submission: Submission, submitter: Submitter
+    ) -> tuple[Submission, list[int], RankdError | None]:
+        """Check what was admitted against the records and the limits, and store what is left."""
         if wanted := dependencies_of(submission):
             known = await self.database.read(lambda c: known_jobs(c, wanted))
             submission = without_unknown(submission, known)

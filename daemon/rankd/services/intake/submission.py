@@ -14,6 +14,7 @@ from rankd.core.admission.dependency import check_known, named_jobs
 from rankd.core.admission.job_size import check_size
 from rankd.core.admission.queue_entry import entries_with
 from rankd.core.admission.submitter import Submitter
+from rankd.core.change.retry import Again
 from rankd.core.errors import RankdError, Refused
 from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets
@@ -107,6 +108,19 @@ def read_in_parts(
     if message.atomic and submission.rejected:
         return msgspec.structs.replace(submission, accepted=[], places=[])
     return submission
+
+
+def read_again(again: Again, owner: Submitter, admission: Admission) -> Submission:
+    """Admit the request of an ended job like a new one of its owner.
+
+    Raises:
+        Refused: it is not accepted.
+    """
+    check_size(_own_bytes(again.request, encode(again.request)))
+    job = admission.admit(_prepared(again.request, None), owner)
+    array = None if job.array is None else job.array._replace(told=again.span)
+    job = msgspec.structs.replace(job, retry_of=again.retry_of, array=array)
+    return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
 
 
 def without_refused(submission: Submission, refused: Mapping[int, Refused]) -> Submission:

@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, select, update
 from rankd.core.change.array_end import COUNTED, array_end, counts_of, end_of_array
 from rankd.core.change.job_change import Change
 from rankd.core.model.array import ArrayRequest, span_of
+from rankd.core.model.index_set import count
 from rankd.core.model.job import State
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.connection import Connection
@@ -34,12 +35,13 @@ _OVER = (
 
 def insert_arrays(connection: Connection, new: Sequence[tuple[int, ArrayRequest]]) -> None:
     """Insert the rows of new arrays, with their job ids."""
-    names = ("job_id", "n_tasks", "first", "last", "step", "n_pending")
+    names = ("job_id", "n_tasks", "first", "last", "step", "n_told", "n_pending")
     zeros = ("n_open", "n_active", "n_completed", "n_failed", "n_cancelled")
     rows = []
     for job, array in new:
-        span = span_of(array.indices)
-        rows.append((job, span.tasks, span.first, span.last, span.step, span.tasks, *([0] * len(zeros))))
+        number, told = count(array.indices), array.told or span_of(array.indices)
+        n_told = None if array.told is None else told.tasks
+        rows.append((job, number, told.first, told.last, told.step, n_told, number, *([0] * len(zeros))))
     bulk_insert(connection, "arrays", (*names, *zeros), rows)
 
 

@@ -82,7 +82,7 @@ _STARTS = (
         qos.c.name.label("qos"),
         jobs.c.array_job,
         jobs.c.array_task,
-        arrays.c.n_tasks,
+        func.coalesce(arrays.c.n_told, arrays.c.n_tasks).label("n_tasks"),
         arrays.c.first,
         arrays.c.last,
         arrays.c.step,

@@ -139,6 +139,7 @@ _JOB_COLUMNS = (
     "held_by",
     "array",
     "array_limit",
+    "retry_of",
 )
 _APPLICATION = _JOB_COLUMNS.index("application_id")
 EVENT_COLUMNS = ("id", "job_id", "event", "state", "at", "actor", "cause", "detail")
@@ -281,6 +282,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         entry.actor if accepted.held else None,
         None if accepted.array is None else written(accepted.array.indices),
         None if accepted.array is None else accepted.array.limit,
+        accepted.retry_of,
     )
 
 

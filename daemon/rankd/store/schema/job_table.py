@@ -91,6 +91,7 @@ jobs = Table(
     Column("array_task", Integer, comment="of a task: its index"),
     Column("request_id", Integer, comment="of a task: its request, if it is that of the array; else null"),
     Column("settled", Integer, comment="the last event before those that only took tasks from it; null: the last one"),
+    Column("retry_of", Integer, comment="the ended job or array that this one repeats; null: none"),
     Index("jobs_revision", "revision"),
     Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
     Index("jobs_user", "user", "state"),
@@ -122,6 +123,7 @@ arrays = Table(
     Column("n_cancelled", Integer, nullable=False),
     Column("cancelled", Text, comment="indices that were cancelled without records of their own"),
     Column("request_id", Integer, comment="the array's present request; null: no task has it yet"),
+    Column("n_told", Integer, comment="the number of tasks that its tasks are told, if it repeats others; else null"),
 )
 
 array_requests = Table(
