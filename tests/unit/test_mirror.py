@@ -66,6 +66,7 @@ DECLARES = {
     "wire/diag.py": "records of messages",
     "wire/event.py": "records of messages",
     "wire/job_selection.py": "records of messages",
+    "wire/login_size.py": "a limit",
     "wire/message.py": "names of all messages",
     "wire/node.py": "records of messages",
     "wire/page.py": "records of messages",

@@ -1,10 +1,12 @@
 """The client's side of ``login.sock``: requests, and credentials, as the user who runs this process.
 
-Imports neither NATS nor asyncio, so that a command that asks here starts fast.
+A request imports neither NATS, nor asyncio, nor msgspec, so that a command that asks here starts fast. The messages are
+those of :mod:`rankd.wire.login`, which the gateway decodes and encodes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -12,20 +14,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankd.core.errors import RankdError, Refused, Unavailable
-from rankd.wire.codec import encode
-from rankd.wire.login import AnswerLine, Login, LoginName, LoginRefused, LoginRequest
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from rankd.wire.login import Login
 
 TIMEOUT_S = 6.0
 AGAIN_S = 0.02
 MOST_LINE_BYTES = 64 * 2**10
 PART_BYTES = 2**20
+UNNAMED_STATUS = 403
+"""The status of a refusal that names none."""
+
+
+class LoginName(NamedTuple):
+    """Under which name a user asks here, and the broker behind it."""
+
+    user: str
+    nats: str
 
 
 class Answer(NamedTuple):
@@ -53,7 +61,15 @@ def log_in_again(path: Path) -> Login:
         Refused: the gateway's reason.
         Unavailable: ``no_gateway``: nobody answers there.
     """
-    return _converted(path, _exchange(path, LoginRequest())[0], Login)
+    found = _answered(path, _exchange(path, {"want": "credentials"})[0])
+    import msgspec  # noqa: PLC0415 - slow, and only credentials need it
+
+    from rankd.wire.login import Login  # noqa: PLC0415 - as msgspec
+
+    try:
+        return msgspec.convert(found, Login)
+    except msgspec.ValidationError as error:
+        raise _not_rankds(path, str(error)) from None
 
 
 @lru_cache(maxsize=1)
@@ -64,7 +80,8 @@ def name_at(path: Path) -> LoginName:
         Refused: the gateway's reason.
         Unavailable: ``no_gateway``: nobody answers there.
     """
-    return _converted(path, _exchange(path, LoginRequest(want="name"))[0], LoginName)
+    found = _answered(path, _exchange(path, {"want": "name"})[0])
+    return LoginName(_text(path, found, "user"), _text(path, found, "nats"))
 
 
 def ask_at(path: Path, verb: str, payload: bytes, *, key: str | None = None, timeout_s: float = TIMEOUT_S) -> Answer:
@@ -74,29 +91,45 @@ def ask_at(path: Path, verb: str, payload: bytes, *, key: str | None = None, tim
         Refused: the gateway's reason.
         Unavailable: ``no_gateway``: nobody answers there; ``no_answer``: not in time; the gateway's reason.
     """
-    asked = LoginRequest(want="answer", verb=verb, size=len(payload), key=key)
+    asked = {"want": "answer", "verb": verb, "size": len(payload)} | ({} if key is None else {"key": key})
     line, rest = _exchange(path, asked, payload, timeout_s)
-    found = _converted(path, line, AnswerLine)
-    if len(rest) != found.size:
-        raise _not_rankds(path, f"its answer ends after {len(rest)} of {found.size} bytes")
-    return Answer(rest, found.status)
+    found = _answered(path, line)
+    size, status = _field(path, found, "size", int), _field(path, found, "status", str, type(None))
+    if len(rest) != size:
+        raise _not_rankds(path, f"its answer ends after {len(rest)} of {size} bytes")
+    return Answer(rest, status)
 
 
-def _converted(path: Path, line: bytes, kind: type[T]) -> T:
-    """The line as this kind of answer.
+def _answered(path: Path, line: bytes) -> dict[str, Any]:
+    """The fields of the line.
 
     Raises:
         Refused, Unavailable: it is a refusal, or nothing of rankd's.
     """
     try:
-        answer = msgspec.json.decode(line)
-        if not (isinstance(answer, dict) and "code" in answer):
-            return msgspec.convert(answer, kind)
-        refused = msgspec.convert(answer, LoginRefused)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
         raise _not_rankds(path, str(error)) from None
-    refusal: type[RankdError] = Unavailable if refused.status in (429, 503) else Refused
-    raise refusal(refused.code, refused.message, refused.field, status=refused.status)
+    if not isinstance(found, dict):
+        raise _not_rankds(path, "its answer is not an object")
+    if "code" not in found:
+        return found
+    code, message = _text(path, found, "code"), _text(path, found, "message")
+    status = _field(path, {"status": UNNAMED_STATUS} | found, "status", int)
+    refusal: type[RankdError] = Unavailable if status in (429, 503) else Refused
+    raise refusal(code, message, _field(path, found, "field", str, type(None)), status=status)
+
+
+def _text(path: Path, found: dict[str, Any], name: str) -> str:
+    return str(_field(path, found, name, str))
+
+
+def _field(path: Path, found: dict[str, Any], name: str, *types: type) -> Any:  # noqa: ANN401 - of one of the types
+    """A field of the answer. A missing one is None."""
+    value = found.get(name)
+    if type(value) not in types:  # a bool is no number here
+        raise _not_rankds(path, f"the field '{name}' of its answer is {value!r:.80}")
+    return value
 
 
 def _not_rankds(path: Path, why: str) -> Unavailable:
@@ -104,7 +137,7 @@ def _not_rankds(path: Path, why: str) -> Unavailable:
 
 
 def _exchange(
-    path: Path, asked: LoginRequest, payload: bytes = b"", timeout_s: float = TIMEOUT_S
+    path: Path, asked: dict[str, Any], payload: bytes = b"", timeout_s: float = TIMEOUT_S
 ) -> tuple[bytes, bytes]:
     """Send a line and the bytes behind it; returns the line of the answer and the bytes behind that."""
     try:
@@ -113,13 +146,15 @@ def _exchange(
             with short_path(path) as short:
                 _connect(connection, short, timeout_s)
             with suppress(BrokenPipeError, ConnectionResetError):  # it has refused the first line, and says why
-                connection.sendall(encode(asked) + b"\n" + payload)
+                connection.sendall(json.dumps(asked, ensure_ascii=False).encode() + b"\n" + payload)
             return _received(connection)
     except BlockingIOError:
         message = f"too many processes ask at {path} at this moment; try again in a second"
         raise Unavailable("busy", message) from None
     except TimeoutError:
-        message = f"no answer to '{asked.verb or asked.want}' at {path} within {timeout_s:.3g} s; is rankd running?"
+        message = (
+            f"no answer to '{asked.get('verb') or asked['want']}' at {path} within {timeout_s:.3g} s; is rankd running?"
+        )
         raise Unavailable("no_answer", message) from None
     except OSError as error:
         message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` running?"

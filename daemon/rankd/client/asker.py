@@ -43,12 +43,21 @@ def asker_at(place: Place, named: str | None, *, admin: bool) -> Asker:
     Raises:
         Refused: ``usage``, ``bad_user``: the name is not a valid name of a user.
     """
-    if named == "":
-        raise Refused("usage", "the name of the user who asks is empty; leave it out to ask as yourself", "user")
+    refuse_empty_name(named)
     user = named or os.environ.get("RANKD_USER") or _connecting(place) or login_name()
     if len(user) > LONGEST_USER or not user.isprintable():
         raise Refused("bad_user", f"the user who asks has to have 1 to {LONGEST_USER} printable characters", "user")
     return Asker(user, admin, admin and _is_ordinary(place, user))
+
+
+def refuse_empty_name(named: str | None) -> None:
+    """Refuse an empty name of the user who asks, such as from a variable of a script that is not set.
+
+    Raises:
+        Refused: ``usage``.
+    """
+    if named == "":
+        raise Refused("usage", "the name of the user who asks is empty; leave it out to ask as yourself", "user")
 
 
 def _is_ordinary(place: Place, user: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from rankd.client.session import CONNECT_TIMEOUT_S, RETRY_PAUSE_S, connecting
 from rankd.core.errors import Unavailable
@@ -32,6 +32,8 @@ LARGEST_PAGE = 1_000
 GATEWAY_PAUSE_S = 0.05
 """The pause before a gateway is asked again that does not listen yet, or was started again, or has no room."""
 AGAIN = frozenset({"no_gateway", "busy"})
+UNREADABLE = (ValueError, RecursionError)
+"""The errors of decoding bytes that are not the expected message, as in :mod:`rankd.wire.codec`."""
 
 
 class Channel(Protocol):
@@ -58,7 +60,7 @@ class SocketChannel:
     @property
     def largest(self) -> int:
         """See :class:`Channel`."""
-        from rankd.wire.login import MOST_REQUEST_BYTES
+        from rankd.wire.login_size import MOST_REQUEST_BYTES
 
         return MOST_REQUEST_BYTES
 
@@ -79,23 +81,40 @@ class SocketChannel:
 
 
 def _decoded(verb: str, payload: bytes, status: str | None, kind: type[T]) -> T:
-    """The answer in this form.
+    """The answer in this form. ``dict``: any object, decoded without msgspec, whose import takes long.
 
     Raises:
         Refused, Unavailable: it is an error; ``unreadable_answer``.
     """
+    if status is None and kind is dict:
+        return cast("T", _object(verb, payload))
     import msgspec
 
     from rankd.wire.answer import ErrorBody, error_of
-    from rankd.wire.codec import UNREADABLE
 
     try:
         if status is None:
             return msgspec.json.decode(payload, type=kind)
         refused = error_of(status, msgspec.json.decode(payload, type=ErrorBody))
     except UNREADABLE as error:
-        raise Unavailable("unreadable_answer", f"the answer to '{verb}' can't be read: {error}") from error
+        raise _unreadable(verb, error) from error
     raise refused
+
+
+def _object(verb: str, payload: bytes) -> dict[str, Any]:
+    import json
+
+    try:
+        found = json.loads(payload.decode())
+    except UNREADABLE as error:
+        raise _unreadable(verb, error) from error
+    if not isinstance(found, dict):
+        raise _unreadable(verb, "it is not an object")
+    return found
+
+
+def _unreadable(verb: str, why: object) -> Unavailable:
+    return Unavailable("unreadable_answer", f"the answer to '{verb}' can't be read: {why}")
 
 
 class BusChannel:
@@ -125,11 +144,16 @@ def open_channel(place: Place, who: Asker, *, connect_timeout_s: float = CONNECT
         Unavailable: no broker is known, or it does not answer.
         Refused: the credentials do not let this asker in.
     """
-    if place.socket is not None and _is_own(place) and not who.admin:
-        yield SocketChannel(place.socket)
+    if not who.admin and (own := own_channel(place)) is not None:
+        yield own
         return
     with connecting(place, connect_timeout_s=connect_timeout_s) as (bus, runner):
         yield BusChannel(bus, who, runner)
+
+
+def own_channel(place: Place) -> SocketChannel | None:
+    """The way over the login socket, if the user who runs this process asks there as themselves; otherwise None."""
+    return SocketChannel(place.socket) if place.socket is not None and _is_own(place) else None
 
 
 def _is_own(place: Place) -> bool:

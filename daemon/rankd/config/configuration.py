@@ -229,5 +229,5 @@ def _tree_problems(associations: list[Association]) -> list[Problem]:
     try:
         AccountTree.build(associations)
     except ConfigurationError as error:
-        return [msgspec.structs.replace(problem, file="accounts.yaml") for problem in error.problems]
+        return [problem._replace(file="accounts.yaml") for problem in error.problems]
     return []

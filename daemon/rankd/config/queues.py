@@ -15,8 +15,8 @@ from rankd.config.limit_rule import check_limit_rules
 from rankd.config.placement_rule import check_placement_rules
 from rankd.config.queue_draft import PartitionDraft, QueueDraft, read_drafts
 from rankd.config.queue_rule import check_queue_rules
-from rankd.config.yaml_reader import Caution, FilePlace, Findings, parse, place_of
-from rankd.core.errors import ConfigurationError
+from rankd.config.yaml_reader import FilePlace, Findings, parse, place_of
+from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.model.queue import ChildTemplate, Limit, Partition, Queue
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class QueuesRead(msgspec.Struct, frozen=True, kw_only=True):
     """An accepted file, and the warnings about it."""
 
     partitions: tuple[Partition, ...] = ()
-    warnings: tuple[Caution, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,7 +80,7 @@ def check_queues(text: str) -> QueuesChecked:
     return QueuesChecked(valid=True, errors=(), warnings=_remarks(findings.warnings))
 
 
-def _remarks(cautions: Sequence[Caution]) -> tuple[Remark, ...]:
+def _remarks(cautions: Sequence[Problem]) -> tuple[Remark, ...]:
     return tuple(Remark(path=found.path, line=found.line, message=found.message, code=found.code) for found in cautions)
 
 

@@ -132,7 +132,7 @@ def convert(document: object, kind: type[T], file: str) -> T:
     else:
         if not problems:
             return converted
-    named = {problem.path: msgspec.structs.replace(problem, file=file) for problem in reversed(problems)}
+    named = {problem.path: problem._replace(file=file) for problem in reversed(problems)}
     raise ConfigurationError(list(reversed(named.values())))
 
 

@@ -24,19 +24,13 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})")
 _MOST = 2**64 - 1
 
 
-class Caution(Problem, frozen=True, kw_only=True):
-    """A warning: the file is accepted, but something in it has another effect than it seems. ``code`` is stable."""
-
-    code: str
-
-
 class Findings:
     """The errors and warnings of a file so far."""
 
     def __init__(self, file: str = "") -> None:
         self.file = file
         self.errors: list[Problem] = []
-        self.warnings: list[Caution] = []
+        self.warnings: list[Problem] = []
         self._noted: set[Problem] = set()
 
     def error(self, path: str, line: int, message: str) -> None:
@@ -48,7 +42,7 @@ class Findings:
 
     def warn(self, code: str, path: str, line: int, message: str) -> None:
         """Note a warning, in spite of which the file is accepted."""
-        self.warnings.append(Caution(code=code, path=path, line=line, message=message, file=self.file))
+        self.warnings.append(Problem(code=code, path=path, line=line, message=message, file=self.file))
 
     def raise_errors(self) -> None:
         """End the reading if there are errors.

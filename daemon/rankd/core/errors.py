@@ -13,6 +13,8 @@
 
 ``code`` is stable: programs compare it. ``message`` names what failed, which value, and what to do.
 ``status`` is the number that travels in the header ``Nats-Service-Error-Code``.
+
+Every command imports this module, so it imports nothing slow, such as msgspec.
 """
 
 from __future__ import annotations
@@ -20,8 +22,6 @@ from __future__ import annotations
 import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
-
-import msgspec
 
 from rankd.core.instant import shown_instant
 
@@ -47,13 +47,18 @@ UNUSABLE = frozenset(
 """The system's error numbers for a path that can't be used. Other errors, such as a full disk, may be temporary."""
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem in a configuration. ``path``: in the document. ``line``: from 1, or 0 if unknown."""
+class Problem(NamedTuple):
+    """One problem in a configuration. ``path``: in the document. ``line``: from 1, or 0 if unknown.
+
+    A warning is one too: the configuration is accepted, but something in it has another effect than it seems. Some
+    warnings have a ``code``, which is stable.
+    """
 
     path: str
     message: str
     line: int = 0
     file: str = ""
+    code: str = ""
 
     def __str__(self) -> str:
         """The problem in the format of compilers: ``queues.yaml:12: partitions[0].queues[1]: …``."""

@@ -13,10 +13,9 @@ import msgspec
 from msgspec import Meta
 
 from rankd.core.errors import Refused
+from rankd.wire.login_size import MOST_REQUEST_BYTES
 
 MOST_LINE_BYTES = 4_096
-MOST_REQUEST_BYTES = 4 * 2**20
-"""Of one request. Several jobs go in several requests."""
 LONGEST_KEY = 512
 LONGEST_VERB = 81
 _VERB = re.compile(r"[a-z_]{1,40}\.[a-z_]{1,40}")

@@ -1,24 +1,50 @@
-"""A command's one request."""
+"""A command's requests, and its one request."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rankd.cli.common.place import find
-from rankd.cli.common.session import asker
-from rankd.client.channel import open_channel
+from rankd.client.asker import refuse_empty_name
+from rankd.client.channel import open_channel, own_channel
+from rankd.client.session import CONNECT_TIMEOUT_S
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     import msgspec
 
+    from rankd.client.channel import Channel
+
 T = TypeVar("T")
+
+
+@contextmanager
+def opened(arguments: argparse.Namespace, *, connect_timeout_s: float = CONNECT_TIMEOUT_S) -> Iterator[Channel]:
+    """The way on which a command's requests go.
+
+    At the login socket, the kernel says who asks. Then no credentials are read, whose import takes long.
+
+    Raises:
+        Refused: ``usage``: the name of the user who asks is empty. Also as :func:`rankd.client.channel.open_channel`.
+        Unavailable: as there.
+    """
+    place = find(arguments)
+    refuse_empty_name(getattr(arguments, "asker", None))
+    if not getattr(arguments, "admin", False) and (own := own_channel(place)) is not None:
+        yield own
+        return
+    from rankd.cli.common.session import asker
+
+    with open_channel(place, asker(arguments), connect_timeout_s=connect_timeout_s) as channel:
+        yield channel
 
 
 def ask(arguments: argparse.Namespace, verb: str, message: msgspec.Struct, kind: type[T]) -> T:
     """Send one request, and return its answer."""
     from rankd.wire.codec import encode
 
-    with open_channel(find(arguments), asker(arguments)) as channel:
+    with opened(arguments) as channel:
         return channel.request(verb, encode(message), kind)

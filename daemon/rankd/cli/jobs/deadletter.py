@@ -61,11 +61,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _letters(arguments: argparse.Namespace, wanted: DeadLetterFilter) -> list[Row]:
-    from rankd.cli.common.place import find
-    from rankd.cli.common.session import asker
-    from rankd.client.channel import open_channel, pages
+    from rankd.cli.common.channel import opened
+    from rankd.client.channel import pages
 
-    with open_channel(find(arguments), asker(arguments)) as channel:
+    with opened(arguments) as channel:
         rows, first = pages(channel, "deadletter.list", "letters", msgspec.to_builtins(wanted), MOST + 1)
     for loss in first.get("losses", ()):
         lost = f"{loss['letters']} older dead letters of {loss['user']} ({loss['bytes']} bytes)"

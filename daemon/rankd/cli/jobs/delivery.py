@@ -1,33 +1,35 @@
-"""Sends jobs in messages that fit the broker, repeats them while rankd is away, and waits for the jobs to end."""
+"""Sends jobs in messages that fit the broker, repeats them while rankd is away, and waits for the jobs to end.
+
+One job is encoded and its answer decoded by the standard library: importing msgspec and the messages of batches takes
+longer than the rest of such a submission.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import msgspec
-
+from rankd.cli.common.channel import opened
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
-from rankd.cli.common.table import print_json
-from rankd.client.asker import Asker
-from rankd.client.channel import open_channel, repeated
-from rankd.client.session import repeat, with_bus
-from rankd.core.errors import Refused
-from rankd.core.model.job import FINAL_STATES
-from rankd.store.engine.reading import Row
-from rankd.wire.message import MAX_JOBS_PER_MESSAGE, BatchReply, Rejected
+from rankd.client.channel import repeated
+from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    import msgspec
+
     from rankd.bus.connection import Bus
     from rankd.cli.jobs.request import Job
+    from rankd.client.asker import Asker
     from rankd.client.channel import Channel
     from rankd.client.place import Place
+    from rankd.store.engine.reading import Row
+    from rankd.wire.submission import Rejected
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ REQUEST_TIMEOUT_S = 10.0
 """Without an answer for this long, the request is repeated. The key makes sure that it gives no second job."""
 
 
-class Delivered(msgspec.Struct):
+class Delivered(NamedTuple):
     """The accepted jobs, as ids by their place in the request, and the rejected ones. ``tasks``: of a single array."""
 
     ids: dict[int, int]
@@ -47,10 +49,10 @@ class Delivered(msgspec.Struct):
     tasks: int | None = None
 
 
-def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
+def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Submit, report, and wait if ``--wait`` is given. Returns the exit status."""
     until = time.monotonic() + arguments.retry_for
-    with open_channel(place, who, connect_timeout_s=arguments.retry_for) as channel:
+    with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
         outcome = submit(channel, jobs, arguments, until)
         with telling(accepted(outcome)):
             report(outcome, arguments)
@@ -64,6 +66,11 @@ def deliver(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
 
 def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Store the jobs at the broker, and print their keys. Whether a job is accepted is reported as an event."""
+    from functools import partial
+
+    import msgspec
+
+    from rankd.client.session import repeat, with_bus
     from rankd.wire.subject import enqueue_subject
 
     until = time.monotonic() + arguments.retry_for
@@ -83,7 +90,7 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     keys = [job["key"] for job in jobs]
     with telling(f"{len(jobs)} jobs were enqueued" if len(jobs) > 1 else f"a job with the key {keys[0]} was enqueued"):
         if arguments.json:
-            print_json({"enqueued": keys})
+            _print_json({"enqueued": keys})
         else:
             print_line(f"Enqueued {len(jobs)} jobs" if len(jobs) > 1 else f"Enqueued a job with the key {keys[0]}")
     return 0
@@ -97,20 +104,40 @@ def submit(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, unt
         Unavailable: rankd did not accept them in time.
     """
     if len(jobs) == 1:
-        payload = msgspec.json.encode(jobs[0])
+        payload = json.dumps(jobs[0], ensure_ascii=False, separators=(",", ":")).encode()
         if len(payload) > channel.largest:
             message = (
                 f"the job has {len(payload)} bytes as JSON, the broker accepts {channel.largest}; submit less text"
             )
             raise Refused("too_large", message, "script", status=413)
-        answer = _sent(channel, payload, dict[str, int], until)
-        return Delivered(ids={0: answer["id"]}, rejected=[], tasks=answer.get("tasks"))
-    outcome = Delivered(ids={}, rejected=[])
+        return _accepted_one(_sent(channel, payload, dict, until))
+    return _submit_many(channel, jobs, arguments, until)
+
+
+def _accepted_one(answer: dict[str, Any]) -> Delivered:
+    """The number of the one job, and the number of its tasks if it is an array.
+
+    Raises:
+        Unavailable: ``unreadable_answer``.
+    """
+    id, tasks = answer.get("id"), answer.get("tasks")
+    if type(id) is not int or type(tasks) not in (int, type(None)):
+        raise Unavailable("unreadable_answer", "the answer to 'job.submit' has no number of a job")
+    return Delivered(ids={0: id}, rejected=[], tasks=tasks)
+
+
+def _submit_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
+    from msgspec.structs import replace
+
+    from rankd.wire.submission import BatchReply
+
+    ids: dict[int, int] = {}
+    rejected: list[Rejected] = []
     for first, payload in parts_of(jobs, channel.largest, arguments):
         batch = _sent(channel, payload, BatchReply, until)
-        outcome.ids |= {first + taken.index: taken.id for taken in batch.accepted}
-        outcome.rejected += [msgspec.structs.replace(bad, index=first + bad.index) for bad in batch.rejected]
-    return outcome
+        ids |= {first + taken.index: taken.id for taken in batch.accepted}
+        rejected += [replace(bad, index=first + bad.index) for bad in batch.rejected]
+    return Delivered(ids, rejected)
 
 
 def _sent(channel: Channel, payload: bytes, kind: type[T], until: float) -> T:
@@ -134,6 +161,10 @@ def parts_of(jobs: list[Job], largest: int, arguments: argparse.Namespace) -> li
 
 def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator[tuple[int, bytes]]:
     """The jobs in as few messages as the limits allow, each with the place of its first job."""
+    import msgspec
+
+    from rankd.wire.submission import MAX_JOBS_PER_MESSAGE
+
     frame = b'{"jobs":[%s],"atomic":true}' if atomic else b'{"jobs":[%s]}'
     first, batch, size = 0, list[bytes](), len(frame)
     for place, job in enumerate(jobs):
@@ -162,9 +193,8 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
     """Print the ids of the jobs. Refusals go to standard error."""
     ids = list(outcome.ids.values())
     if arguments.json:
-        rejected = [msgspec.to_builtins(bad) for bad in outcome.rejected]
         many = arguments.count > 1 or arguments.file
-        print_json({"ids": ids, "rejected": rejected} if many else _single(outcome))
+        _print_json({"ids": ids, "rejected": outcome.rejected} if many else _single(outcome))
     elif arguments.parsable:
         print("\n".join(map(str, ids)))
     elif len(ids) == 1:
@@ -172,6 +202,12 @@ def report(outcome: Delivered, arguments: argparse.Namespace) -> None:
     elif ids:
         print_line(f"Submitted {len(ids)} batch jobs {shown_ids(ids)}")
     report_refusals(outcome.rejected)
+
+
+def _print_json(value: object) -> None:
+    from rankd.cli.common.table import print_json
+
+    print_json(value)
 
 
 def _single(outcome: Delivered) -> dict[str, int]:
@@ -216,6 +252,8 @@ def shown_ids(ids: list[int]) -> str:
 
 def wait(channel: Channel, ids: list[int], retry_for: float) -> int:
     """Wait until all jobs have ended. Returns their largest exit status. Requests are repeated while rankd is away."""
+    from rankd.core.model.job import FINAL_STATES
+
     worst, left = 0, list(ids)
     while left:
         record = _looked_up(channel, left[0], time.monotonic() + retry_for)
@@ -229,7 +267,7 @@ def wait(channel: Channel, ids: list[int], retry_for: float) -> int:
 
 def _looked_up(channel: Channel, job: int, until: float) -> Row:
     def look(left_s: float) -> Row:
-        return channel.request("job.show", b'{"id":%d}' % job, Row, timeout_s=min(REQUEST_TIMEOUT_S, left_s))
+        return channel.request("job.show", b'{"id":%d}' % job, dict, timeout_s=min(REQUEST_TIMEOUT_S, left_s))
 
     return repeated(look, until)
 

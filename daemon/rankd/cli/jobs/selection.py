@@ -96,12 +96,10 @@ def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
 
 
 def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:
-    from rankd.cli.common.place import find
-    from rankd.cli.common.session import asker
-    from rankd.client.channel import open_channel
+    from rankd.cli.common.channel import opened
     from rankd.wire.codec import encode
 
-    with open_channel(find(arguments), asker(arguments)) as channel:
+    with opened(arguments) as channel:
         for part in parts(selection):
             following: JobSelection | None = part
             while following is not None:

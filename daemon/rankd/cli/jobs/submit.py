@@ -53,14 +53,15 @@ def run(arguments: argparse.Namespace) -> int:
 
         print_json(jobs if len(jobs) > 1 else jobs[0])
         return 0
-    from rankd.cli.common.session import asker
     from rankd.cli.jobs.delivery import deliver, enqueue
 
     if arguments.enqueue:
+        from rankd.cli.common.session import asker
+
         if arguments.wait or arguments.admin:
             raise Refused("usage", "--enqueue cannot be combined with --wait or --admin", "enqueue")
         return enqueue(find(arguments), asker(arguments), jobs, arguments)
-    return deliver(find(arguments), asker(arguments), jobs, arguments)
+    return deliver(jobs, arguments)
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
@@ -151,9 +152,7 @@ def read_jobs(name: str) -> list[Job]:
 
 def with_keys(jobs: list[Job], key: str | None) -> list[Job]:
     """Give every job a key, so that a repeated message makes no second job."""
-    import uuid
-
-    stem = key or uuid.uuid4().hex
+    stem = key or os.urandom(16).hex()
     if len(jobs) == 1:
         return [{**jobs[0], "key": key or jobs[0].get("key") or stem}]
     own = [job.get("key") for job in jobs]

@@ -90,6 +90,4 @@ def build_tree(listed: Sequence[Association]) -> AccountTree:
     try:
         return AccountTree.build(listed)
     except ConfigurationError as error:
-        raise ConfigurationError(
-            [msgspec.structs.replace(problem, path=f"$.{problem.path}") for problem in error.problems]
-        ) from None
+        raise ConfigurationError([problem._replace(path=f"$.{problem.path}") for problem in error.problems]) from None

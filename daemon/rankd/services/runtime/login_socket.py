@@ -26,7 +26,6 @@ from rankd.services.runtime.socket_room import AT_ONCE, SocketRoom
 from rankd.wire.codec import decode_strict, encode
 from rankd.wire.login import (
     MOST_LINE_BYTES,
-    MOST_REQUEST_BYTES,
     AnswerLine,
     Login,
     LoginName,
@@ -34,6 +33,7 @@ from rankd.wire.login import (
     LoginRequest,
     check_asked,
 )
+from rankd.wire.login_size import MOST_REQUEST_BYTES
 
 PATIENCE_S = 5.0
 """A client that does not ask, or does not read its answer, within this time is cut off."""
