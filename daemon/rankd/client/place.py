@@ -334,8 +334,6 @@ def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
         Unavailable: ``no_access``: this user may not read it.
         Refused: ``bad_request``: the file is not JSON.
     """
-    import msgspec
-
     try:
         handle = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (0 if is_named else os.O_NOFOLLOW))
     except OSError:
@@ -354,10 +352,25 @@ def _read_up(directory: Path, *, is_named: bool) -> dict[str, str]:
         return _logged_in(directory / LOGIN_SOCKET) if _is_nodes(directory) else {}
     finally:
         os.close(handle)
+    return _fields_of(directory / UP_FILE, text)
+
+
+def _fields_of(path: Path, text: bytes) -> dict[str, str]:
+    """The fields of ``up.json`` that a command uses; without msgspec, whose import takes long.
+
+    Raises:
+        Refused: ``bad_request``: it is not JSON, or a field is not text.
+    """
+    import json
+
     try:
-        up = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        names = [name for name in (*UP_FIELDS, *UP_FILES) if name in up]
-        read = {name: msgspec.json.decode(up[name], type=str | None) for name in names}
-        return {name: value for name, value in read.items() if value is not None}
-    except msgspec.MsgspecError as error:
-        raise Refused("bad_request", f"{directory / UP_FILE}: {error}") from None
+        up = json.loads(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise Refused("bad_request", f"{path} is not JSON: {error}") from None
+    if not isinstance(up, dict):
+        raise Refused("bad_request", f"{path} is not an object of JSON")
+    read = {name: up[name] for name in (*UP_FIELDS, *UP_FILES) if up.get(name) is not None}
+    for name, value in read.items():
+        if not isinstance(value, str):
+            raise Refused("bad_request", f"{path}: '{name}' is not text")
+    return read
