@@ -58,6 +58,7 @@ DECLARES = {
     "store/schema/job_table.py": "tables",
     "store/schema/letter_table.py": "tables",
     "store/schema/metadata.py": "the collection of tables",
+    "store/schema/notification_table.py": "tables",
     "store/schema/service_table.py": "tables",
     "store/schema/table.py": "names of all tables",
     "wire/configuration.py": "records of messages",

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from rankd.config.notification_rule import check_notifications
 from rankd.core.admission.acl import EVERYONE
 from rankd.core.admission.node_check import node_capacity
 from rankd.core.errors import ConfigurationError, Problem, Refused
@@ -54,6 +55,7 @@ def read_settings(text: str, factors: Collection[str], file: str = FILE) -> Sett
         *_check_staff(settings.admission, file),
         *_check_nodes(settings.nodes.known, file),
         *_check_billing(settings.priority, file),
+        *check_notifications(settings.notifications, file),
         *_check_adapters(settings, file, range(len(settings.adapters))),
     ]
     if problems:
@@ -78,6 +80,7 @@ def _of_the_rest(document: dict[str, object], factors: Collection[str], file: st
     if has_weights:
         problems += check_weights(readable.priority, factors, file)
     problems += _check_billing(readable.priority, file)
+    problems += check_notifications(readable.notifications, file)
     problems += _check_staff(readable.admission, file)
     problems += _check_nodes(readable.nodes.known, file)
     if len(_kept(document, "qos")) == len(_items(document, "qos")):

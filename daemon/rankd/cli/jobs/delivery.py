@@ -53,7 +53,7 @@ def deliver(jobs: list[Job], arguments: argparse.Namespace) -> int:
     """Submit, report, and wait if ``--wait`` is given. Returns the exit status."""
     until = time.monotonic() + arguments.retry_for
     with opened(arguments, connect_timeout_s=arguments.retry_for) as channel:
-        outcome = submit(channel, jobs, arguments, until)
+        outcome = _submit_as_allowed(channel, jobs, arguments, until)
         with telling(accepted(outcome)):
             report(outcome, arguments)
             if "script" in jobs[0] and not (arguments.json or arguments.parsable or arguments.file):
@@ -138,6 +138,15 @@ def _submit_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespac
         ids |= {first + taken.index: taken.id for taken in batch.accepted}
         rejected += [replace(bad, index=first + bad.index) for bad in batch.rejected]
     return Delivered(ids, rejected)
+
+
+def _submit_as_allowed(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
+    """As :func:`submit`. With ``--notify-if-allowed``, jobs may lose notifications that are not allowed."""
+    if not arguments.notify_if_allowed:
+        return submit(channel, jobs, arguments, until)
+    from rankd.cli.jobs.notify import as_allowed
+
+    return as_allowed(jobs, lambda these: submit(channel, these, arguments, until))
 
 
 def _sent(channel: Channel, payload: bytes, kind: type[T], until: float) -> T:

@@ -70,6 +70,10 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
     for flag, name in (("hold", "held"), ("exclusive", "exclusive"), ("slurm_env", "slurm_env")):
         if getattr(arguments, flag):
             job[name] = True
+    if arguments.notify is not None or arguments.notify_to is not None:
+        from rankd.cli.jobs.notify import notify_of
+
+        job |= notify_of(arguments.notify, arguments.notify_to, may_lack_events=arguments.notify_if_allowed)
     if arguments.requeue is not None:
         job["requeue"] = arguments.requeue
     if env := exported(arguments.export, arguments.export_env, environment):

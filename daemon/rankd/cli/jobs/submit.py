@@ -60,8 +60,20 @@ def run(arguments: argparse.Namespace) -> int:
 
         if arguments.wait or arguments.admin:
             raise Refused("usage", "--enqueue cannot be combined with --wait or --admin", "enqueue")
+        jobs = _without_doubtful(jobs, arguments)
         return enqueue(find(arguments), asker(arguments), jobs, arguments)
     return deliver(jobs, arguments)
+
+
+def _without_doubtful(jobs: list[Job], arguments: argparse.Namespace) -> list[Job]:
+    """Enqueued jobs without notifications that may not be allowed: nobody is there to send such a job again."""
+    if not arguments.notify_if_allowed or "notify" not in jobs[0]:
+        return jobs
+    from rankd.cli.common.screen import print_line
+    from rankd.cli.jobs.notify import without_notify
+
+    print_line("rankd: the job notifies nobody: with --enqueue, give --notify on the command line", error=True)
+    return without_notify(jobs)
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
@@ -118,7 +130,10 @@ def _fill(arguments: argparse.Namespace, script: Script | None, environment: dic
             directives, is_slurms = of_script(script.text, script.name, parser, ignores=ignores)
             layers = [*directives, *layers]
             arguments.slurm_env = arguments.slurm_env or is_slurms
+        is_explicit = arguments.notify is not None and not arguments.notify_if_allowed
         where = merged(arguments, layers)
+        if is_explicit:  # what the command line asks for is not left out because of #SBATCH lines
+            arguments.notify_if_allowed = False
         if script is not None:
             use_scripts_defaults(arguments, is_slurms=is_slurms)
     arguments.count = 1 if arguments.count is None else arguments.count

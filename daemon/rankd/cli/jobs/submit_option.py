@@ -19,6 +19,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     _add_size(parser)
     _add_conditions(parser)
     _add_running(parser)
+    _add_notifications(parser)
     _add_submission(parser)
 
 
@@ -153,6 +154,27 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--ignore-unknown", action="store_true", help="leave out #SBATCH options without an equivalent, with a warning"
+    )
+
+
+def _add_notifications(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("whom it notifies")
+    group.add_argument(
+        "--notify",
+        metavar="LIST",
+        help="notify when the job does this: start, end, fail, timeout, requeue, all; tasks: of an array, each task"
+        " notifies, in place of the whole; none: of nothing",
+    )
+    group.add_argument(
+        "--notify-to",
+        metavar="URL,...",
+        help="whom to notify: mailto:alice@example.org, https://hooks.example.org/path (default: your own mailbox, if"
+        " the site has a domain for mail)",
+    )
+    group.add_argument(
+        "--notify-if-allowed",
+        action="store_true",
+        help="submit without notifications, with a warning, if the site does not allow them; #SBATCH lines do so",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.admission.admit import AdmissionTables, admit, check_own, check_when
+from rankd.core.admission.notify_check import check_notify
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.job import AcceptedJob, JobRequest
 
@@ -38,6 +39,8 @@ class Admission:
             return accepted
         check_own(request, self.tables.settings)
         check_when(request)
+        if request.notify is not None:
+            check_notify(request.notify, known.user, self.tables.settings.notifications, is_array=False)
         limit = known.request.time_limit_s
         if request.time_limit_s != limit:  # the configured one
             request = msgspec.structs.replace(request, time_limit_s=limit)

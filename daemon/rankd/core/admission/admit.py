@@ -31,6 +31,7 @@ from rankd.core.admission.limit import (
     check_texts,
     is_plain,
 )
+from rankd.core.admission.notify_check import check_notify
 from rankd.core.admission.path_limit import MAX_PATH_DEPTH, check_paths
 from rankd.core.admission.permission import NewJob, check, may
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
@@ -96,6 +97,8 @@ def admit(
     found = _look_up(request, submitter, tables, keeps_shape=keeps_shape)
     named = (request.priority_class, request.priority, request.preemption_policy)
     resolved = resolved or resolve(tables.classes, *named, submitter.privileged)
+    if is_new and request.notify is not None:
+        check_notify(request.notify, found.user, tables.settings.notifications, is_array=request.array is not None)
     if is_new and not submitter.privileged:
         check_rights(_named(found, resolved), tables.rights)
     check_queue_maximum(request, found.resources, found.queue)

@@ -16,6 +16,7 @@ import msgspec
 from rankd.core.errors import InvalidTransition
 from rankd.core.model.array import ArrayRequest
 from rankd.core.model.index_set import count
+from rankd.core.model.notification import Notify
 from rankd.core.model.quantity import Amount, Resources
 from rankd.core.model.queue import Queue
 
@@ -165,6 +166,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     key: str | None = None
     comment: str | None = None
     held: bool = False
+    notify: Notify | None = None
 
 
 CHANGEABLE_FIELDS = (

@@ -211,6 +211,40 @@ class RetentionSettings(_Setting, frozen=True, kw_only=True):
     heartbeat."""
 
 
+class NotificationSettings(_Setting, frozen=True, kw_only=True):
+    """Whom jobs may notify, and how notifications are sent."""
+
+    allow: list[str] = []
+    """A list of patterns of targets that users may name, such as `["mailto:*@example.org",
+    "https://hooks.example.org/*"]`. `*` stands for any characters within a part of the URL: the user, the host, the
+    port, the path. Other targets are refused with `notification_not_allowed`. The patterns are checked again when a
+    notification is sent. `[]`: no notifications."""
+    private_hosts: list[str] = []
+    """A list of hosts (`["hooks.lan"]`) whose addresses may be private or loopback ones. For other hosts, only public
+    addresses are used. The target must be allowed, too."""
+    mail_domain: str | None = None
+    """The domain of users' mailboxes: a job that names no target notifies `USER@mail_domain`."""
+    smtp: str | None = None
+    """The mail server: `smtp://host:25` (with STARTTLS if the server offers it), `smtp+starttls://host:587` (never
+    without) or `smtps://host:465`. Needed if `allow` has a pattern of `mailto`."""
+    smtp_user: str | None = None
+    """The user to log in as. Needs TLS."""
+    smtp_password_file: str | None = None
+    """A file with the password of `smtp_user`. The notifier reads it for each mail."""
+    mail_from: str | None = None
+    """The sender of mails. Without it: `rankd@` and `mail_domain`, or the mail server's name."""
+    ca_file: str | None = None
+    """A file with certificates of more CAs (PEM), for receivers and mail servers with certificates of the own CA."""
+    max_per_user_per_h: AtLeastOne = 100
+    """Notifications that a user's jobs may send in an hour over a longer time. As many may be sent at once after a
+    pause. More of them wait; those that can't be sent within `retry_for_s` become dead letters."""
+    time_limit_s: Annotated[float, Meta(gt=0, le=120)] = 10.0
+    """Seconds that a receiver has for a notification."""
+    retry_for_s: Annotated[float, Meta(ge=1, le=7 * 86400)] = 86400.0
+    """Seconds for which a notification is sent again, after growing pauses, while it fails. Then it becomes a dead
+    letter, which `rankd deadletter` shows."""
+
+
 class Qos(_Setting, frozen=True, kw_only=True):
     """A quality of service: its priority and the price of usage under it."""
 
@@ -266,6 +300,7 @@ class Settings(_Setting, frozen=True, kw_only=True):
     node: NodeSettings = NodeSettings()
     nodes: KnownNodeSettings = KnownNodeSettings()
     retention: RetentionSettings = RetentionSettings()
+    notifications: NotificationSettings = NotificationSettings()
     default_qos: str = "normal"
     """The QoS of a job that names none. It must be one of `[[qos]]`."""
     qos: list[Qos] = msgspec.field(default_factory=lambda: [Qos(name="normal")])

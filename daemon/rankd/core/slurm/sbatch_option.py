@@ -12,7 +12,6 @@ from typing import NamedTuple
 from rankd.core.slurm import sbatch_value as value_of
 from rankd.core.slurm.sbatch_line import Spelling, Takes, read_options
 
-NO_NOTIFICATIONS = "rankd sends no notifications yet"
 PLACEMENT = "rankd places tasks and processors itself"
 STEPS = "rankd has no steps yet"
 
@@ -88,6 +87,17 @@ def _open_mode(value: str) -> Translated:
     return Translated()
 
 
+def _mail_type(value: str) -> Translated:
+    events, unknown = value_of.mail_type(value)
+    remark = f"{', '.join(unknown)} are not events of rankd's" if unknown else ""
+    return Translated([f"--notify={events}", *_IF_ALLOWED] if events else (), remark)
+
+
+def _mail_user(value: str) -> Translated:
+    return Translated([f"--notify-to={value_of.mail_user(value)}", *_IF_ALLOWED])
+
+
+_IF_ALLOWED = ("--notify-if-allowed",)
 _NODES = "a list of nodes has no equivalent; ask for a label that they have with --constraint"
 
 _SAME: Mapping[Spelling, Meaning] = {
@@ -110,6 +120,8 @@ _SAME: Mapping[Spelling, Meaning] = {
     Spelling("hold", "H", Takes.NOTHING): _flag("hold"),
     Spelling("input", "i"): _by("input", value_of.file_pattern),
     Spelling("job-name", "J"): _same("job-name"),
+    Spelling("mail-type"): _mail_type,
+    Spelling("mail-user"): _mail_user,
     Spelling("mem"): _memory,
     Spelling("mem-per-cpu"): _same("mem-per-cpu"),
     Spelling("mem-per-gpu"): _same("mem-per-gpu"),
@@ -131,7 +143,6 @@ _SAME: Mapping[Spelling, Meaning] = {
 }
 
 _IGNORED: Mapping[str, Sequence[Spelling]] = {
-    NO_NOTIFICATIONS: (Spelling("mail-type"), Spelling("mail-user")),
     PLACEMENT: (
         Spelling("contiguous", "", Takes.NOTHING),
         Spelling("core-spec", "S"),

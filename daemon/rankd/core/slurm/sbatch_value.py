@@ -97,3 +97,39 @@ def urgency_of_nice(text: str) -> str:
     if number.startswith("-"):
         raise ValueError("a job before others is for administrators: --admin --urgency")
     return str(max(LEAST_URGENCY, USUAL_URGENCY - -(-int(number) // NICE_STEP)))
+
+
+_EVENTS = {
+    "none": "none",
+    "begin": "start",
+    "end": "end",
+    "fail": "fail",
+    "requeue": "requeue",
+    "time_limit": "timeout",
+    "array_tasks": "tasks",
+    "all": "all",
+}
+_NOT_OURS = frozenset({"invalid_depend", "stage_out", "time_limit_90", "time_limit_80", "time_limit_50"})
+
+
+def mail_type(text: str) -> tuple[str, list[str]]:
+    """The events of ``--notify``, and those of sbatch that have no equivalent.
+
+    >>> mail_type("BEGIN,END,STAGE_OUT")
+    ('start,end', ['STAGE_OUT'])
+    """
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in _EVENTS and word not in _NOT_OURS:
+            raise ValueError(f"'{cut(word)}' is not an event; write {', '.join(_EVENTS).upper()}")
+    ours = ",".join(_EVENTS[word] for word in words if word in _EVENTS)
+    return ours, [word.upper() for word in words if word in _NOT_OURS]
+
+
+def mail_user(text: str) -> str:
+    """Addresses as targets; users without a domain get the site's.
+
+    >>> mail_user("alice,bob@example.org")
+    'mailto:alice,mailto:bob@example.org'
+    """
+    return ",".join(f"mailto:{user.strip()}" for user in text.split(",") if user.strip())

@@ -16,12 +16,15 @@ from rankd.store.look.priority_list import breakdown
 
 _ENVIRONMENT = """SELECT json_extract(coalesce(t.request, j.request), '$.env') AS env
     FROM jobs j LEFT JOIN array_requests t ON t.id = j.request_id WHERE j.id = ?"""
+_NOTIFY = """SELECT n.notify FROM jobs j JOIN job_notifications n ON n.job_id = coalesce(j.array_job, j.id)
+    WHERE j.id = ?"""
 
 
 def job_detail(connection: Reader, name: int | str, reads_environment_of: str | None = "") -> Row:
     """All data of one job: its request, the resolved values, and how it ran. A pending job also has its breakdown.
 
-    The environment (``env``) is included if the job belongs to the user ``reads_environment_of``. None means any user.
+    The environment (``env``) and the targets of notifications (``notify``) are included if the job belongs to the user
+    ``reads_environment_of``. None means any user.
     Of a script, only its size in bytes is included (``script_bytes``).
 
     Raises:
@@ -35,10 +38,13 @@ def job_detail(connection: Reader, name: int | str, reads_environment_of: str | 
     record = rows[0]
     submitted = msgspec.json.decode(record.pop("request"), type=Row)
     submitted.pop("script", None)
+    submitted.pop("notify", None)
     submitted["script_bytes"] = script_bytes(connection, job_id)
     if reads_environment_of in (None, record["user"]):
         stored = fetch(connection, _ENVIRONMENT, [job_id])
         submitted["env"] = msgspec.json.decode(stored[0]["env"] or "{}")
+        wanted = fetch(connection, _NOTIFY, [job_id])
+        submitted["notify"] = msgspec.json.decode(wanted[0]["notify"]) if wanted else None
     # A resolved value replaces the requested one. A value that is not resolved yet (stdout) stays as requested.
     merged = submitted | {name: value for name, value in record.items() if value is not None or name not in submitted}
     merged["array"] = record["array"]

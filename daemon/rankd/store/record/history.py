@@ -44,6 +44,7 @@ from rankd.store.schema.table import (
     arrays,
     associations,
     job_events,
+    job_notifications,
     job_scripts,
     jobs,
     node_events,
@@ -126,6 +127,7 @@ _OF_OLD = _RUN.job_id.in_(values_of("ids"))
 _DELETIONS = (
     delete(job_events).where(job_events.c.job_id.in_(values_of("ids"))),
     delete(job_scripts).where(job_scripts.c.job_id.in_(values_of("ids"))),
+    delete(job_notifications).where(job_notifications.c.job_id.in_(values_of("ids"))),
     delete(allocation_nodes).where(allocation_nodes.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocations).where(_OF_OLD),
     delete(jobs).where(_ARE_OLD),

@@ -32,6 +32,7 @@ from rankd.store.record.array_count import count_tasks, insert_arrays
 from rankd.store.record.catalog import Catalog, add_association
 from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
+from rankd.store.record.notify import insert_notify, without_notify
 from rankd.store.record.script import insert_scripts, without_script
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import arrays, associations, jobs, old_keys
@@ -187,6 +188,7 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
     if rows:
         bulk_insert(connection, "jobs", _JOB_COLUMNS, rows)
         insert_scripts(connection, inserted)
+        insert_notify(connection, inserted)
         bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
         insert_arrays(connection, [(job, one.array) for job, one in inserted if one.array is not None])
         begun = {row[_APPLICATION] for row in rows} - {None}
@@ -277,7 +279,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         entry.at if eligible else None,
         request.key,
         request.comment,
-        _encode(without_script(request)).decode(),
+        _encode(without_notify(without_script(request))).decode(),
         json.dumps(accepted.groups) if accepted.groups else None,
         entry.actor if accepted.held else None,
         None if accepted.array is None else written(accepted.array.indices),

@@ -1,4 +1,4 @@
-"""Tables of messages that did not become jobs.
+"""Tables of messages that did not become jobs, or did not reach their receivers.
 
 Units are those of :mod:`rankd.store.schema.table`.
 """
@@ -28,6 +28,7 @@ dead_letters = Table(
     Column("published", Boolean, nullable=False, server_default=text("0")),
     Column("bytes", Integer, nullable=False, server_default=text("0"), comment="of the submission as received"),
     Column("preview", Text, nullable=False, server_default="", comment="its beginning, as text"),
+    Column("kind", Text, nullable=False, server_default="submission", comment="submission, notification"),
     Index("dead_letters_user", "user"),
     Index("dead_letters_waiting", "user", "id", "bytes", sqlite_where=text("state = 'waiting'")),
     Index("dead_letters_unpublished", "id", sqlite_where=text("published = 0")),

@@ -27,6 +27,7 @@ from rankd.store.schema.job_table import (
 )
 from rankd.store.schema.letter_table import dead_letter_losses, dead_letters, unreadable_messages
 from rankd.store.schema.metadata import metadata
+from rankd.store.schema.notification_table import job_notifications, notifications
 from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles
 
 __all__ = [
@@ -41,11 +42,13 @@ __all__ = [
     "dead_letter_losses",
     "dead_letters",
     "job_events",
+    "job_notifications",
     "job_scripts",
     "jobs",
     "metadata",
     "node_events",
     "nodes",
+    "notifications",
     "old_keys",
     "priority_classes",
     "qos",

@@ -83,7 +83,7 @@ def test_an_error_names_its_line(line, why):
 
 
 def test_what_has_no_equivalent_can_be_left_out(capsys):
-    text = "#!/bin/sh\n#SBATCH -x n7 -J kept\n#SBATCH --no-such\n#SBATCH --mail-type=END\n"
+    text = "#!/bin/sh\n#SBATCH -x n7 -J kept\n#SBATCH --no-such\n#SBATCH --hint=x\n"
     assert submitted("--ignore-unknown", "train.sh", text=text)["name"] == "kept"
     told = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[1] for line in told] == ["line 2", "line 3 is left out", "line 4"]

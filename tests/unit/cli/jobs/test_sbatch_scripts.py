@@ -143,11 +143,8 @@ def test_a_job_of_threads(capsys):
         "stdout": "slurm-%j.out",
     }  # fmt: skip
     assert job["env"]["SLURM_CPUS_PER_TASK"] == "16"
-    assert [line.split()[3] for line in capsys.readouterr().err.splitlines()] == [
-        "--hint",
-        "--mail-type",
-        "--mail-user",
-    ]
+    assert job["notify"] == {"on": ["start", "end", "fail"], "to": ["mailto:someone@example.org"]}
+    assert [line.split()[3] for line in capsys.readouterr().err.splitlines()] == ["--hint"]
 
 
 def test_a_job_of_many_nodes(capsys):

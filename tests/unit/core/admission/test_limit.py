@@ -138,6 +138,7 @@ def test_every_field_is_checked():
         "exclusive", "requeue", "held",  # booleans
         "cwd", "stdin", "stdout", "stderr",  # paths
         "script", "slurm_env",  # core.admission.script_check; a boolean
+        "notify",  # core.admission.notify_check
     }  # fmt: skip
     assert set(JobRequest.__struct_fields__) == elsewhere | OWN_TEXTS.keys() | LOOKED_UP_TEXTS.keys()
 

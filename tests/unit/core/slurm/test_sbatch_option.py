@@ -14,6 +14,10 @@ from rankd.core.slurm.sbatch_option import OPTIONS, translate
         ("-t 1-0 -b now+1hour -d afterok:7", "--time=86400s --begin=now+1hour --dependency=afterok:7"),
         ("--out=%x-%N.log --no-requeue -H --nice", "--output=%x-%n.log --no-requeue --hold --urgency=15"),
         ("-C a&b --exclusive -D /w --workdir /v", "--constraint=a,b --exclusive --chdir=/w --chdir=/v"),
+        (
+            "--mail-type=BEGIN,TIME_LIMIT --mail-user=alice,b@x.org",
+            "--notify=start,timeout --notify-if-allowed --notify-to=mailto:alice,mailto:b@x.org --notify-if-allowed",
+        ),
         ("-a 1-9%2 --mem 16GB -t UNLIMITED --open-mode=truncate", "--array=1-9%2 --mem=16GB"),
     ],
 )
@@ -21,7 +25,9 @@ def test_what_has_an_equivalent_becomes_it(line, ours):
     assert translate(line.split()) == (ours.split(), [], [])
 
 
-@pytest.mark.parametrize("line", ["--mail-type=END", "--cpu-bind=cores", "-Q", "--time-min=5", "--mem=0", "--mem=0G"])
+@pytest.mark.parametrize(
+    "line", ["--mail-type=STAGE_OUT", "--cpu-bind=cores", "-Q", "--time-min=5", "--mem=0", "--mem=0G"]
+)
 def test_what_is_harmless_has_no_effect_and_is_told(line):
     words, [remark], refused = translate([line])
     assert (words, refused) == ([], [])
@@ -32,7 +38,7 @@ def test_what_is_harmless_has_no_effect_and_is_told(line):
     ("line", "option"),
     [("-w n1", "nodelist"), ("-x n1", "exclude"), ("--signal=B:USR1@60", "signal"), ("--reservation=r", "reservation"),
      ("-L matlab:1", "licenses"), ("--exclusive=user", "exclusive"), ("--open-mode=append", "open-mode"),
-     ("-G a100:2", "gpus"), ("--wrap=true", "wrap"), ("-t soon", "time")],
+     ("-G a100:2", "gpus"), ("--wrap=true", "wrap"), ("-t soon", "time"), ("--mail-type=SOON", "mail-type")],
 )  # fmt: skip
 def test_what_has_no_equivalent_is_refused_by_its_name_and_the_rest_stays(line, option):
     words, _, [refused] = translate(["-J", "x", *line.split()])
