@@ -1,0 +1,112 @@
+"""Devices of nodes, such as GPUs. Each one has an id, and belongs to at most one running job.
+
+Jobs ask for ``gpu`` (any model) or ``gpu:MODEL``. Inside rankd, amounts that name a model also have their sum as
+``gpu``. So a limit of ``gpu`` counts all models.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final, Literal
+
+import msgspec
+
+GPU: Final = "gpu"
+_OF_MODEL = GPU + ":"
+
+
+class DeviceState(StrEnum):
+    """``ok`` devices are offered. A process outside of rankd uses a ``taken`` one. ``failed`` ones do not count."""
+
+    OK = "ok"
+    TAKEN = "taken"
+    FAILED = "failed"
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A device of a node. ``id`` is unique on the node. ``index``: the vendor's, in the order of the PCI bus.
+
+    ``group``: devices with the same number are linked. ``memory``: bytes; 0 means unknown.
+    """
+
+    type: Literal["gpu"] = GPU
+    model: str
+    id: str
+    index: int
+    group: int = 0
+    memory: int = 0
+    state: DeviceState = DeviceState.OK
+
+
+def in_order(devices: Iterable[Device]) -> list[Device]:
+    """The devices by index; equal indices (of several vendors) by id."""
+    return sorted(devices, key=lambda device: (device.index, device.id))
+
+
+def kind_of(model: str) -> str:
+    """The resource type of a model.
+
+    >>> kind_of("a100")
+    'gpu:a100'
+    """
+    return _OF_MODEL + model
+
+
+def model_of(kind: str) -> str | None:
+    """The model that a resource type names; None for any other type.
+
+    >>> model_of("gpu:a100"), model_of("gpu"), model_of("vcore")
+    ('a100', None, None)
+    """
+    return kind.removeprefix(_OF_MODEL) if kind.startswith(_OF_MODEL) else None
+
+
+def is_device_kind(kind: str) -> bool:
+    """Whether the type is ``gpu`` or ``gpu:MODEL``."""
+    return kind == GPU or kind.startswith(_OF_MODEL)
+
+
+def with_sum(amounts: Mapping[str, int]) -> dict[str, int]:
+    """The amounts, with at least the sum of all models as ``gpu``.
+
+    >>> with_sum({"gpu:a100": 2, "gpu:v100": 1})
+    {'gpu:a100': 2, 'gpu:v100': 1, 'gpu': 3}
+    """
+    of_models = sum(amount for kind, amount in amounts.items() if kind.startswith(_OF_MODEL))
+    return {**amounts, GPU: max(of_models, amounts.get(GPU, 0))} if of_models else dict(amounts)
+
+
+def without_sum(amounts: Mapping[str, int]) -> dict[str, int]:
+    """The amounts as a user asked for them: without ``gpu`` if they name models.
+
+    >>> without_sum({"gpu": 2, "gpu:a100": 2})
+    {'gpu:a100': 2}
+    """
+    names_models = any(kind.startswith(_OF_MODEL) for kind in amounts)
+    return {kind: amount for kind, amount in amounts.items() if not (names_models and kind == GPU)}
+
+
+def with_models(amounts: Mapping[str, int], models: Iterable[str]) -> dict[str, int]:
+    """The amounts, where one device of each of ``models`` (with repeats) replaces those of ``gpu`` and of models.
+
+    >>> with_models({"vcore": 1000, "gpu": 2}, ["a100", "a100"])
+    {'vcore': 1000, 'gpu:a100': 2, 'gpu': 2}
+    """
+    others = {kind: amount for kind, amount in amounts.items() if not is_device_kind(kind)}
+    counted = Counter(models)
+    return with_sum(others | {kind_of(model): counted[model] for model in sorted(counted)})
+
+
+def offered(amounts: Mapping[str, int], devices: Iterable[Device]) -> dict[str, int]:
+    """The capacity of a node with these devices. Without devices, it may count GPUs that are not assigned to jobs."""
+    listed = list(devices)
+    if not listed:
+        return with_sum(amounts)
+    return with_models(amounts, [device.model for device in listed if device.state is not DeviceState.FAILED])
+
+
+def price_of(model: str, billing: Mapping[str, float]) -> float:
+    """The price of a device per second: that of its model, else that of ``gpu``, else 0."""
+    return billing.get(_OF_MODEL + model, billing.get(GPU, 0.0))
