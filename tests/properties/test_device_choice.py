@@ -1,14 +1,11 @@
 """The choice of devices equals that of a slow reference, which compares all sets of free devices by the rule."""
 
-from itertools import combinations
-
+from device_reference import MODELS, slow
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rankd.core.model.device import Device
 from rankd.core.placement.device_layout import Asked, DeviceLayout, places
-
-MODELS = ("a100", "h100", "v100")
 
 
 @st.composite
@@ -25,46 +22,6 @@ requests = st.one_of(
     st.integers(1, 7).map(lambda number: ((None, number),)),
     st.dictionaries(st.sampled_from(MODELS), st.integers(1, 5), min_size=1).map(lambda of: tuple(sorted(of.items()))),
 )
-
-
-def slow_of_model(devices: list[Device], free: set[int], model: str, number: int) -> set[int] | None:
-    """Step 2 and 3 of the rule, by comparing all sets of this size."""
-
-    def key(chosen: tuple[int, ...]) -> object:
-        groups = {devices[place].group for place in chosen}
-        if len(groups) > 1:
-            return len(groups), 0, 0, chosen
-        members = [place for place, device in enumerate(devices) if device.group in groups]
-        return 1, len(members), len(free.intersection(members)), chosen
-
-    own = sorted(place for place in free if devices[place].model == model)
-    return set(min(combinations(own, number), key=key)) if len(own) >= number else None
-
-
-def slow(devices: list[Device], free: frozenset[int], prices: dict[str, float], asked: Asked) -> tuple[int, ...] | None:
-    left, chosen = set(free), set[int]()
-    if asked[0][0] is None:
-        asked = slow_models(devices, left, prices, asked[0][1])
-    for model, number in asked:
-        found = slow_of_model(devices, left, model or "", number)
-        if found is None:
-            return None
-        chosen |= found
-        left -= found
-    return tuple(sorted(chosen))
-
-
-def slow_models(devices: list[Device], free: set[int], prices: dict[str, float], number: int) -> Asked:
-    """Step 1 of the rule, without a named model."""
-    own = {model: sum(devices[place].model == model for place in free) for model in MODELS}
-    order = sorted(MODELS, key=lambda model: (prices[model], -own[model], model))
-    for model in order:
-        if own[model] >= number:
-            return ((model, number),)
-    if sum(own.values()) < number:
-        return (("no such model", 1),)
-    listed = [model for model in order for _ in range(own[model])][:number]
-    return tuple((model, listed.count(model)) for model in order if model in listed)
 
 
 @given(nodes(), requests)

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from rankd.core.model.device import Device
 from rankd.core.model.quantity import Resources
 
 
@@ -19,7 +20,10 @@ class NodeState(StrEnum):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node. Amounts are internal ones: thousandths of a core, bytes."""
+    """A node. Amounts are internal ones: thousandths of a core, bytes.
+
+    ``capacity`` includes what ``devices`` offer. A node without devices may count GPUs that are not assigned to jobs.
+    """
 
     name: str
     partition: str = "default"
@@ -27,3 +31,4 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     used: Resources = {}
     labels: dict[str, str] = {}
     state: NodeState = NodeState.UP
+    devices: tuple[Device, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from rankd.core.model.device import model_of
 from rankd.core.model.quantity import scaled
 from rankd.core.placement.node_index import Finder
 from rankd.core.placement.node_set import Demand
@@ -17,13 +18,15 @@ class Case:
 
     ``least``: the amounts of its ``min_nodes`` nodes together. ``accounts``: the accounts that it is charged to, see
     :meth:`.QuotaBook.of`. ``is_too_large``: no node had enough free when the cycle began. ``finder`` searches nodes for
-    it. ``finds_reserved``: whether that finder takes reservations into account.
+    it. ``finds_reserved``: whether that finder takes reservations into account. ``depends_on_node``: what its accounts
+    are charged depends on the node, because it takes whole nodes, or devices of a model that it does not name.
     """
 
     __slots__ = (
         "accounts",
         "application",
         "demand",
+        "depends_on_node",
         "finder",
         "finds_reserved",
         "is_too_large",
@@ -48,5 +51,7 @@ class Case:
         self.accounts = accounts
         self.application = application
         self.is_too_large = is_too_large
+        limits_models = any(model_of(limited) for account in accounts for limited in account.room)
+        self.depends_on_node = kind.shape.exclusive or (demand.of_any_model and limits_models)
         self.finder: Finder | None = None
         self.finds_reserved = False

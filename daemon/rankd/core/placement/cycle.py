@@ -43,7 +43,7 @@ from rankd.core.placement.quota import (
     places_within,
     room_in,
 )
-from rankd.core.placement.reason import Reason, lacking, not_able, over_quota, over_whole, reserved
+from rankd.core.placement.reason import Reason, lacking, not_able, over_models, over_quota, over_whole, reserved
 from rankd.core.placement.timeline import Timeline
 from rankd.core.placement.traversal import Traversal, Turn
 from rankd.core.ranking.columns import BoolArray, IntArray
@@ -63,7 +63,7 @@ class _Cycle:
         self.problem = problem
         self.memory = memory
         self.partition = memory.partition
-        self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds)
+        self.table = NodeTable(problem.nodes, policy, problem.node_sort.resourceweights, problem.holds, problem.billing)
         memory.update(problem)
         self.walk = Traversal(self.partition, ArrayLimits(problem.array_rooms, problem.array_of))
         self.quotas = QuotaBook(self.partition.index, problem.used, problem.tenants)
@@ -193,7 +193,7 @@ class _Cycle:
             if rows:
                 self._start(turn, case, rows)
                 return None
-        return self._over_whole(case) or self._why_none(case)
+        return self._over_whole(case) or self._over_models(case) or self._why_none(case)
 
     def _over_quota(self, case: Case) -> Reason | None:
         found = over(case.accounts, case.least, case.application)
@@ -203,7 +203,7 @@ class _Cycle:
         """The rows of the nodes that the job gets now, the best first; empty if fewer than ``min_nodes`` fit."""
         if case.is_too_large:
             return []
-        if case.shape.nodes == 1 and not case.shape.exclusive:
+        if case.shape.nodes == 1 and not case.depends_on_node:
             row = self._finder(case).best()
             return [] if row is None else [row]
         return self._pick(case, self._free_now(case))
@@ -230,7 +230,7 @@ class _Cycle:
         fits = fits & ~self._kept_from(case, fits)
         if np.count_nonzero(fits) < case.shape.min_nodes:
             return []
-        return self.table.best(fits, len(fits) if case.shape.exclusive else case.shape.nodes)
+        return self.table.best(fits, len(fits) if case.depends_on_node else case.shape.nodes)
 
     def _free(self, case: Case) -> tuple[BoolArray, int]:
         """Which nodes have room now, and their number.
@@ -260,9 +260,20 @@ class _Cycle:
         shape = case.shape
         if shape.exclusive:
             chosen = self._whole_within(case, rows, shape.nodes)
+        elif case.depends_on_node:
+            chosen = self._models_within(case, rows, shape.nodes)
         else:
             chosen = rows[: most_within(case.accounts, shape.resources, shape.nodes)]
         return chosen if len(chosen) >= shape.min_nodes else []
+
+    def _models_within(self, case: Case, rows: list[int], most: int) -> list[int]:
+        """At most ``most`` rows, in their order, that are together within the quotas with the models chosen there."""
+        room, head = room_in(case.accounts), rows[:most]
+        together = self.table.given(head, case.demand, self.table.shares(head, case.demand))
+        if all(together.get(kind, 0) <= left for kind, left in room.items()):
+            return head
+        given = [self.table.given([row], case.demand, self.table.shares([row], case.demand)) for row in rows]
+        return [rows[place] for place in places_within(room, given, most)]
 
     def _whole_within(self, case: Case, rows: Sequence[int], most: int, n_accounts: int | None = None) -> list[int]:
         """At most ``most`` rows, in their order, that are together within the quotas if whole nodes are charged."""
@@ -274,16 +285,18 @@ class _Cycle:
 
     def _start(self, turn: Turn, case: Case, rows: Sequence[int]) -> None:
         nodes = self.index or self.table
+        shares = self.table.shares(rows, case.demand)
+        given = self.table.given(rows, case.demand, shares)
         if len(rows) == 1:
-            nodes.occupy(rows[0], case.demand)
+            nodes.occupy(rows[0], shares[0])
         else:
-            nodes.occupy_all(np.array(rows), case.demand)
-        self.timeline.start(rows, case.demand, case.limit_s)
-        given = self.table.amounts(rows, case.shape)
+            nodes.occupy_all(np.array(rows), shares)
+        self.timeline.start(rows, shares, case.limit_s)
         charge(case.accounts, given, case.application)
         self.walk.started(turn.kind, given)
         self.backfilled += bool(self.reservations)
-        self.placements.append(Placement(turn.job, self.table.names(rows)))
+        devices = self.table.device_ids(rows, shares)
+        self.placements.append(Placement(turn.job, self.table.names(rows), devices))
 
     def _over_whole(self, case: Case) -> Reason | None:
         """The reason, if the quotas do not allow enough whole nodes, whichever nodes are chosen; else None."""
@@ -295,6 +308,13 @@ class _Cycle:
             if len(self._whole_within(case, able, shape.min_nodes, n_accounts)) < shape.min_nodes:
                 return over_whole(account)
         return None
+
+    def _over_models(self, case: Case) -> Reason | None:
+        """The reason, if nodes have room, but the devices that the rule chooses there are of models over a quota."""
+        if case.shape.exclusive or not case.depends_on_node:
+            return None
+        rows = self._free_now(case)
+        return over_models(case.accounts) if len(rows) >= case.shape.min_nodes else None
 
     def _why_none(self, case: Case) -> Reason:
         if case.demand.n_able < case.shape.min_nodes:

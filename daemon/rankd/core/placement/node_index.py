@@ -12,12 +12,13 @@ the changed nodes, its share of a new layout, and sometimes a comparison of a bl
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from rankd.core.placement.node_set import Demand, rows_fitting
-from rankd.core.placement.node_table import NodeTable
+from rankd.core.placement.node_table import NodeTable, Share
 from rankd.core.placement.timeline import Kept
 from rankd.core.ranking.columns import BoolArray, IntArray
 
@@ -53,10 +54,10 @@ class NodeIndex:
         self.is_changed = np.zeros(len(table.nodes), dtype=bool)
         self.n_layouts += 1
 
-    def occupy(self, row: int, demand: Demand) -> None:
-        """Take the amounts of the demand on this node."""
+    def occupy(self, row: int, share: Share) -> None:
+        """Take a share of this node."""
         table = self.table
-        table.occupy(row, demand)
+        table.occupy(row, share)
         slot = self.slots.get(row)
         if slot is None:
             slot = len(self.slots)
@@ -69,10 +70,10 @@ class NodeIndex:
         self.changed_free[slot] = table.free[row]
         self.changed_keys[slot] = table.keys[row]
 
-    def occupy_all(self, rows: IntArray, demand: Demand) -> None:
-        """Take the amounts of the demand on each of these nodes, int64 (n,), without duplicates."""
+    def occupy_all(self, rows: IntArray, shares: Sequence[Share]) -> None:
+        """Take one share of each of these nodes, int64 (n,), without duplicates."""
         table, slots, listed = self.table, self.slots, rows.tolist()
-        table.occupy_all(rows, demand)
+        table.occupy_all(rows, shares)
         if len(slots) + sum(row not in slots for row in listed) > len(self.changed_rows):
             self.lay_out()
             return

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from rankd.core.model.device import is_device_kind
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import LARGEST, Resources
 from rankd.core.placement.constraint import parse_constraints, satisfied
+from rankd.core.placement.device_layout import Asked
+from rankd.core.placement.device_table import Layouts, asked_devices
 from rankd.core.placement.request import Shape
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
@@ -27,12 +30,14 @@ _FACTS_KEPT = 50_000
 class Held(msgspec.Struct, frozen=True):
     """The amounts that running jobs hold: ``rows`` int64 (n,) of the nodes, ``vectors`` int64 (n, n_types + 1).
 
-    ``ends_at`` float64 (n,): when they will be free again, UTC seconds.
+    ``ends_at`` float64 (n,): when they will be free again, UTC seconds. Of devices, ``vectors`` count those that are
+    ``ok``. ``devices``: the sets that are held, by row.
     """
 
     rows: IntArray
     vectors: IntArray
     ends_at: FloatArray
+    devices: Mapping[int, int] = {}
 
 
 class Demand:
@@ -41,10 +46,22 @@ class Demand:
     ``vector`` int64 (n_types + 1,): the amounts. ``pairs``: its positive entries (column, amount). ``least``: the
     amounts that a node must have free. They are those of ``vector``, but the smallest int64 for types that are not
     asked for, because a node that has shrunk may have a negative free amount. ``able`` bool (n_nodes,): which nodes
-    could hold it when empty. ``n_able``: their number.
+    could hold it when empty. ``n_able``: their number. ``asked``: the devices, if it asks for any. ``of_any_model``: it
+    does not name their model, so the rule decides on each node which columns of models it takes.
     """
 
-    __slots__ = ("_classes", "_of_rows", "_rows", "least", "n_able", "pairs", "shape", "vector")
+    __slots__ = (
+        "_classes",
+        "_of_rows",
+        "_rows",
+        "asked",
+        "least",
+        "n_able",
+        "of_any_model",
+        "pairs",
+        "shape",
+        "vector",
+    )
 
     def __init__(self, shape: Shape, vector: IntArray, classes: BoolArray, n_able: int, of_rows: IntArray) -> None:
         self.shape = shape
@@ -52,6 +69,8 @@ class Demand:
         self.least = np.where(vector > 0, vector, np.iinfo(np.int64).min)
         self.pairs = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0)
         self.n_able = n_able
+        self.asked: Asked = asked_devices(shape.resources)
+        self.of_any_model = bool(self.asked) and self.asked[0][0] is None
         self._classes = classes
         self._of_rows = of_rows
         self._rows: BoolArray | None = None
@@ -78,9 +97,14 @@ class NodeSet:
         self.nodes = sorted(nodes, key=lambda node: node.name)
         self.types = sorted({kind for node in nodes for kind in (*node.capacity, *node.used)})
         self.columns = {kind: column for column, kind in enumerate(self.types)}
+        self._device_columns = [(column, kind) for kind, column in self.columns.items() if is_device_kind(kind)]
         self.rows = {node.name: row for row, node in enumerate(self.nodes)}
         self.capacity = self.matrix([node.capacity for node in self.nodes])
         self.capacity[:, -1] = SLOTS
+        layouts = Layouts()
+        self.devices = [layouts.of(node.devices) for node in self.nodes]
+        self.device_rows = [row for row, devices in enumerate(self.devices) if devices is not None]
+        self.whole = self._whole()
         self.up = np.array([node.state is NodeState.UP for node in self.nodes], dtype=bool)
         self.totals = totals(self.nodes)
         self.facts: dict[object, tuple[Shape, str]] = {}
@@ -116,6 +140,26 @@ class NodeSet:
             except OverflowError:  # sums of amounts in evaluate documents
                 matrix[:, column] = [min(amount, LARGEST) for amount in amounts]
         return matrix
+
+    def _whole(self) -> IntArray:
+        """The amounts that new jobs may get on empty nodes: the capacity without taken devices."""
+        taken = [(row, own.taken) for row in self.device_rows if (own := self.devices[row]) is not None and own.taken]
+        if not taken:
+            return self.capacity
+        whole = self.capacity.copy()
+        whole[[row for row, _ in taken]] -= self.matrix([amounts for _, amounts in taken])
+        return whole
+
+    def correct(self, vectors: IntArray, rows: Sequence[int], held: Sequence[int]) -> None:
+        """Replace the columns of devices by the number of those that are ``ok``, on nodes that list devices.
+
+        ``vectors`` int64 (n, n_types + 1). ``rows`` and ``held``, of the same length: the nodes, and the sets.
+        """
+        for place, row in enumerate(rows):
+            if (own := self.devices[row]) is not None:
+                counted = own.counted(own.ok & held[place])
+                for column, kind in self._device_columns:
+                    vectors[place, column] = counted.get(kind, 0)
 
     def demand(self, shape: Shape) -> Demand:
         """The demand of the shape. A shape object that was used before is found by its identity."""

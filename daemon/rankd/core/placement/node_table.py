@@ -7,12 +7,14 @@ then by name. Utilisation is rounded to 12 decimals, so that equal nodes have eq
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from rankd.core.model.device import is_device_kind
 from rankd.core.model.node import Node
-from rankd.core.model.quantity import Resources, scaled
+from rankd.core.model.quantity import Resources, add_amounts, scaled
+from rankd.core.placement.device_table import DeviceTable
 from rankd.core.placement.node_set import SLOTS, Demand, Held, NodeSet, rows_fitting
 from rankd.core.placement.problem import Hold
 from rankd.core.placement.request import Shape
@@ -40,10 +42,18 @@ class NodeSortPolicy(Protocol):
         """
 
 
+class Share(NamedTuple):
+    """The amounts that a job takes on a node, int64 (n_types + 1,), and the set of its devices there."""
+
+    vector: IntArray
+    devices: int = 0
+
+
 class NodeTable:
     """The nodes of a partition during one cycle. :meth:`occupy` takes their amounts. ``free`` may be negative.
 
-    With a `Held`, its amounts are all that is used. Otherwise the ``used`` of each node counts.
+    With a `Held`, its amounts are all that is used. Otherwise the ``used`` of each node counts, and the devices that
+    ``holds`` name. ``billing``: the prices of devices.
     """
 
     def __init__(
@@ -52,13 +62,13 @@ class NodeTable:
         policy: NodeSortPolicy,
         weights: Mapping[str, float],
         holds: Iterable[Hold] | Held = (),
+        billing: Mapping[str, float] | None = None,
     ) -> None:
         self.set = nodes if isinstance(nodes, NodeSet) else NodeSet(nodes)
         self.nodes, self.types, self.rows = self.set.nodes, self.set.types, self.set.rows
         self.capacity, self.up = self.set.capacity, self.set.up
-        self.free = self.capacity.copy(order="F")  # compared column by column
-        if not isinstance(holds, Held):
-            self.free -= self.set.matrix([node.used for node in self.nodes])
+        self.whole = self.set.whole
+        self.free = self.whole.copy(order="F")  # compared column by column
         self._policy = policy
         self._weighed = [(column, w) for column, kind in enumerate(self.types) if (w := weights.get(kind, 0.0)) > 0]
         if isinstance(holds, Held):
@@ -66,7 +76,10 @@ class NodeTable:
             np.subtract.at(self.free, holds.rows, holds.vectors)
         else:
             self.held = self._held(holds)
+            self.free -= self._used()
             self._fill_slots()
+        self.devices = DeviceTable(self.set.devices, self.held.devices, billing or {})
+        self._vectors: dict[tuple[int, tuple[tuple[str, int], ...]], IntArray] = {}
         self.keys = policy.key(self.utilisation()) if self.nodes else np.empty(0)
 
     def _held(self, holds: Iterable[Hold]) -> Held:
@@ -74,12 +87,27 @@ class NodeTable:
         vectors = self.set.matrix([hold.resources for _, hold in known])
         vectors[:, -1] = [SLOTS if hold.exclusive else 1 for _, hold in known]
         ends_at = np.array([hold.ends_at for _, hold in known], dtype=np.float64)
-        return Held(np.array([row for row, _ in known], dtype=np.int64), vectors, ends_at)
+        rows = [row for row, _ in known]
+        sets = [own.set_of(hold.devices) if (own := self.set.devices[row]) else 0 for row, hold in known]
+        self.set.correct(vectors, rows, sets)
+        devices: dict[int, int] = {}
+        for row, held in zip(rows, sets, strict=True):
+            devices[row] = devices.get(row, 0) | held
+        return Held(np.array(rows, dtype=np.int64), vectors, ends_at, devices)
+
+    def _used(self) -> IntArray:
+        """The used amounts of each node. Of nodes that list devices, those that are held."""
+        used, rows = self.set.matrix([node.used for node in self.nodes]), self.set.device_rows
+        if rows:
+            own = used[rows]
+            self.set.correct(own, rows, [self.held.devices.get(row, 0) for row in rows])
+            used[rows] = own
+        return used
 
     def _fill_slots(self) -> None:
         """Take one slot per job, and one if other amounts are used on the node than those of its jobs."""
         rows, vectors = self.held.rows, self.held.vectors
-        unexplained = self.capacity - self.free
+        unexplained = self.whole - self.free
         np.subtract.at(unexplained, rows, vectors)
         slots = np.zeros(len(self.nodes), dtype=np.int64)
         np.add.at(slots, rows, vectors[:, -1])
@@ -90,7 +118,7 @@ class NodeTable:
 
     def _give_back_no_more_than_is_used(self) -> None:
         """If a node's ``used`` is less than the sum of its jobs, reduce the amounts of the jobs that end last."""
-        held, left = self.held, self.capacity - self.free
+        held, left = self.held, self.whole - self.free
         for place in np.argsort(held.ends_at, kind="stable").tolist():
             row = held.rows[place]
             held.vectors[place] = np.minimum(held.vectors[place], np.maximum(left[row], 0))
@@ -140,22 +168,78 @@ class NodeTable:
         return chosen
 
     def amounts(self, rows: Sequence[int], shape: Shape) -> Resources:
-        """The amounts that the shape takes on these nodes together. An exclusive one takes whole nodes."""
+        """The amounts that the shape takes on these nodes together. An exclusive one takes whole nodes.
+
+        Of devices without a named model, the result has only the sum.
+        """
         if not shape.exclusive:
             return scaled(shape.resources, len(rows))
-        whole = self.capacity[list(rows), :-1].tolist()
+        whole = self.whole[list(rows), :-1].tolist()
         return {kind: sum(row[column] for row in whole) for column, kind in enumerate(self.types)}
 
-    def occupy(self, row: int, demand: Demand) -> None:
-        """Take the amounts of the demand on this node. An exclusive one takes the whole node."""
-        self.free[row] -= self.capacity[row] if demand.shape.exclusive else demand.vector
-        self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
+    def given(self, rows: Sequence[int], demand: Demand, shares: Sequence[Share]) -> Resources:
+        """The amounts of a job with these shares on these nodes, with the models of its devices."""
+        total = self.amounts(rows, demand.shape)
+        if not any(share.devices for share in shares):
+            return total
+        total = {kind: amount for kind, amount in total.items() if not is_device_kind(kind)}
+        for row, share in zip(rows, shares, strict=True):
+            if share.devices:
+                add_amounts(total, self.devices.amounts(row, share.devices))
+            else:
+                counted = {kind: n for kind, n in self.amounts([row], demand.shape).items() if is_device_kind(kind)}
+                add_amounts(total, counted)
+        return total
 
-    def occupy_all(self, rows: IntArray, demand: Demand) -> None:
-        """Take the amounts of the demand on each of these nodes, int64 (n,), without duplicates."""
+    def shares(self, rows: Sequence[int], demand: Demand) -> list[Share]:
+        """The shares that the demand would take now."""
+        if not demand.asked and not demand.shape.exclusive:
+            return [Share(demand.vector)] * len(rows)
+        return [self.share(row, demand) for row in rows]
+
+    def share(self, row: int, demand: Demand) -> Share:
+        """The share that the demand would take of this node now. An exclusive one takes the whole node."""
+        if demand.shape.exclusive:
+            return Share(self.whole[row], self.devices.free(row))
+        chosen = self.devices.choose(row, demand.asked) if demand.asked else 0
+        if not chosen or not demand.of_any_model:
+            return Share(demand.vector, chosen)
+        return Share(self._with_models(demand, self.devices.amounts(row, chosen)), chosen)
+
+    def _with_models(self, demand: Demand, amounts: Resources) -> IntArray:
+        """The demand's vector with these amounts of devices."""
+        key = (id(demand), tuple(amounts.items()))
+        found = self._vectors.get(key)
+        if found is None:
+            found = self._vectors[key] = demand.vector.copy()
+            for kind, amount in amounts.items():
+                found[self.set.columns[kind]] = amount
+        return found
+
+    def occupy(self, row: int, share: Share) -> None:
+        """Take a share of this node."""
+        self.free[row] -= share.vector
+        self.keys[row] = self._key(self.free[row].tolist(), self.capacity[row].tolist())
+        if share.devices:
+            self.devices.take(row, share.devices)
+
+    def occupy_all(self, rows: IntArray, shares: Sequence[Share]) -> None:
+        """Take one share of each of these nodes, int64 (n,), without duplicates."""
         capacity = self.capacity[rows]
-        self.free[rows] -= capacity if demand.shape.exclusive else demand.vector
+        is_same = all(share.vector is shares[0].vector for share in shares)
+        self.free[rows] -= shares[0].vector if is_same else np.array([share.vector for share in shares])
         self.keys[rows] = self._policy.key(self._utilisation(self.free[rows], capacity))
+        for row, share in zip(rows.tolist(), shares, strict=True):
+            if share.devices:
+                self.devices.take(row, share.devices)
+
+    def device_ids(self, rows: Sequence[int], shares: Sequence[Share]) -> dict[str, tuple[str, ...]]:
+        """The ids of the devices of these shares, by node."""
+        return {
+            self.nodes[row].name: self.devices.ids(row, share.devices)
+            for row, share in zip(rows, shares, strict=True)
+            if share.devices
+        }
 
     def names(self, rows: Iterable[int]) -> tuple[str, ...]:
         """The nodes' names."""

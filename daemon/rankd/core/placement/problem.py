@@ -52,13 +52,15 @@ class WaitingJobs(msgspec.Struct, frozen=True, kw_only=True):
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """The amounts that a running job holds on one node. An exclusive job holds the whole node.
 
-    ``ends_at``: when the job is expected to end, UTC seconds. A past time means now; infinity means never.
+    ``ends_at``: when the job is expected to end, UTC seconds. A past time means now; infinity means never. ``devices``:
+    the ids of the devices that it holds, on a node that lists devices.
     """
 
     node: str
     resources: Resources
     exclusive: bool = False
     ends_at: float = math.inf
+    devices: tuple[str, ...] = ()
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +82,8 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     ``maxapplications``. ``each``: every job gets its own reason, from the moment of its turn. Otherwise there is one
     reason per queue and kind, from its first job. ``array_reserve``: the most tasks of an array that get reservations
     with conservative backfill. ``array_rooms``: of each array with a limit, how many tasks may start.
-    ``array_of``: the arrays of waiting tasks with records of their own.
+    ``array_of``: the arrays of waiting tasks with records of their own. ``billing``: the prices of devices, by which
+    the model is chosen for jobs that name none.
 
     **Identity is the version.** A cycle with a :class:`.CycleMemory` compares ``queues``, ``nodes`` (a
     :class:`.NodeSet`) and each leaf's :class:`WaitingJobs` by identity. The same object means that nothing in it has
@@ -105,14 +108,19 @@ class PartitionProblem(msgspec.Struct, frozen=True, kw_only=True):
     array_reserve: int = 20
     array_rooms: Mapping[int, int] = {}
     array_of: Mapping[int, int] = {}
+    billing: Mapping[str, float] = {}
     each: bool = False
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A job that starts, and its nodes in the order in which they were chosen. An array has one for each task."""
+    """A job that starts, and its nodes in the order in which they were chosen. An array has one for each task.
+
+    ``devices``: the ids of its devices by node, in the order of their indices. Nodes without any are left out.
+    """
 
     job: int
     nodes: tuple[str, ...]
+    devices: Mapping[str, tuple[str, ...]] = {}
 
 
 class Reservation(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.instant import shown_instant
+from rankd.core.model.device import model_of
 from rankd.core.model.quantity import shown
 from rankd.core.placement.node_set import Demand
 from rankd.core.placement.node_table import NodeTable
@@ -31,6 +32,12 @@ def over_quota(found: Over) -> Reason:
 def over_whole(account: Account) -> Reason:
     """An exclusive job takes whole nodes, and these are more than one of its accounts allows."""
     return Reason(account.reason, f"whole nodes are more than {account.name} may still take")
+
+
+def over_models(accounts: Sequence[Account]) -> Reason:
+    """The free devices that a job without a named model would get are of models that its accounts limit."""
+    account = next(account for account in accounts if any(model_of(kind) for kind in account.room))
+    return Reason(account.reason, f"the free devices are of models of which {account.name} may not take that many")
 
 
 def not_able(shape: Shape, n_able: int, table: NodeTable) -> Reason:

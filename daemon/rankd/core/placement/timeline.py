@@ -19,7 +19,7 @@ import numpy as np
 
 from rankd.core.placement.free_step import FreeSteps
 from rankd.core.placement.node_set import Demand, rows_fitting
-from rankd.core.placement.node_table import NodeTable
+from rankd.core.placement.node_table import NodeTable, Share
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
 
 _UNKEPT = np.iinfo(np.int64).max
@@ -61,10 +61,16 @@ class Kept(NamedTuple):
     """
 
     free: IntArray
+    table: NodeTable
 
     def allows(self, rows: IntArray, demand: Demand) -> BoolArray:
-        """Which of these rows the demand may use."""
-        return rows_fitting(self.free[rows], demand)
+        """Which of these rows the demand may use. The models that the rule chooses now must not be reserved either."""
+        allowed = rows_fitting(self.free[rows], demand)
+        if demand.of_any_model:
+            for place in np.flatnonzero(allowed & (self.free[rows, -1] < _UNKEPT)).tolist():
+                row = rows[place]
+                allowed[place] = (self.table.share(row, demand).vector <= self.free[row]).all()
+        return allowed
 
 
 class _Horizon:
@@ -106,14 +112,15 @@ class Timeline:
         promised = self._promised.get(row, {})
         begun = [at for at in promised if at < self._now + limit_s]  # free amounts only fall where one begins
         if len(begun) > 1:
-            begun = [self._up_to_date().falls_short(row, demand.pairs)]
+            vector = self._table.share(row, demand).vector if demand.of_any_model else demand.vector
+            pairs = [(column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0]
+            begun = [self._up_to_date().falls_short(row, pairs)]
         return (promised[begun[0]], begun[0]) if begun else None
 
-    def start(self, rows: Sequence[int], demand: Demand, limit_s: float) -> None:
+    def start(self, rows: Sequence[int], shares: Sequence[Share], limit_s: float) -> None:
         """A job starts now on these nodes. The table has been updated before."""
         ends_at = self._now + limit_s
-        for row in rows:
-            vector = self._taken(row, demand)
+        for row, (vector, _) in zip(rows, shares, strict=True):
             if self._steps is None:
                 self._begun.append((row, ends_at, vector))
                 continue
@@ -122,7 +129,10 @@ class Timeline:
                 self._log.append((row, ends_at, vector))
 
     def reserve(self, job: int, rows: Sequence[int], demand: Demand, at: float, limit_s: float) -> None:
-        """Reserve these nodes for a job, from ``at`` on for its time limit."""
+        """Reserve these nodes for a job, from ``at`` on for its time limit.
+
+        Of devices without a named model, only the sum is reserved. They are chosen when the job starts.
+        """
         for row in rows:
             self._add(row, at, at + limit_s, self._taken(row, demand))
             self._reserved[row] = True
@@ -132,7 +142,7 @@ class Timeline:
         self._starts_at = sorted({*self._starts_at, at})
 
     def _taken(self, row: int, demand: Demand) -> IntArray:
-        return self._table.capacity[row] if demand.shape.exclusive else demand.vector
+        return self._table.whole[row] if demand.shape.exclusive else demand.vector
 
     def _add(self, row: int, begins: float, ends: float, vector: IntArray) -> None:
         self._new.append((row, begins, -vector))
@@ -185,7 +195,7 @@ class Timeline:
             horizon = self._horizons[until] = _Horizon(until, self._least_until(until), len(self._log), self.version)
         elif horizon.n_logged < len(self._log) or horizon.version < self.version:
             self._catch_up(horizon)
-        return Kept(horizon.free)
+        return Kept(horizon.free, self._table)
 
     def _least_until(self, until: float) -> IntArray:
         """The smallest free amounts of each reserved node, in steps that begin up to ``until``; no bound for others."""

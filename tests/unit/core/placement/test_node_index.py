@@ -81,19 +81,20 @@ def test_the_index_finds_what_a_look_at_all_nodes_finds(monkeypatch, policy, blo
         found = finders[place].best()
         assert found == (wanted[0] if wanted else None)
         if found is not None:
-            index.occupy(found, demands[place])
+            index.occupy(found, index.table.share(found, demands[place]))
     assert any(finder.best() is None for finder in finders)  # the nodes were filled up
 
 
 class Reserved:
     """Reservations of which only what they leave is told."""
 
-    def __init__(self, free):
+    def __init__(self, free, table):
         self.version = 0
         self.free = free
+        self.table = table
 
     def kept(self, _limit_s):
-        return Kept(self.free)
+        return Kept(self.free, self.table)
 
 
 def test_what_is_kept_for_others_is_left_out_also_when_it_grows():
@@ -102,7 +103,7 @@ def test_what_is_kept_for_others_is_left_out_also_when_it_grows():
     index = NodeIndex(table)
     demands = [table.demand(asked) for asked in some_shapes(rng, 6)]
     free = np.full(table.free.shape, np.iinfo(np.int64).max)
-    reserved = Reserved(free)
+    reserved = Reserved(free, table)
     finders = [Finder(index, demand, reserved) for demand in demands]
     for turn in range(400):
         if turn % 20 == 0:  # another reservation: a few nodes are not for these demands any more
@@ -110,9 +111,9 @@ def test_what_is_kept_for_others_is_left_out_also_when_it_grows():
             free[[rng.randrange(150) for _ in range(5)]] = 0
         place = rng.randrange(len(demands))
         fits = table.fitting(demands[place])
-        fits &= Kept(free).allows(np.arange(150), demands[place])
+        fits &= Kept(free, table).allows(np.arange(150), demands[place])
         wanted = table.best(fits, 1)
         found = finders[place].best()
         assert found == (wanted[0] if wanted else None)
         if found is not None:
-            index.occupy(found, demands[place])
+            index.occupy(found, index.table.share(found, demands[place]))

@@ -12,7 +12,7 @@ def choose(nodes_table, asked):
 
 def take(nodes_table, rows, asked):
     for row in rows:
-        nodes_table.occupy(row, nodes_table.demand(asked))
+        nodes_table.occupy(row, nodes_table.share(row, nodes_table.demand(asked)))
 
 
 def fitting(nodes_table, asked):

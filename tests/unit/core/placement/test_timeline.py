@@ -49,8 +49,9 @@ def test_a_longer_job_may_use_what_the_reservation_leaves():
     small = nodes.demand(shape(vcore=1000))
     timeline.reserve(7, [0], nodes.demand(shape(vcore=3000)), NOW + 100, 50.0)
     assert timeline.kept(1000.0).allows([0], small).all()
-    nodes.occupy(0, small)
-    timeline.start([0], small, 1000.0)
+    shares = nodes.shares([0], small)
+    nodes.occupy(0, shares[0])
+    timeline.start([0], shares, 1000.0)
     assert not timeline.kept(1000.0).allows([0], small).any()
 
 
