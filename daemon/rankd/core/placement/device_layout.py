@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rankd.core.model.device import Device, in_order
+from rankd.core.model.device import GPU, Device, in_order, kind_of
+from rankd.core.model.quantity import Resources
 
 Asked = tuple[tuple[str | None, int], ...]
 """The number of devices of each model that a job asks for, by name. The model None means any."""
@@ -39,6 +40,7 @@ class DeviceLayout:
             _mask(device.group == group for device in listed) for group in sorted({one.group for one in listed})
         ]
         self._chosen: dict[tuple[int, Asked, Prices], int | None] = {}
+        self._counted: dict[int, Resources] = {}
 
     def choose(self, free: int, asked: Asked, prices: Prices) -> int | None:
         """The devices that a job gets of those in ``free``. None if there are not enough."""
@@ -48,6 +50,17 @@ class DeviceLayout:
                 self._chosen.clear()
             self._chosen[key] = self._choose(free, asked, prices)
         return self._chosen[key]
+
+    def counted(self, chosen: int) -> Resources:
+        """The number of devices in a set, in all and of each model in it. Do not change the result."""
+        found = self._counted.get(chosen)
+        if found is None:
+            if len(self._counted) >= _MOST_REMEMBERED:
+                self._counted.clear()
+            numbers = {model: (chosen & mask).bit_count() for model, mask in self.of_model.items()}
+            amounts = {GPU: chosen.bit_count()} | {kind_of(model): number for model, number in numbers.items()}
+            found = self._counted[chosen] = {kind: amount for kind, amount in amounts.items() if amount}
+        return found
 
     def _choose(self, free: int, asked: Asked, prices: Prices) -> int | None:
         chosen = 0

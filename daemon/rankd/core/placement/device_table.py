@@ -57,11 +57,6 @@ class NodeDevices:
         """The ids of a set, in the order of their indices."""
         return tuple(self.ids[place] for place in places(chosen))
 
-    def counted(self, chosen: int) -> Resources:
-        """The number of devices in a set: of each model of the node, and in all."""
-        amounts = {kind_of(model): (chosen & mask).bit_count() for model, mask in self.layout.of_model.items()}
-        return amounts | {GPU: chosen.bit_count()}
-
 
 class Layouts:
     """Makes the devices of nodes. Nodes with the same models and groups get the same layout."""
@@ -117,10 +112,9 @@ class DeviceTable:
         self._free[row] = self.free(row) & ~chosen
 
     def amounts(self, row: int, chosen: int) -> Resources:
-        """The number of devices in a set, by type; types of which there is none are left out."""
+        """The number of devices in a set, in all and of each model in it. Do not change the result."""
         devices = self._rows[row]
-        counted = {} if devices is None else devices.counted(chosen)
-        return {kind: amount for kind, amount in counted.items() if amount}
+        return {} if devices is None else devices.layout.counted(chosen)
 
     def ids(self, row: int, chosen: int) -> tuple[str, ...]:
         """The ids of a set, in the order of their indices."""

@@ -47,7 +47,8 @@ class Demand:
     amounts that a node must have free. They are those of ``vector``, but the smallest int64 for types that are not
     asked for, because a node that has shrunk may have a negative free amount. ``able`` bool (n_nodes,): which nodes
     could hold it when empty. ``n_able``: their number. ``asked``: the devices, if it asks for any. ``of_any_model``: it
-    does not name their model, so the rule decides on each node which columns of models it takes.
+    does not name their model, so the rule decides on each node which columns of models it takes. ``others``: the
+    amounts of all types except devices.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class Demand:
         "least",
         "n_able",
         "of_any_model",
+        "others",
         "pairs",
         "shape",
         "vector",
@@ -70,6 +72,7 @@ class Demand:
         self.pairs = tuple((column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0)
         self.n_able = n_able
         self.asked: Asked = asked_devices(shape.resources)
+        self.others = {kind: amount for kind, amount in shape.resources.items() if not is_device_kind(kind)}
         self.of_any_model = bool(self.asked) and self.asked[0][0] is None
         self._classes = classes
         self._of_rows = of_rows
@@ -157,7 +160,7 @@ class NodeSet:
         """
         for place, row in enumerate(rows):
             if (own := self.devices[row]) is not None:
-                counted = own.counted(own.ok & held[place])
+                counted = own.layout.counted(own.ok & held[place])
                 for column, kind in self._device_columns:
                     vectors[place, column] = counted.get(kind, 0)
 

@@ -79,7 +79,8 @@ class NodeTable:
             self.free -= self._used()
             self._fill_slots()
         self.devices = DeviceTable(self.set.devices, self.held.devices, billing or {})
-        self._vectors: dict[tuple[int, tuple[tuple[str, int], ...]], IntArray] = {}
+        self._vectors: dict[tuple[int, int], tuple[Resources, IntArray]] = {}
+        """Vectors by the ids of a demand and of amounts. The amounts are stored with them, which keeps the id."""
         self.keys = policy.key(self.utilisation()) if self.nodes else np.empty(0)
 
     def _held(self, holds: Iterable[Hold]) -> Held:
@@ -179,6 +180,8 @@ class NodeTable:
 
     def given(self, rows: Sequence[int], demand: Demand, shares: Sequence[Share]) -> Resources:
         """The amounts of a job with these shares on these nodes, with the models of its devices."""
+        if len(rows) == 1 and shares[0].devices and not demand.shape.exclusive:
+            return demand.others | self.devices.amounts(rows[0], shares[0].devices)
         total = self.amounts(rows, demand.shape)
         if not any(share.devices for share in shares):
             return total
@@ -208,13 +211,14 @@ class NodeTable:
 
     def _with_models(self, demand: Demand, amounts: Resources) -> IntArray:
         """The demand's vector with these amounts of devices."""
-        key = (id(demand), tuple(amounts.items()))
+        key = (id(demand), id(amounts))
         found = self._vectors.get(key)
-        if found is None:
-            found = self._vectors[key] = demand.vector.copy()
+        if found is None or found[0] is not amounts:
+            vector = demand.vector.copy()
             for kind, amount in amounts.items():
-                found[self.set.columns[kind]] = amount
-        return found
+                vector[self.set.columns[kind]] = amount
+            found = self._vectors[key] = (amounts, vector)
+        return found[1]
 
     def occupy(self, row: int, share: Share) -> None:
         """Take a share of this node."""
