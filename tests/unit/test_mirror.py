@@ -25,6 +25,7 @@ ROOMS = (
     "services/agent",
     "services/gateway",
     "services/keeper",
+    "services/watcher",
     "store",
     "client",
     "cli",
@@ -51,6 +52,7 @@ DECLARES = {
     "core/ranking/application_sort.py": "a protocol",
     "plugin/worker_state.py": "a record and its states",
     "services/agent/runner.py": "a protocol",
+    "services/watcher/message.py": "records of messages",
     "store/engine/database.py": "a protocol",
     "store/schema/allocation_table.py": "tables",
     "store/schema/catalog_table.py": "tables",
@@ -100,6 +102,7 @@ WAITS = {
     "services/agent/renewal.py": "asks over a connection",
     "bus/enrolment.py": "asks over a connection",
     "services/agent/allocation_request.py": "asks over a connection",
+    "services/agent/device_watch.py": "a process",
     "services/agent/real_node.py": "a keeper",
     "services/agent/registration.py": "asks over a connection",
     "services/agent/service.py": "a broker and a runner",
@@ -110,6 +113,7 @@ WAITS = {
     "services/keeper/process.py": "a process",
     "services/keeper/service.py": "an agent and jobs",
     "services/keeper/spawn.py": "a process",
+    "services/watcher/service.py": "an agent",
 }
 """Modules that wait for a broker or a process: ``tests/integration`` has them for real."""
 
@@ -187,6 +191,7 @@ ELSEWHERE = {
     "services/keeper/cgroup_device.py": "tests/integration/test_device_group.py",
     "services/keeper/cgroup_job.py": "tests/integration/test_agent_limit.py",
     "services/keeper/connection.py": "tests/integration/test_keeper_stopped.py",
+    "services/watcher/nvml.py": "tests/integration/test_nvml.py",
     "store/engine/last_id.py": "tests/contract/test_job.py",
     "store/engine/lock.py": "tests/unit/store/engine/test_sqlite.py",
     "store/engine/role.py": "tests/unit/store/engine/test_sqlite.py",

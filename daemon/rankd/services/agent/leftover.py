@@ -53,9 +53,20 @@ def _find(state: str, wanted: set[str], records: list[ProcessRecord], files: Exi
 
 
 def _is_marked(pid: int, state: str, wanted: set[str]) -> bool:
-    variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    return _marks(Path(f"/proc/{pid}"), state) in wanted
+
+
+def mark_of(pid: int, state: str, proc: Path) -> int | None:
+    """The allocation of this state directory that a process's environment names; None if it names none."""
+    with suppress(OSError, ValueError):
+        return int(_marks(proc / str(pid), state) or "")
+    return None
+
+
+def _marks(directory: Path, state: str) -> str | None:
+    variables = (directory / "environ").read_bytes().decode(errors="replace").split("\0")
     marks = dict(variable.partition("=")[::2] for variable in variables)
-    return marks.get(STATE_VARIABLE) == state and marks.get(_ALLOCATION_VARIABLE) in wanted
+    return marks.get(_ALLOCATION_VARIABLE) if marks.get(STATE_VARIABLE) == state else None
 
 
 def _end(descriptors: list[int], grace_s: float) -> None:

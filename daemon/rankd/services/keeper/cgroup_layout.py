@@ -5,8 +5,10 @@ Sources: the kernel's cgroup-v1/memory.rst, sched-bwc.rst, pids.rst and cgroup-v
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +45,11 @@ class Place(NamedTuple):
     base: Path
     version: int
     top: Path
+
+
+def tag_of(state: Path) -> str:
+    """The name part that makes this state directory's control groups differ from others."""
+    return blake2b(os.fsencode(state), digest_size=4).hexdigest()
 
 
 def parse_mounts(text: str) -> list[Mount]:

@@ -208,7 +208,7 @@ class KeeperLink:
                     stdout=output,
                     stderr=output,
                     cwd="/",
-                    env=_environment(),
+                    env=process_environment(),
                     pass_fds=[listening.fileno()],
                     start_new_session=True,
                 )
@@ -218,8 +218,8 @@ class KeeperLink:
         return connection
 
 
-def _environment() -> dict[str, str]:
-    """The keeper's environment: it needs no broker, so it gets no variable of rankd's and none that looks secret."""
+def process_environment() -> dict[str, str]:
+    """The environment of a process that needs no broker: no variable of rankd's, and none that looks secret."""
     return {
         name: value
         for name, value in python_environment(os.environ).items()

@@ -20,7 +20,6 @@ import sys
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
@@ -28,6 +27,7 @@ import uvloop
 
 from rankd.services.keeper.cgroup import ControlGroups
 from rankd.services.keeper.cgroup_device import raise_locked_memory
+from rankd.services.keeper.cgroup_layout import tag_of
 from rankd.services.keeper.connection import uid_of
 from rankd.services.keeper.job_run import JobRun, Surroundings
 from rankd.services.keeper.message import LONGEST_LINE, EndJob, Happened, Hello, Ping, Pong, Tell, line, read_ask
@@ -216,11 +216,6 @@ def _end_with_helper(error: HelperLost) -> None:
     """End this process: it can't start or wait for jobs. The agent ends the remaining ones, and reports them lost."""
     log.error("the helper that starts jobs has ended: %s; this keeper ends, its jobs are lost", error)
     os._exit(1)
-
-
-def tag_of(state: Path) -> str:
-    """The name part that makes this state directory's control groups differ from others."""
-    return blake2b(os.fsencode(state), digest_size=4).hexdigest()
 
 
 def main(arguments: list[str]) -> int:

@@ -6,6 +6,10 @@ import msgspec
 
 from rankd.core.model.device import Device
 
+TREE = "sys/class/kfd/kfd"
+"""Where the driver of AMD's cards publishes them."""
+NOTHING = 3
+"""The exit status of a watcher on a machine without cards."""
 MOST_DEVICES = 128
 MOST_PROCESSES = 64
 LONGEST_FAULT = 200
