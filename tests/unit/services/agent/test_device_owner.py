@@ -59,5 +59,5 @@ def test_a_process_that_has_ended_is_nobodys(tmp_path):
 
 def test_a_process_sees_all_others_in_the_first_namespace_only(tmp_path):
     assert not sees_all_processes(tmp_path)
-    here = os.stat("/proc/self/ns/pid").st_ino
+    here = Path("/proc/self/ns/pid").stat().st_ino
     assert sees_all_processes() == (here == FIRST_NAMESPACE)
