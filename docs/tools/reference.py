@@ -3,7 +3,7 @@
 A part lies between ``<!-- generated: NAME -->`` and ``<!-- end -->``; the rest of the page is written by hand. NAME is
 a command of the command line (``submit``), ``places`` and ``askers`` (options that commands share), or a struct of
 ``rankd.core.model.setting`` with the prefix of its keys (``Qos qos.``). ``make reference`` runs this; a test fails
-while a page holds anything else than what the code says.
+while a page holds anything else than what the code says. ``schema.json`` has the JSON Schemas of all messages.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ import msgspec
 
 from rankd.cli import main
 from rankd.core.model import setting
+from rankd.wire.schema import document
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 PAGES = (REFERENCE / "cli.md", REFERENCE / "configuration.md")
+SCHEMAS = REFERENCE / "schema.json"
 
 PLACES, ASKERS = "where rankd is", "who asks"
 SHARED = {PLACES: "[where rankd is](#where-rankd-is)", ASKERS: "[who asks](#who-asks)"}
@@ -212,6 +214,12 @@ def _limits(limits: msgspec.Meta) -> str:
     return f", {limits.ge} to {limits.le}" if limits.le is not None else f" ≥ {limits.ge}"
 
 
+def schemas() -> str:
+    """The JSON Schemas of all requests and replies, as ``schema.show`` answers them."""
+    return msgspec.json.format(msgspec.json.encode(document()), indent=2).decode() + "\n"
+
+
 if __name__ == "__main__":
+    SCHEMAS.write_text(schemas(), encoding="utf-8")
     for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -28,6 +28,7 @@ import rankd.wire.message as messages
 from rankd.bus.client import PatientClient
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.report import ReportPartRequest, ReportRequest
+from rankd.wire.schema_record import SchemaRequest
 
 AT_ONCE = 64
 PATIENCE_S = 300.0
@@ -46,7 +47,7 @@ VERBS: dict[str, type[msgspec.Struct] | None] = {
     "deadletter.retry": messages.DeadLetterSelection, "deadletter.drop": messages.DeadLetterSelection,
     "class.show": messages.ClassName, "class.delete": messages.ClassName, "class.create": None, "class.update": None,
     "node.drain": messages.NodeSelection, "node.resume": messages.NodeSelection, "report.part": ReportPartRequest,
-    "site.show": None, "service.list": None, "class.list": None, "config.reload": None,
+    "site.show": None, "schema.show": SchemaRequest, "service.list": None, "class.list": None, "config.reload": None,
 }  # fmt: skip
 """``job.submit`` has inputs of its own; ``report.make`` starts a process for each."""
 NODE_VERBS = {"register": 0, "heartbeat": 1, "leave": 1, "take": 2, "report": 3}

@@ -174,8 +174,8 @@ REQUESTS = {
     "report.part": lambda _site, _of: {"report": "none"},
     **dict.fromkeys(
         (
-            "site.show", "node.list", "queue.list", "share.list", "service.list", "diag.show", "class.list",
-            "config.reload",
+            "site.show", "schema.show", "node.list", "queue.list", "share.list", "service.list", "diag.show",
+            "class.list", "config.reload",
         ),
         lambda _site, _of: {},
     ),

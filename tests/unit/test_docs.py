@@ -126,6 +126,10 @@ def test_the_generated_parts_are_what_the_code_says(reference, page):
     assert reference.filled(read(page)) == read(page), "run `make reference`"
 
 
+def test_the_schemas_are_those_of_the_code(reference):
+    assert reference.schemas() == read("schema.json"), "run `make reference`"
+
+
 def test_the_reference_has_every_command():
     assert set(re.findall(r"^<!-- generated: (\w+) -->$", read("cli.md"), re.MULTILINE)) >= set(COMMANDS)
 

@@ -3,7 +3,8 @@
 nats-py's endpoint handles one request at a time, and sends the repr of an uncaught exception to the client. Here a
 handler only lets the request wait for its turn (:mod:`rankd.bus.request_turns`) and returns. Each request is answered
 in a task of its own, and every error becomes a stable code. Several instances share the load by queue group.
-``nats micro info rankd`` describes the endpoints.
+``nats micro info rankd`` describes the endpoints. ``schema`` in their metadata is the digest of the JSON Schemas that
+``schema.show`` answers: all schemas with all endpoints would fill half of the broker's usual largest message.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.wire.answer import ErrorBody
 from rankd.wire.codec import encode
+from rankd.wire.schema import digest
 from rankd.wire.subject import gateway_pattern, is_user_request, node_of, request_patterns, sender_in
 
 log = logging.getLogger("rankd.bus")
@@ -148,7 +150,7 @@ class Endpoints:
                         name=f"{role}_{verb.name.replace('.', '_')}",
                         subject=subject,
                         handler=self._of_verb(verb),
-                        metadata={"verb": verb.name},
+                        metadata={"verb": verb.name, "schema": digest(verb.name)},
                     )
                 )
         for name, (subject, handler) in node_verbs.items():

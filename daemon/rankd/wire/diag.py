@@ -18,6 +18,10 @@ class DiagRequest(msgspec.Struct, frozen=True, kw_only=True):
     reset: bool = False
 
 
+class DiagAsked(DiagRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same, as users send it."""
+
+
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Percentiles of the last ``n`` durations of a kind, in seconds."""
 

@@ -39,7 +39,8 @@ from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
 from rankd.wire.report import ReportPartRequest, ReportRequest
-from rankd.wire.submission import JobBatch
+from rankd.wire.schema_record import SchemaRequest
+from rankd.wire.submission import JobBatch, Jobs
 
 T = TypeVar("T")
 
@@ -116,6 +117,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         "files": Parts(4, "files", TextLimit(16 * 2**20), TextLimit(64), "leave out those that do not change"),
     },
     ReportPartRequest: {"report": TextLimit(64)},
+    SchemaRequest: {"verb": TextLimit(64)},
     NodeRegistration: {"key": _KEY, "instance": _INSTANCE},
     Heartbeat: {"nodes": _NODES, "key": _KEY, "instance": _INSTANCE, "unable": _CAUSE},
     Take: {
@@ -129,6 +131,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
 
 ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
     JobBatch: ("jobs",),  # read_submission, decode_submission
+    Jobs: ("jobs",),  # the same, as clients write it
     JobRequest: JobRequest.__struct_fields__,  # core.admission.limit, amount and path_limit
     NodeRegistration: ("partition", "resources", "labels", "agent", "running"),  # core.admission.node_check
     Report: ("cause", "message", "stdout", "stderr"),  # core.model.believable cuts them

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rankd.core.model.job import JobRequest
+
 MAX_JOBS_PER_MESSAGE = 10_000
 
 
@@ -12,6 +14,20 @@ class JobBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     jobs: list[msgspec.Raw]
     atomic: bool = False
+
+
+class Jobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Many jobs as a client sends them. ``atomic``: accept all of them or none."""
+
+    jobs: list[JobRequest]
+    atomic: bool = False
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The job that a submission is. ``tasks``: of an array, their number."""
+
+    id: int
+    tasks: int | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

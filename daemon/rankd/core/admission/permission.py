@@ -70,6 +70,7 @@ RULES: Mapping[str, Rule] = {
     "report.make configurations": Rule(Circle.ADMINISTRATORS, "the report 'configurations'", "kind"),
     "report.part": Rule(Circle.EVERYONE),
     "site.show": Rule(Circle.EVERYONE),
+    "schema.show": Rule(Circle.EVERYONE),
     "node.list": Rule(Circle.EVERYONE),
     "queue.list": Rule(Circle.EVERYONE),
     "share.list": Rule(Circle.EVERYONE),

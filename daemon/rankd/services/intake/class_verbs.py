@@ -20,6 +20,7 @@ from rankd.store.record.priority_class import change_classes, read_access, write
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import ClassName
 from rankd.wire.request_size import check_request
+from rankd.wire.table_record import Nothing
 
 Operation = Callable[[ClassTable], ClassTable]
 Lists = Mapping[str, AccessList]
@@ -45,7 +46,8 @@ def class_verbs(
     durable.
     """
 
-    async def listed(_asker: Submitter, _payload: bytes) -> Reply:
+    async def listed(_asker: Submitter, payload: bytes) -> Reply:
+        decode_strict(payload, Nothing)
         return {"classes": [_with_access(one, lists()) for one in table().listed()]}
 
     async def shown(_asker: Submitter, payload: bytes) -> Reply:

@@ -15,7 +15,7 @@ from rankd.services.runtime.clock import Clock
 from rankd.store.look import adapter_list
 from rankd.store.look.relay_backlog import relay_backlog
 from rankd.wire.codec import decode_strict
-from rankd.wire.diag import ConfigurationDiag, Diag, DiagRequest, PrioritizerDiag, SchedulerDiag
+from rankd.wire.diag import ConfigurationDiag, Diag, DiagAsked, PrioritizerDiag, SchedulerDiag
 from rankd.wire.message import Health
 
 
@@ -33,7 +33,7 @@ def diag_verb(
     """
 
     async def show(asker: Submitter, payload: bytes) -> Reply:
-        reset = decode_strict(payload or b"{}", DiagRequest).reset
+        reset = decode_strict(payload, DiagAsked).reset
         if reset:
             check(asker, "diag.show reset")
         own, scheduler, prioritizer = await asyncio.gather(

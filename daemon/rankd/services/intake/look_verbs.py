@@ -35,6 +35,9 @@ from rankd.wire.message import (
     PriorityList,
     TableFilter,
 )
+from rankd.wire.schema import document, of_verb
+from rankd.wire.schema_record import SchemaRequest
+from rankd.wire.table_record import Nothing
 
 Jobs = TypeVar("Jobs", bound=JobFilter)
 
@@ -58,14 +61,21 @@ class LookVerbs:
         """``job.show|script|why|list|…``; ``list`` of priorities, nodes, services, queues and shares."""
         tables = [Verb(name, self._table(name, listing)) for name, listing in page.LISTINGS.items()]
 
-        async def site(_asker: Submitter, _payload: bytes) -> Reply:
+        async def site(_asker: Submitter, payload: bytes) -> Reply:
+            decode_strict(payload, Nothing)
             return site_of(self._path)
 
-        async def services(asker: Submitter, _payload: bytes) -> Reply:
+        async def schema(_asker: Submitter, payload: bytes) -> Reply:
+            verb = decode_strict(payload, SchemaRequest).verb
+            return document() if verb is None else of_verb(verb)
+
+        async def services(asker: Submitter, payload: bytes) -> Reply:
+            decode_strict(payload, Nothing)
             return await self.single.look(asker.user, lambda c: service_list(_reader(c)))
 
         return [
             Verb("site.show", site),
+            Verb("schema.show", schema),
             Verb("service.list", services),
             Verb("job.show", self._of_job("job.show", _shown)),
             Verb("job.script", self._of_job("job.script", _script)),

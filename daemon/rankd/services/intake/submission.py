@@ -20,6 +20,7 @@ from rankd.core.model.job import AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets
 from rankd.wire.codec import decode_job, decode_submission, encode
 from rankd.wire.message import Accepted, BatchReply, Rejected
+from rankd.wire.submission import Submitted
 
 MOST_MESSAGES = 256 * 2**10
 """Characters of the messages of a batch's rejections. The answer then fits into 1 MB, also with 10,000 jobs."""
@@ -203,7 +204,7 @@ def reply_of(
     """The answer, once the ids are durable. ``error``: why the jobs after these ids could not be stored."""
     if not submission.is_batch:
         job = submission.accepted[0]
-        return {"id": ids[0]} if job.array is None else {"id": ids[0], "tasks": job.n_tasks}
+        return Submitted(id=ids[0], tasks=None if job.array is None else job.n_tasks)
     accepted = [
         Accepted(index=place, id=id_, tasks=None if job.array is None else job.n_tasks)
         for place, id_, job in zip(submission.places, ids, submission.accepted, strict=False)

@@ -1,0 +1,220 @@
+"""What answers say of jobs: a job's whole record, rows of lists, events, and the way to the next page.
+
+What ``[privacy] jobs`` hides of another user's job is None.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from rankd.core.model.job import Dependency
+from rankd.core.model.quantity import Amount
+from rankd.wire.job_selection import JobName
+from rankd.wire.rank_record import Breakdown
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A job: as it was submitted, with all names resolved, and how it ran. Times are in UTC seconds.
+
+    ``env`` is there for the owner and for administrators. ``priority_breakdown`` is there while the job is pending; it
+    is None before the first ranking. ``array``: of an array, the tasks that are pending. ``stdout``, ``stderr``: the
+    files on the job's first node.
+    """
+
+    id: int
+    user: str
+    state: str
+    name: str
+    command: list[str]
+    account: str
+    queue: str
+    partition: str
+    qos: str
+    application: str | None
+    submitted_at: float
+    eligible_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    reason: str | None
+    reason_fact: Any
+    expected_start_at: float | None
+    reserved_nodes: list[str] | None
+    exit_status: int | None
+    signal: int | None
+    message: str | None
+    nodelist: str | None
+    stdout: str | None
+    stderr: str | None
+    stdin: str | None
+    cwd: str | None
+    nodes: int
+    min_nodes: int | None
+    cores: float
+    resources: dict[str, Amount]
+    constraints: str | None
+    exclusive: bool
+    time_limit_s: float | None
+    begin_at: float | None
+    depends_on: list[Dependency]
+    held: bool
+    held_by: str | None
+    urgency: int
+    priority: int | None
+    priority_class: str | None
+    preemption_policy: str | None
+    class_value: int
+    fixed_priority: int | None
+    fixed_by: str | None
+    requeue: bool
+    requeues: int
+    allocation_id: int | None
+    max_rss_bytes: int | None
+    cpu_s: float | None
+    measured: str | None
+    key: str | None
+    comment: str | None
+    slurm_env: bool
+    script_bytes: int | None
+    array: str | None
+    array_limit: int | None
+    array_job: int | None
+    array_task: int | None
+    env: dict[str, str] | UnsetType = UNSET
+    priority_breakdown: Breakdown | UnsetType | None = UNSET
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of a list. ``rank`` and ``priority``: None if the job is not ranked."""
+
+    id: int
+    user: str | None
+    account: str | None
+    queue: str
+    partition: str
+    qos: str | None
+    application: str | None
+    name: str | None
+    state: str
+    reason: str | None
+    reason_fact: Any
+    expected_start_at: float | None
+    reserved_nodes: list[str] | None
+    held: bool | None
+    class_value: int | None
+    priority_class: str | None
+    urgency: int | None
+    nodes: int
+    cores: float
+    resources: dict[str, Amount]
+    constraints: str | None
+    exclusive: bool | None
+    time_limit_s: float | None
+    begin_at: float | None
+    depends_on: list[Dependency] | None
+    requeues: int
+    submitted_at: float
+    eligible_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    exit_status: int | None
+    signal: int | None
+    nodelist: str | None
+    comment: str | None
+    array: str | None
+    array_limit: int | None
+    array_job: int | None
+    array_task: int | None
+    rank: int | None
+    priority: int | None
+
+
+class AccountingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job used in its last run, and when."""
+
+    id: int
+    name: str | None
+    user: str | None
+    account: str | None
+    queue: str
+    partition: str
+    qos: str | None
+    state: str
+    nodes: int
+    cores: float
+    resources: dict[str, Amount]
+    time_limit_s: float | None
+    requeues: int
+    submitted_at: float
+    eligible_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    exit_status: int | None
+    signal: int | None
+    nodelist: str | None
+    max_rss_bytes: int | None
+    cpu_s: float | None
+    measured: str | None
+    comment: str | None
+    array: str | None
+    array_limit: int | None
+    array_job: int | None
+    array_task: int | None
+
+
+class JobsBehind(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the next page of jobs begins: fields of the next request."""
+
+    after: int | UnsetType = UNSET
+    before: int | UnsetType = UNSET
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of jobs. ``total``: the number on all pages, if the request counts. ``next``: there are more."""
+
+    jobs: list[JobRow]
+    total: int | UnsetType = UNSET
+    next: JobsBehind | UnsetType = UNSET
+
+
+class AccountingPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of what jobs used."""
+
+    jobs: list[AccountingRow]
+    total: int | UnsetType = UNSET
+    next: JobsBehind | UnsetType = UNSET
+
+
+class JobScript(msgspec.Struct, frozen=True, kw_only=True):
+    """The script of a job, as it was submitted."""
+
+    id: JobName
+    script: str
+
+
+class PastEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of a job, as recorded."""
+
+    id: int
+    job_id: int
+    event: str
+    state: str
+    at: float
+    actor: str
+    cause: str | None
+    detail: dict[str, Any] | None
+
+
+class EventsAfter(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the next page of events begins."""
+
+    after: int
+
+
+class JobHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of a job's events, oldest first."""
+
+    events: list[PastEvent]
+    next: EventsAfter | UnsetType = UNSET

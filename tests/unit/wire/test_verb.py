@@ -1,0 +1,19 @@
+from rankd.core.admission.permission import RULES
+from rankd.services.intake.delivery import Deliveries
+from rankd.services.intake.node_watch import NodeWatch
+from rankd.wire.verb import NODE_VERBS, VERBS
+
+
+def test_every_verb_that_has_a_rule_has_the_forms_of_its_messages():
+    assert set(VERBS) == {action for action in RULES if " " not in action}
+
+
+def test_every_request_of_nodes_has_the_forms_of_its_messages():
+    assert set(NODE_VERBS) == {*NodeWatch.verbs(_Any()), *Deliveries.verbs(_Any())}
+
+
+class _Any:
+    """Has any method: the names are what counts here."""
+
+    def __getattr__(self, name):
+        return name
