@@ -126,6 +126,7 @@ async def _tables(checked: Checked) -> None:
 async def _changes(checked: Checked, never: int) -> None:
     assert await checked.ask("job.hold", {"id": never}) == {"done": [never], "failed": []}
     assert (await checked.ask("job.release", {"ids": [2, never]}))["failed"]
+    await checked.ask("job.retry", {"id": 2, "held": True, "key": "again"})
     await checked.ask("job.update", {"id": never, "resources": {"vcore": 900}, "comment": None, "depends_on": []})
     assert (await checked.ask("job.cancel", {"filter": {"states": ["pending"]}}))["done"]
     access = {"users": ["alice"], "groups": []}

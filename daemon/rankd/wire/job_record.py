@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from rankd.core.model.job import Dependency
+from rankd.core.model.notification import Notify
 from rankd.core.model.quantity import Amount
 from rankd.wire.job_selection import JobName
 from rankd.wire.rank_record import Breakdown
@@ -19,9 +20,9 @@ from rankd.wire.rank_record import Breakdown
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job: as it was submitted, with all names resolved, and how it ran. Times are in UTC seconds.
 
-    ``env`` is there for the owner and for administrators. ``priority_breakdown`` is there while the job is pending; it
-    is None before the first ranking. ``array``: of an array, the tasks that are pending. ``stdout``, ``stderr``: the
-    files on the job's first node.
+    ``env`` and ``notify`` are there for the owner and for administrators. ``priority_breakdown`` is there while the job
+    is pending; it is None before the first ranking. ``array``: of an array, the tasks that are pending. ``stdout``,
+    ``stderr``: the files on the job's first node.
     """
 
     id: int
@@ -82,7 +83,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     array_limit: int | None
     array_job: int | None
     array_task: int | None
+    retry_of: int | None
     env: dict[str, str] | UnsetType = UNSET
+    notify: Notify | UnsetType | None = UNSET
     priority_breakdown: Breakdown | UnsetType | None = UNSET
 
 
@@ -127,6 +130,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     array_limit: int | None
     array_job: int | None
     array_task: int | None
+    retry_of: int | None
     rank: int | None
     priority: int | None
 

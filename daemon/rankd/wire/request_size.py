@@ -28,6 +28,7 @@ from rankd.core.admission.node_check import MAX_RUNNING
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList
 from rankd.core.model.job import Dependency, JobRequest
+from rankd.core.model.notification import Notify
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.report import Report
 from rankd.wire.answer import ClassName
@@ -132,6 +133,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
 ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
     JobBatch: ("jobs",),  # read_submission, decode_submission
     Jobs: ("jobs",),  # the same, as clients write it
+    Notify: ("on", "to"),  # core.admission.notify_check
     JobRequest: JobRequest.__struct_fields__,  # core.admission.limit, amount and path_limit
     NodeRegistration: ("partition", "resources", "labels", "agent", "running"),  # core.admission.node_check
     Report: ("cause", "message", "stdout", "stderr"),  # core.model.believable cuts them

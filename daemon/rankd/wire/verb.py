@@ -13,7 +13,7 @@ from rankd.wire.delivery import AllocationMessage, ReportMessage, ReportsTaken, 
 from rankd.wire.diag import Diag, DiagAsked
 from rankd.wire.event import JobEventList
 from rankd.wire.job_record import AccountingPage, JobHistory, JobPage, JobRecord, JobScript
-from rankd.wire.job_selection import JobSelection, SelectionReply
+from rankd.wire.job_selection import JobRetry, JobSelection, SelectionReply
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import Heartbeat, NodeRegistered, NodeRegistration, NodeReply, NodeSelection
 from rankd.wire.page import (
@@ -65,6 +65,7 @@ VERBS: Mapping[str, Form] = {
     "job.cancel": _CHANGE,
     "job.hold": _CHANGE,
     "job.release": _CHANGE,
+    "job.retry": _form(JobRetry, Submitted),
     "job.update": _form(JobUpdate, SelectionReply),
     "job.show": _form(JobShow, JobRecord),
     "job.script": _form(JobShow, JobScript),
