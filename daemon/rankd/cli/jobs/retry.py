@@ -12,8 +12,8 @@ from rankd.core.errors import Refused
 if TYPE_CHECKING:
     import argparse
 
-    from rankd.cli.common.channel import Channel
     from rankd.cli.common.option import Subparsers
+    from rankd.client.channel import Channel
     from rankd.wire.message import JobRetry
 
 RETRY_FOR_S = 30.0
@@ -69,12 +69,12 @@ def requests_of(arguments: argparse.Namespace) -> list[JobRetry]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send the requests, and print the new ids. Refusals go to standard error, and the status is 1 then."""
-    from rankd.cli.common.channel import open_channel
     from rankd.cli.common.output import telling
     from rankd.cli.common.place import find
     from rankd.cli.common.screen import print_line
     from rankd.cli.common.session import asker
     from rankd.cli.common.table import print_json
+    from rankd.client.channel import open_channel
 
     answers: list[Answer] = []
     wanted = requests_of(arguments)
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _ask(channel: Channel, wanted: JobRetry) -> Answer:
-    from rankd.cli.common.channel import repeated
+    from rankd.client.channel import repeated
     from rankd.wire.codec import encode
 
     def send(left_s: float) -> Answer:
