@@ -85,6 +85,7 @@ async def judge(cluster: Cluster, workload: Workload) -> list[str]:
     return [
         *workload.refused,
         *verdict.lost_submissions(database, workload.accepted, workload.enqueued),
+        *verdict.wrong_retries(database, workload.retried),
         *verdict.wrong_ends(database),
         *verdict.double_starts(cluster.starts),
         *verdict.over_allocations(database),
@@ -104,6 +105,7 @@ def report(cluster: Cluster, workload: Workload, faults: Faults, times: dict[str
         "nodes": NODES,
         "submitted": len(workload.accepted),
         "enqueued": len(workload.enqueued),
+        "retried": len(workload.retried),
         "jobs": {row["state"]: row["n"] for row in counted},
         "events": {row["event"]: row["n"] for row in events},
     }

@@ -99,6 +99,25 @@ def lost_submissions(database: Path, accepted: dict[tuple[str, str], int], enque
     return wrong + [f"{who} was enqueued and is no job" for who in enqueued if who not in known]
 
 
+def wrong_retries(database: Path, retried: dict[int, int]) -> list[str]:
+    """Every retry names its job, belongs to the same user, and was submitted after the end of what it repeats."""
+    query = """SELECT n.id, n.retry_of, n."user" = o."user" AS is_own, o.ended_at <= n.submitted_at AS is_after
+    FROM jobs n LEFT JOIN jobs o ON o.id = n.retry_of WHERE n.retry_of IS NOT NULL AND n.array_job IS NULL"""
+    found = {row["id"]: row for row in rows(database, query)}
+    wrong = [
+        f"job {new} should retry {old}: {found.get(new)}" for new, old in retried.items() if _of(found, new) != old
+    ]
+    return wrong + [f"job {row['id']} is no retry: {dict(row)}" for row in found.values() if not _is_whole(row)]
+
+
+def _of(found: dict[int, sqlite3.Row], job: int) -> int | None:
+    return found[job]["retry_of"] if job in found else None
+
+
+def _is_whole(row: sqlite3.Row) -> bool:
+    return bool(row["is_own"] and row["is_after"])
+
+
 def wrong_ends(database: Path) -> list[str]:
     """Every job reached exactly one final state, and nothing happened to it afterwards."""
     wrong = []

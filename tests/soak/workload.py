@@ -1,4 +1,4 @@
-"""Users who submit by request and by the enqueue subject, cancel, hold and release, and ask again until they know.
+"""Users who submit by request and by the enqueue subject, cancel, hold, release and retry, and ask until they know.
 
 They sleep as users do: between submissions, before they change their mind, and before they ask again.
 """
@@ -20,6 +20,8 @@ USERS = ("ann", "bea", "cid", "dan")
 PER_SECOND = 3.5
 """About what the nodes can run while faults are at work; a backlog would only prolong the settling."""
 ASK_PATIENCE_S = 3.0
+NOT_NOW = {"not_ended", "nothing_to_retry"}
+"""What a user hears who retries a job that has not ended, or failed tasks where none did."""
 
 LOST = (nats.errors.Error, nats.js.errors.Error, TimeoutError, OSError)
 
@@ -29,11 +31,15 @@ async def quiet(_error: Exception) -> None:
 
 
 class Workload:
-    """``accepted`` are ids by (user, key) as the intake said; ``enqueued`` what the broker acknowledged."""
+    """``accepted`` are ids by (user, key) as the intake said; ``enqueued`` what the broker acknowledged.
+
+    ``retried``: of which job an accepted one is a retry, by its id.
+    """
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.accepted: dict[tuple[str, str], int] = {}
         self.enqueued: set[tuple[str, str]] = set()
+        self.retried: dict[int, int] = {}
         self.refused: list[str] = []
         self._cluster = cluster
         self._random = random.Random(seed)
@@ -72,6 +78,18 @@ class Workload:
         elif kind < 0.32:
             await asyncio.sleep(delay)
             await self._ask(user, "job.cancel", {"id": answer["id"]})
+        elif kind < 0.45:
+            await self._retry(user, f"{key}-again")
+
+    async def _retry(self, user: str, key: str) -> None:
+        """Submit one of the user's own jobs again, whether it has ended or not."""
+        job = self._random.choice([id_ for (owner, _), id_ in self.accepted.items() if owner == user])
+        body = {"id": job, "key": key, "failed": self._random.random() < 0.5}
+        answer = await self._ask(user, "job.retry", body)
+        if "id" in answer:
+            self.accepted[user, key], self.retried[answer["id"]] = answer["id"], job
+        elif answer.get("code") not in NOT_NOW:
+            self.refused.append(f"{key}: {answer}")
 
     def _job(self, key: str) -> dict[str, Any]:
         """Each start writes a line before anything else."""

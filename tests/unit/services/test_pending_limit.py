@@ -5,8 +5,17 @@ import asyncio
 import pytest
 from builder import accepted
 
+from rankd.core.model.array import parse_array
 from rankd.core.model.setting import AdmissionSettings
-from rankd.services.intake.pending_limit import AGAIN_S, ALL, OfAccount, PendingLimits
+from rankd.services.intake.pending_limit import (
+    AGAIN_S,
+    ALL,
+    TASKS_OF_ALL,
+    OfAccount,
+    PendingLimits,
+    TasksOf,
+    records_of,
+)
 
 
 class Records:
@@ -15,7 +24,7 @@ class Records:
     def __init__(self, per_user=10, in_all=100, took_s=0.0, **pending):
         self.settings = AdmissionSettings(max_pending_per_user=per_user, max_pending=in_all)
         self.pending = pending
-        self.of_account = {}
+        self.of_account, self.tasks = {}, {}
         self.keys = set()
         self.counts = []
         self.now, self.took_s = 0.0, took_s
@@ -23,6 +32,8 @@ class Records:
 
     async def count(self, user):
         self.counts.append(user)
+        if isinstance(user, TasksOf):
+            return await self.count_tasks(user.whose)
         everyone = user is ALL or isinstance(user, OfAccount)  # all are in one account, but for of_account
         found = sum(self.pending.values()) if everyone else self.pending.get(user, 0)
         if isinstance(user, OfAccount):
@@ -30,6 +41,10 @@ class Records:
         await asyncio.sleep(0)
         self.now += self.took_s
         return found
+
+    async def count_tasks(self, whose):
+        await asyncio.sleep(0)
+        return self.tasks.get(whose, 0)
 
     async def known(self, keys):
         await asyncio.sleep(0)
@@ -124,7 +139,7 @@ async def test_below_the_limits_a_user_is_counted_once():
     await records.limits.start()
     for _ in range(100):
         await records.submit("alice", 10)
-    assert records.counts == [ALL, "alice"]
+    assert records.counts == [ALL, TASKS_OF_ALL, "alice"]
 
 
 async def test_another_limit_counts_from_the_next_submission():
@@ -174,3 +189,49 @@ async def test_jobs_that_come_into_an_account_count_there_only():
     records.limits.settle_moves(moves[:1], stored=True)
     assert list(await records.limits.reserve_moves(moves[:1])) == [0]
     assert (records.limits.most(ALL), records.limits.most("alice")) == (10, None)
+
+
+def array(listed="0-9", **fields):
+    return accepted(array=parse_array(listed), **fields)
+
+
+LIMITS = [
+    ("max_pending_tasks_per_user", "alice", "user 'alice' would have more than 25 pending tasks"),
+    ("max_pending_tasks_per_account", OfAccount("physics"), "account 'physics' would have more than 25 pending tasks"),
+    ("max_pending_tasks", ALL, "all users together would have more than 25 pending tasks"),
+]
+
+
+@pytest.mark.parametrize(("setting", "whose", "message"), LIMITS)
+async def test_tasks_have_limits_of_their_own_which_single_jobs_count_for_too(setting, whose, message):
+    records = Records(per_user=1_000, in_all=1_000)
+    records.settings = AdmissionSettings(**{setting: 25})
+    records.tasks = {ALL: 4, whose: 4}
+    await records.limits.start()
+    refused = await records.limits.reserve([array()] * 3, atomic=False)
+    assert list(refused) == [2]
+    assert (refused[2].code, refused[2].status) == ("too_many_pending", 429)
+    assert message in refused[2].message
+    assert f" admission.{setting} allows; submit again when some have started, or a smaller array" in refused[2].message
+    assert await records.limits.reserve([accepted()], atomic=True) == {}
+    assert list(await records.limits.reserve([accepted()], atomic=True)) == [0]
+
+
+async def test_an_array_that_moves_brings_its_tasks_into_the_account():
+    records = Records()
+    records.settings = AdmissionSettings(max_pending_tasks_per_account=25)
+    records.tasks = {ALL: 100, OfAccount("biology"): 10}
+    await records.limits.start()
+    moves = [array("0-9", account="biology"), array("0-9", account="biology"), accepted(account="biology")]
+    assert list(await records.limits.reserve_moves(moves)) == [1]
+    records.limits.settle_moves([moves[0]], stored=False)
+    assert await records.limits.reserve_moves([moves[1]]) == {}
+
+
+async def test_tasks_that_get_records_count_as_jobs_of_their_user_and_account():
+    records = Records(per_user=10, in_all=100, alice=7)
+    assert list(await records.limits.reserve_more([records_of("alice", "physics", 3)])) == []
+    refused = await records.limits.reserve_more([records_of("alice", "physics", 1)])
+    assert "admission.max_pending_per_user" in refused[0].message
+    records.limits.settle_more(records_of("alice", "physics", 3), stored=False)
+    assert await records.limits.reserve_more([records_of("alice", "physics", 3)]) == {}

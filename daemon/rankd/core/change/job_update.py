@@ -62,7 +62,7 @@ class Task(NamedTuple):
 
 
 class StoredJob(NamedTuple):
-    """The record of a job to change."""
+    """The record of a job to change. ``array``: the indices that are pending in it, if it is an array."""
 
     revision: int
     state: State
@@ -74,6 +74,7 @@ class StoredJob(NamedTuple):
     held_by: str | None = None
     is_array: bool = False
     array_limit: int | None = None
+    array: str | None = None
 
 
 class AwaitedJobs(NamedTuple):

@@ -138,6 +138,10 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     max_pending_tasks_per_user: AtLeastOne = 10_000_000
     """Pending tasks of a user, those of arrays included. More are refused with `too_many_pending`. A single job is one
     task."""
+    max_pending_tasks_per_account: AtLeastOne = 100_000_000
+    """The same of an account, without those of accounts below it."""
+    max_pending_tasks: AtLeastOne = 500_000_000
+    """The same of all users together."""
     max_env_bytes: Annotated[int, Meta(ge=0, le=192 * 2**10)] = 128 * 2**10
     """Bytes that a job's environment may have. A larger one is refused with `too_long`."""
     max_script_bytes: Annotated[int, Meta(ge=0, le=512 * 2**10)] = 512 * 2**10

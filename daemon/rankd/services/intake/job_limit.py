@@ -7,12 +7,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from rankd.core.errors import AboveLimit
 from rankd.core.model.job import AcceptedJob
 from rankd.core.model.setting import AdmissionSettings
-from rankd.services.intake.pending_limit import Key, OfAccount, PendingLimits, TasksOf, Whose
+from rankd.services.intake.pending_limit import Key, OfAccount, PendingLimits, TasksOf, Whose, records_of
 from rankd.services.intake.submission import Submission, without_refused
 from rankd.services.intake.variety_limit import VarietyLimits
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
-from rankd.store.record.job import count_pending, count_pending_of_account, count_pending_tasks, known_keys
+from rankd.store.record.job import (
+    count_pending,
+    count_pending_of_account,
+    count_pending_tasks,
+    count_pending_tasks_of_account,
+    known_keys,
+)
+from rankd.store.record.job_name import Owner
 from rankd.store.record.pending_variety import Variety, shapes_of_all, variety_of_user
 
 
@@ -75,6 +82,15 @@ class JobLimits:
         """These jobs of :meth:`move` are durably in their accounts, or stay where they were."""
         self._pending.settle_moves(jobs, stored=stored)
 
+    async def split(self, owners: Sequence[Owner]) -> Mapping[int, AboveLimit]:
+        """The refusals, by index, of tasks that are to get records of their own. The others go to :meth:`was_split`."""
+        return await self._pending.reserve_more([records_of(*owner) for owner in owners])
+
+    def was_split(self, owners: Sequence[Owner], *, stored: bool) -> None:
+        """These tasks of :meth:`split` have records of their own, or none."""
+        for owner in owners:
+            self._pending.settle_more(records_of(*owner), stored=stored)
+
     def stored(self, jobs: Sequence[AcceptedJob]) -> None:
         """These jobs of :meth:`within` are durable."""
         self._pending.stored(jobs)
@@ -86,7 +102,9 @@ class JobLimits:
 
 def _counted(connection: Connection, name: Whose) -> int:
     if isinstance(name, TasksOf):
-        return count_pending_tasks(connection, name.user)
+        if isinstance(name.whose, OfAccount):
+            return count_pending_tasks_of_account(connection, name.whose.account)
+        return count_pending_tasks(connection, name.whose)
     if isinstance(name, OfAccount):
         return count_pending_of_account(connection, name.account)
     return count_pending(connection, name)

@@ -17,9 +17,11 @@ from rankd.core.admission.admit import AdmissionTables
 from rankd.core.admission.permission import ThingsOf, check
 from rankd.core.admission.queue_administration import AdministeredQueues
 from rankd.core.admission.submitter import Submitter
-from rankd.core.change.job_action import ACTIONS, Decide
-from rankd.core.change.job_update import Task, check_update
+from rankd.core.change.job_action import ACTIONS, Decide, cancel
+from rankd.core.change.job_update import Task, Verdict, check_update
 from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable
+from rankd.core.model.array import ArrayRequest
+from rankd.core.model.index_set import read
 from rankd.core.model.job import AcceptedJob
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
@@ -27,7 +29,7 @@ from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.catalog import Catalog
 from rankd.store.record.job_action import act, select_ids, split_targets
-from rankd.store.record.job_name import Target, Targets, targets_of, without_records
+from rankd.store.record.job_name import Owner, Target, Targets, owners_of, targets_of, without_records
 from rankd.store.record.job_update import Judgement, judge, judge_again, write_update
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_update import JobUpdate
@@ -70,6 +72,12 @@ class Limits(Protocol):
     def moved(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
         """Those that :meth:`move` did not refuse are in their accounts, or stay where they were."""
 
+    async def split(self, owners: Sequence[Owner]) -> Mapping[int, AboveLimit]:
+        """The refusals, by index, of tasks that are to get records of their own."""
+
+    def was_split(self, owners: Sequence[Owner], *, stored: bool) -> None:
+        """Those that :meth:`split` did not refuse have records of their own, or none."""
+
 
 class JobVerbs:
     """The four verbs."""
@@ -102,7 +110,7 @@ class JobVerbs:
 
         async def part(targets: list[Target]) -> SelectionReply:
             task = Task(update, asker, self._admitting.tables, self._clock())
-            targets = await self._with_records(targets, task)
+            targets, full = await self._with_records(targets, task)
 
             def judged(connection: Connection) -> Judgement:
                 return judge(connection, _still(connection, targets, chosen), task)
@@ -128,7 +136,8 @@ class JobVerbs:
                 )
 
             async with self._moving(judgement) as judgement:
-                return await self._group.do(write, client=asker.user, weight=len(targets))
+                reply = await self._group.do(write, client=asker.user, weight=len(targets))
+            return _and_failed(reply, full)
 
         reply = await self._in_parts(update, chosen, part)
         self._admitting.learn()
@@ -153,8 +162,9 @@ class JobVerbs:
         Yields it with the jobs as failed for which the account has no room.
         """
         moves = [verdict for verdict in judgement.verdicts if "account" in verdict.changes]
-        refused = await self._limits.move([verdict.accepted for verdict in moves])
-        counted = [verdict.accepted for place, verdict in enumerate(moves) if place not in refused]
+        jobs = list(map(_with_tasks, moves))
+        refused = await self._limits.move(jobs)
+        counted = [job for place, job in enumerate(jobs) if place not in refused]
         is_stored = True  # also if the block is cancelled: then they may be
         try:
             yield _without(judgement, {moves[place].job: error for place, error in refused.items()})
@@ -176,7 +186,11 @@ class JobVerbs:
 
                 if selection.dry_run:
                     return await self._database.read_in_thread(work)
-                return await self._group.do(work, client=asker.user, weight=len(targets))
+                if decide is cancel:  # what it splits off has ended
+                    return await self._group.do(work, client=asker.user, weight=len(targets))
+                async with self._splitting(targets, asker) as (targets, full):  # noqa: PLR1704 - `work` reads it
+                    reply = await self._group.do(work, client=asker.user, weight=len(targets))
+                return _and_failed(reply, full)
 
             return await self._in_parts(selection, chosen, part)
 
@@ -212,17 +226,74 @@ class JobVerbs:
             targets = Targets(list(dict.fromkeys([*targets.found, *map(Target, found)])), targets.failed)
         return targets, last
 
-    async def _with_records(self, targets: list[Target], task: Task) -> list[Target]:
+    @asynccontextmanager
+    async def _splitting(self, targets: list[Target], asker: Submitter) -> AsyncIterator[Targets]:
+        """Count the records that tasks among the targets get, while the block makes them.
+
+        Yields the targets for which there is room, and the others as failed.
+        """
+        arrays = without_records(targets)
+        if not arrays:
+            yield Targets(targets, [])
+            return
+        owners = await self._database.read_in_thread(lambda c: owners_of(c, arrays))
+        owners = {array: owner for array, owner in owners.items() if _may_split(asker, owner)}
+        refused = await self._limits.split(list(owners.values()))
+        full = {array: refused[place] for place, array in enumerate(owners) if place in refused}
+        counted = [owner for array, owner in owners.items() if array not in full]
+        is_stored = True  # also if the block is cancelled: then they may be
+        try:
+            yield _with_room(targets, full)
+        except RankdError:
+            is_stored = False
+            raise
+        finally:
+            self._limits.was_split(counted, stored=is_stored)
+
+    async def _with_records(self, targets: list[Target], task: Task) -> Targets:
         """The targets, whose tasks have records now if the update of their arrays would be allowed."""
         arrays = without_records(targets)
         if not arrays or task.update.dry_run:
-            return targets
+            return Targets(targets, [])
         judged = await self._database.read_in_thread(lambda c: judge(c, [Target(array) for array in arrays], task))
         allowed = {verdict.job for verdict in judged.verdicts}
         own = [one for one in targets if one.task is not None and one.job in allowed]
+        others = [one for one in targets if one not in set(own)]
         now, user = self._clock(), task.asker.user
-        split = await self._group.do(lambda c: split_targets(c, own, user, now), client=user, weight=len(own))
-        return [one for one in targets if one not in set(own)] + [Target(job) for job in split]
+        async with self._splitting(own, task.asker) as (own, full):
+            split = await self._group.do(lambda c: split_targets(c, own, user, now), client=user, weight=len(own))
+        return Targets(others + [Target(job) for job in split], full)
+
+
+def _may_split(asker: Submitter, owner: Owner) -> bool:
+    """Whether the asker may change jobs of this owner. Others are refused later, and must not count."""
+    return asker.privileged or asker.user == owner.user or (asker.queues is not None and asker.queues.is_any())
+
+
+def _with_room(targets: Sequence[Target], full: Mapping[int, AboveLimit]) -> Targets:
+    """The targets without those tasks whose arrays are at a limit; these as failed."""
+    gone = [one for one in targets if one.task is not None and one.job in full]
+    failed = [
+        Failed(
+            id=one.name,
+            code=full[one.job].code,
+            message=f"{full[one.job].message}; a task that is named alone counts as a job, so name the whole array",
+        )
+        for one in gone
+    ]
+    return Targets([one for one in targets if one not in set(gone)], failed)
+
+
+def _and_failed(reply: SelectionReply, failed: list[Failed]) -> SelectionReply:
+    return msgspec.structs.replace(reply, failed=[*reply.failed, *failed]) if failed else reply
+
+
+def _with_tasks(verdict: Verdict) -> AcceptedJob:
+    """The job of an update, with the tasks that are pending in it if it is an array."""
+    if verdict.stored.array is None:
+        return verdict.accepted
+    array = ArrayRequest(read(verdict.stored.array), verdict.stored.array_limit)
+    return msgspec.structs.replace(verdict.accepted, array=array)
 
 
 def _read_selection(payload: bytes, kind: type[Selection]) -> Selection:

@@ -1,4 +1,6 @@
-"""The limits of pending jobs: of a user, of an account, and of all users together (``admission.max_pending…``).
+"""The limits of pending jobs and tasks: of a user, of an account, and of all together (``admission.max_pending…``).
+
+An array is one pending job and many pending tasks; a single job is one of each.
 
 The intake is the only service that adds jobs, so it keeps the numbers itself: each is at least the true one. A
 submission adds to them before it is stored, without waiting for anything, so that submissions at the same time can't
@@ -36,13 +38,14 @@ class OfAccount(NamedTuple):
 
 
 class TasksOf(NamedTuple):
-    """Stands for the tasks of a user where a user's name could stand. Only users who submit arrays are counted so."""
+    """Stands for the tasks of a user, of an account, or of all, where a user's name could stand."""
 
-    user: str
+    whose: str | OfAccount | None
 
 
 Whose = str | OfAccount | TasksOf | None
-"""The jobs of a user, of an account, or of :data:`ALL`; or the tasks of a user."""
+"""The jobs of a user, of an account, or of :data:`ALL`; or their tasks."""
+TASKS_OF_ALL = TasksOf(ALL)
 
 Key = tuple[str, str | None]
 """A user, and the key of one of the user's jobs."""
@@ -51,8 +54,8 @@ Key = tuple[str, str | None]
 class PendingLimits:
     """The numbers of pending jobs.
 
-    ``count`` counts the pending jobs of a user, an account, or :data:`ALL`. ``known`` returns those keys that belong to
-    jobs.
+    ``count`` counts the pending jobs or tasks of a user, an account, or :data:`ALL`. ``known`` returns those keys that
+    belong to jobs.
     """
 
     def __init__(
@@ -73,8 +76,9 @@ class PendingLimits:
         """A lock for each user: many first submissions of one user do not hold up another's."""
 
     async def start(self) -> None:
-        """Count the pending jobs of all users. Afterwards, only a user's first submission waits for a count."""
+        """Count the pending jobs and tasks of all. Afterwards, only a user's first submission waits for a count."""
         await self._recount(ALL)
+        await self._recount(TASKS_OF_ALL)
 
     def most(self, name: Whose) -> int | None:
         """The number of pending jobs, or a larger one; None if they were not counted yet."""
@@ -116,21 +120,33 @@ class PendingLimits:
 
         The jobs that were added must be given to :meth:`settle_moves` afterwards.
         """
-        for name, number in Counter(OfAccount(job.account) for job in jobs).items():
-            if not self._fits(name, number):
-                await self._recount(name)
-        refused: dict[int, AboveLimit] = {}
-        for place, job in enumerate(jobs):
-            name = OfAccount(job.account)
-            if self._fits(name, 1):
-                self._add({name: 1})
-            else:
-                refused[place] = self._refusal(name)
-        return refused
+        return await self.reserve_more(list(map(_of_move, jobs)))
 
     def settle_moves(self, jobs: Sequence[AcceptedJob], *, stored: bool) -> None:
         """These jobs of :meth:`reserve_moves` are durably in their accounts, or stay where they were."""
-        self._settle(Counter(OfAccount(job.account) for job in jobs), stored=stored)
+        for job in jobs:
+            self.settle_more(_of_move(job), stored=stored)
+
+    async def reserve_more(self, wanted: Sequence[Mapping[Whose, int]]) -> Mapping[int, AboveLimit]:
+        """Add each of these to the numbers, if it fits; returns the refusals by index.
+
+        What was added must be given to :meth:`settle_more` afterwards.
+        """
+        for name, number in _sum(wanted).items():
+            if not self._fits(name, number):
+                await self._recount(name)
+        refused: dict[int, AboveLimit] = {}
+        for place, more in enumerate(wanted):
+            full = [name for name, number in more.items() if not self._fits(name, number)]
+            if full:
+                refused[place] = self._refusal(full[0])
+            else:
+                self._add(more)
+        return refused
+
+    def settle_more(self, more: Mapping[Whose, int], *, stored: bool) -> None:
+        """This part of :meth:`reserve_more` is durable, or did not take place."""
+        self._settle(more, stored=stored)
 
     def _one_after_the_other(
         self, jobs: Sequence[AcceptedJob], stored: Collection[Key], *, atomic: bool
@@ -154,15 +170,19 @@ class PendingLimits:
     def _limit(self, name: Whose) -> int:
         settings = self._settings()
         if isinstance(name, TasksOf):
-            return settings.max_pending_tasks_per_user
+            if isinstance(name.whose, OfAccount):
+                return settings.max_pending_tasks_per_account
+            return settings.max_pending_tasks if name.whose is ALL else settings.max_pending_tasks_per_user
         if isinstance(name, OfAccount):
             return settings.max_pending_per_account
         return settings.max_pending if name is ALL else settings.max_pending_per_user
 
     def _fits(self, name: Whose, number: int) -> bool:
-        most, of_all = self._most.get(name), self._most.get(ALL)
-        if isinstance(name, OfAccount) and of_all is not None and of_all + number <= self._limit(name):
-            return True  # all jobs together would fit, so that this account's need not be counted
+        if isinstance(name, OfAccount | TasksOf):
+            of_all = self._most.get(ALL if isinstance(name, OfAccount) else TASKS_OF_ALL)
+            if of_all is not None and of_all + number <= self._limit(name):
+                return True  # those of all together would fit, so that these need not be counted
+        most = self._most.get(name)
         return most is not None and most + number <= self._limit(name)
 
     def _add(self, wanted: Mapping[Whose, int]) -> None:
@@ -170,8 +190,6 @@ class PendingLimits:
             if name in self._most:
                 self._most[name] += number
             self._unstored[name] += number
-            if isinstance(name, str) and TasksOf(name) in self._most and TasksOf(name) not in wanted:
-                self._most[TasksOf(name)] += number
 
     async def _recount(self, name: Whose) -> None:
         """Count again, unless that was done a moment ago. What is being stored meanwhile is added in any case."""
@@ -189,11 +207,8 @@ class PendingLimits:
     def _refusal(self, name: Whose) -> AboveLimit:
         limit = self._limit(name)
         if isinstance(name, TasksOf):
-            message = (
-                f"user '{name.user}' would have more than {limit} pending tasks, as many as "
-                "admission.max_pending_tasks_per_user allows; submit again when some have started, or a smaller array"
-            )
-        elif isinstance(name, OfAccount):
+            return AboveLimit("too_many_pending", _message_of_tasks(name.whose, limit))
+        if isinstance(name, OfAccount):
             message = (
                 f"account '{name.account}' has {limit} pending jobs, as many as admission.max_pending_per_account "
                 "allows; try again when some have started, or with another account"
@@ -211,22 +226,43 @@ class PendingLimits:
         return AboveLimit("too_many_pending", message)
 
 
-def _numbers(jobs: Sequence[AcceptedJob]) -> Mapping[Whose, int]:
-    """The number of jobs of each user, of each account and of all, and the tasks of users who submit arrays.
+def _message_of_tasks(whose: str | OfAccount | None, limit: int) -> str:
+    who, setting, other = f"user '{whose}'", "max_pending_tasks_per_user", "a smaller array"
+    if isinstance(whose, OfAccount):
+        who, setting = f"account '{whose.account}'", "max_pending_tasks_per_account"
+        other = "a smaller array, or with another account"
+    elif whose is ALL:
+        who, setting = "all users together", "max_pending_tasks"
+    return (
+        f"{who} would have more than {limit} pending tasks, as many as admission.{setting} allows; "
+        f"submit again when some have started, or {other}"
+    )
 
-    Each single submission asks twice.
-    """
-    numbers: dict[Whose, int]
+
+def records_of(user: str, account: str, number: int) -> Mapping[Whose, int]:
+    """What as many more records of pending jobs add, if their tasks are counted already."""
+    return {user: number, OfAccount(account): number, ALL: number}
+
+
+def _of_move(job: AcceptedJob) -> Mapping[Whose, int]:
+    account = OfAccount(job.account)
+    return {account: 1, TasksOf(account): job.n_tasks}
+
+
+def _sum(wanted: Sequence[Mapping[Whose, int]]) -> Mapping[Whose, int]:
+    total: Counter[Whose] = Counter()
+    for more in wanted:
+        total.update(more)
+    return total
+
+
+def _numbers(jobs: Sequence[AcceptedJob]) -> Mapping[Whose, int]:
+    """The number of jobs of each user, of each account and of all, and of tasks of each. It is asked for twice."""
     if len(jobs) == 1:
-        numbers = {jobs[0].user: 1, OfAccount(jobs[0].account): 1, ALL: 1}
-    elif not jobs:
-        return {}
-    else:
-        numbers = {ALL: len(jobs), **Counter(job.user for job in jobs)}
-        for account, number in Counter(job.account for job in jobs).items():
-            numbers[OfAccount(account)] = number
-    if users := {job.user for job in jobs if job.array is not None}:
-        for job in jobs:
-            if job.user in users:
-                numbers[TasksOf(job.user)] = numbers.get(TasksOf(job.user), 0) + job.n_tasks
-    return numbers
+        return _of_job(jobs[0])
+    return _sum(list(map(_of_job, jobs))) if jobs else {}
+
+
+def _of_job(job: AcceptedJob) -> dict[Whose, int]:
+    user, account, tasks = job.user, OfAccount(job.account), job.n_tasks
+    return {user: 1, account: 1, ALL: 1, TasksOf(user): tasks, TasksOf(account): tasks, TASKS_OF_ALL: tasks}

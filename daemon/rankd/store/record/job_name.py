@@ -17,7 +17,7 @@ from rankd.core.model.job import State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.schema.job_table import IS_ACTIVE
-from rankd.store.schema.table import arrays, jobs
+from rankd.store.schema.table import arrays, associations, jobs
 from rankd.wire.message import Failed
 
 MOST_TASKS = 10_000
@@ -31,6 +31,11 @@ _ARRAYS = (
 _OPEN_TASKS = select(jobs.c.id).where(jobs.c.array_job == bindparam("array"), IS_ACTIVE).order_by(jobs.c.array_task)
 _TASKS = select(jobs.c.array_task, jobs.c.id).where(
     jobs.c.array_job == bindparam("array"), jobs.c.array_task.in_(values_of("indices"))
+)
+_OWNERS = (
+    select(jobs.c.id, jobs.c.user, associations.c.account)
+    .join_from(jobs, associations, associations.c.id == jobs.c.association_id)
+    .where(jobs.c.id.in_(values_of("jobs")))
 )
 _INDICES = (
     select(jobs.c.array, arrays.c.cancelled)
@@ -132,6 +137,20 @@ def without_records(targets: Sequence[Target]) -> dict[int, IndexSet]:
         if target.task is not None:
             named.setdefault(target.job, []).append(target.task)
     return {array: of(indices) for array, indices in named.items()}
+
+
+class Owner(NamedTuple):
+    """Whose tasks get records, in which account, and how many."""
+
+    user: str
+    account: str
+    number: int
+
+
+def owners_of(connection: Connection, arrays: Mapping[int, IndexSet]) -> dict[int, Owner]:
+    """The owner of each of these arrays, with the number of the tasks."""
+    rows = connection.execute(_OWNERS, {"jobs": arrays.keys()})
+    return {array: Owner(user, account, count(arrays[array])) for array, user, account in rows}
 
 
 def as_targets(found: Iterable[Target | int]) -> list[Target]:

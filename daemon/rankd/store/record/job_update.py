@@ -190,6 +190,7 @@ def _stored(row: Sequence[Any]) -> StoredJob:
         held=held,
         held_by=held_by,
         is_array=array is not None,
+        array=array,
         array_limit=array_limit,
         blocked_by=blocked_by,
         eligible_at=eligible_at,
