@@ -169,3 +169,55 @@ async def test_moves_and_submissions_at_the_same_time_pass_no_limit_together(two
         assert in_accounts(stage)["biology"] == 5
         assert sum(reply.status is None for reply in replies) == 5
         assert {reply.status for reply in replies} == {None, 429}
+
+
+@pytest.fixture
+def few_tasks(broker, tmp_path, monkeypatch):
+    """Starts an intake with limits of tasks; alice and bob may use both accounts."""
+    users = "users: [{name: alice}, {name: bob}]"
+    accounts = f"accounts: [{{name: physics, {users}}}, {{name: biology, {users}}}]\n"
+    monkeypatch.setitem(CONFIG, "accounts.yaml", accounts)
+    limits = "per_user = 25\nmax_pending_tasks_per_account = 30\nmax_pending_tasks = 45"
+    rule = f'"default"\nmax_pending_tasks_{limits}\nmax_pending_per_user = 8'
+    return lambda: an_intake(broker, tmp_path, unknown_association=rule)
+
+
+def array(listed: str, account: str = "physics") -> dict:
+    return {**JOB, "array": listed, "account": account, "held": True}
+
+
+async def refused(stage, verb: str, body: dict, user: str = "alice") -> str:
+    """The setting in the refusal."""
+    reply = await stage.do(verb, body, user)
+    assert (reply.status, reply.body["code"]) == (429, "too_many_pending"), reply
+    return reply.body["message"].split("admission.")[1].split()[0]
+
+
+async def test_tasks_have_limits_per_user_per_account_and_in_all_for_each_way_in(few_tasks):
+    async with few_tasks() as stage:
+        first = await stage.do("job.submit", array("0-19"))
+        assert await refused(stage, "job.submit", array("0-5")) == "max_pending_tasks_per_user"
+        assert await refused(stage, "job.submit", array("0-10"), "bob") == "max_pending_tasks_per_account"
+        assert (await stage.do("job.submit", array("0-19", "biology"), "bob")).status is None
+        assert await refused(stage, "job.submit", array("0-5", "biology"), "carol") == "max_pending_tasks"
+        moved = {"id": first.body["id"], "account": "biology"}
+        assert await refused(stage, "job.update", moved) == "max_pending_tasks_per_account"
+    async with few_tasks() as stage:  # the numbers are read from the records
+        await stage.do("job.cancel", {"id": f"{first.body['id']}_[0-4]"})
+        old = {"id": f"{first.body['id']}_[0-4]"}
+        assert (await stage.do("job.retry", {**old, "held": True})).status is None
+        assert (await stage.do("job.submit", array("0-4"))).status is None
+        assert await refused(stage, "job.retry", {**old, "held": True}) == "max_pending_tasks_per_user"
+
+
+@pytest.mark.parametrize(("verb", "more"), [("job.hold", {}), ("job.release", {}), ("job.update", {"comment": "x"})])
+async def test_tasks_that_are_named_alone_count_as_jobs(few_tasks, verb, more):
+    async with few_tasks() as stage:
+        job = (await stage.do("job.submit", array("0-19"))).body["id"]
+        assert len((await stage.do(verb, {"id": f"{job}_[0-5]", **more})).body["done"]) == 6
+        assert await refused(stage, verb, {"id": f"{job}_[6-15]", **more}) == "max_pending_per_user"
+        assert (await stage.do(verb, {"id": f"{job}_[6-15]", **more}, "bob")).body["code"] == "not_owner"
+        assert (await stage.do(verb, {"id": f"{job}_6", **more})).status is None
+        assert await refused(stage, "job.submit", JOB) == "max_pending_per_user"
+        assert len((await stage.do("job.cancel", {"id": f"{job}_[7-15]"})).body["done"]) == 9
+        assert pending(stage) == {"alice": 8}

@@ -69,16 +69,14 @@ def requests_of(arguments: argparse.Namespace) -> list[JobRetry]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send the requests, and print the new ids. Refusals go to standard error, and the status is 1 then."""
+    from rankd.cli.common.channel import opened
     from rankd.cli.common.output import telling
-    from rankd.cli.common.place import find
     from rankd.cli.common.screen import print_line
-    from rankd.cli.common.session import asker
     from rankd.cli.common.table import print_json
-    from rankd.client.channel import open_channel
 
     answers: list[Answer] = []
     wanted = requests_of(arguments)
-    with open_channel(find(arguments), asker(arguments)) as channel:
+    with opened(arguments) as channel:
         for one in wanted:
             try:
                 answers.append(_ask(channel, one))
