@@ -27,9 +27,9 @@ from rankd.store.record.array import (
     which_are_arrays,
 )
 from rankd.store.record.array_count import count_tasks, ends_of, insert_arrays
-from rankd.store.record.job import count_pending, count_pending_tasks
+from rankd.store.record.job import count_pending, count_pending_tasks, count_pending_tasks_of_account
 from rankd.store.record.job_action import act, split_targets
-from rankd.store.record.job_name import Target, records_of, targets_of
+from rankd.store.record.job_name import Owner, Target, owners_of, records_of, targets_of
 from rankd.wire.message import JobFilter
 
 TEN = "0-9"
@@ -87,7 +87,8 @@ async def test_an_array_is_one_record_with_its_indices(store):
     [own] = await store.rows("arrays", job_id=array)
     assert [own[name] for name in ("n_tasks", "first", "last", "step", "n_pending")] == [5, 1, 9, 2, 5]
     assert await store.read(count_pending, "alice") == 1
-    assert await store.read(count_pending_tasks, "alice") == 5
+    assert [await store.read(count_pending_tasks, user) for user in ("alice", "bob", None)] == [5, 0, 5]
+    assert [await store.read(count_pending_tasks_of_account, account) for account in ("physics", "none")] == [5, 0]
     assert await store.read(which_are_arrays, [array, 99]) == {array}
 
 
@@ -338,3 +339,10 @@ async def test_the_scheduler_reads_arrays_and_tasks_of_limited_ones(store):
     changed = await store.read(changed_arrays, row["revision"])
     assert [(one.id, one.tasks) for one in changed] == [(array, 9), (other, 3)]
     assert await store.read(all_tasks) == [(held[7], array, 2)] == await store.read(changed_tasks, row["revision"])
+
+
+async def test_whose_tasks_get_records_is_known(store):
+    job = await submit_array(store)
+    [other] = await store.submit("bob")
+    assert await store.read(owners_of, {job: parse("0-2,7"), 99: parse("1")}) == {job: Owner("alice", "physics", 4)}
+    assert await store.read(owners_of, {other: parse("0")}) == {other: Owner("bob", "physics", 1)}
