@@ -5,6 +5,6 @@ import sys
 if not sys.flags.safe_path:  # then the first entry is the current directory, which may be anybody's
     del sys.path[0]
 
-from rankd.cli.main import main
+from rankd.cli.main import process
 
-raise SystemExit(main())
+raise SystemExit(process())

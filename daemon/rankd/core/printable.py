@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_IGNORABLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]"
-)
-"""Letters and marks that are invisible or have no width, although ``str.isprintable`` is true for them."""
+_IGNORABLE = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+"""Letters and marks that are invisible or have no width, although ``str.isprintable`` is true for them.
+
+It is compiled at its first use, since every command imports this module.
+"""
 
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -32,7 +33,7 @@ def printable(text: str, keep: str = "") -> str:
 
 def _shows(character: str) -> bool:
     if character.isprintable():
-        return _IGNORABLE.match(character) is None
+        return re.match(_IGNORABLE, character) is None
     return unicodedata.category(character) == "Zs"
 
 

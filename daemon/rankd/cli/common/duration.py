@@ -12,7 +12,7 @@ HOUR_S = 3600
 DAY_S = 86400
 UNLIMITED = frozenset({"infinite", "unlimited", "-1"})
 
-_CLOCK = re.compile(r"[0-9]+(:[0-9]+){0,2}")
+_CLOCK = r"[0-9]+(:[0-9]+){0,2}"
 _SHORT_UNITS = {"s": 1, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S, "w": 7 * DAY_S}
 
 
@@ -49,7 +49,7 @@ def parse_duration(text: str) -> float | None:
     days, dash, clock = word.rpartition("-")
     if word[:-1].isdecimal() and word[-1] in _SHORT_UNITS:
         seconds = int(word[:-1]) * _SHORT_UNITS[word[-1]]
-    elif _CLOCK.fullmatch(clock) and (days.isdecimal() or not dash):
+    elif re.fullmatch(_CLOCK, clock) and (days.isdecimal() or not dash):
         seconds = int(days or 0) * DAY_S + _clock_seconds(clock, HOUR_S if dash else 0)
     else:
         raise Refused("usage", f"'{text}' is not a length of time; write minutes, h:m:s, d-h:m:s, or 90s, 2h", "time")

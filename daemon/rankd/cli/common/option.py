@@ -15,8 +15,8 @@ from rankd.core.errors import Refused
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - argparse has no public name for it
 
-_APART = re.compile(r"(?:\[[^\]]*\]|[^,\[])+")
-_TASKS = re.compile(r"[0-9]+_(?:[0-9]+|\[[0-9,:-]+\])", re.ASCII)
+_APART = r"(?:\[[^\]]*\]|[^,\[])+"  # patterns are compiled at their first use, since every command imports this module
+_TASKS = r"[0-9]+_(?:[0-9]+|\[[0-9,:-]+\])"
 MOST_IDS = 1_000_000
 """The longest range of ids. A longer one is probably a typing error, and would fill the memory."""
 
@@ -187,8 +187,8 @@ def job_names(text: str) -> list[int | str]:
     [7, 8, '17_3', '17_[1-5,9]']
     """
     found: list[int | str] = []
-    for part in _APART.findall(text):
-        if _TASKS.fullmatch(name := part.strip()):
+    for part in re.findall(_APART, text):
+        if re.fullmatch(_TASKS, name := part.strip()):
             found.append(name)
         else:
             found += job_ids(part)

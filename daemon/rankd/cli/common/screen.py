@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
-_OWN = re.compile(f"({re.escape(BOLD)}|{re.escape(PLAIN)})")
-_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]")
+_OWN = r"(\x1b\[1m|\x1b\[0m)"  # compiled at its first use, since every command imports this module
+_FIRST_FLAG, _LAST_FLAG = "\U0001f1e6", "\U0001f1ff"
 
 
 class Guarded:
@@ -30,7 +30,7 @@ class Guarded:
     def write(self, text: str) -> int:
         """Write the text with escapes. Returns the number of its characters."""
         if not (text.isascii() and text.replace("\n", "").isprintable()):
-            parts = _OWN.split(text)
+            parts = re.split(_OWN, text)
             parts[::2] = [printable(part, keep="\n\t") for part in parts[::2]]
             text = _encodable("".join(parts), self.unguarded.encoding)
         self.unguarded.write(text)
@@ -85,7 +85,7 @@ def _clusters(text: str) -> Iterator[str]:
     cluster = ""
     for character in text:
         joins = columns(character) == 0 or columns(cluster + character) == columns(cluster)
-        if cluster and (joins or (len(cluster) == 1 and _FLAG.match(cluster) and _FLAG.match(character))):
+        if cluster and (joins or (len(cluster) == 1 and _is_flag(cluster) and _is_flag(character))):
             cluster += character
         else:
             if cluster:
@@ -93,6 +93,10 @@ def _clusters(text: str) -> Iterator[str]:
             cluster = character
     if cluster:
         yield cluster
+
+
+def _is_flag(letter: str) -> bool:
+    return _FIRST_FLAG <= letter <= _LAST_FLAG
 
 
 def left(text: str, width: int) -> str:

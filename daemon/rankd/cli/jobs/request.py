@@ -27,10 +27,10 @@ OF_ENCLOSING_JOB = ("SLURM_", "RANKD_ARRAY_")
 EXPORTED_ALL = "ALL"
 EXPORTED_NONE = "NONE"
 
-_NODES = re.compile(r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?")
-_MEMORY = re.compile(r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)")
-_CORES = re.compile(r"[0-9]+(\.[0-9]+)?|[0-9]+m")
-_DEPENDENCY = re.compile(r"(?P<type>afterok|afterany|afternotok|after)(?P<jobs>(:[0-9]+)+)")
+_NODES = r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?"  # patterns are compiled at their first use: most jobs need none
+_MEMORY = r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)"
+_CORES = r"[0-9]+(\.[0-9]+)?|[0-9]+m"
+_DEPENDENCY = r"(?P<type>afterok|afterany|afternotok|after)(?P<jobs>(:[0-9]+)+)"
 
 _AS_GIVEN = (
     "name",
@@ -177,7 +177,7 @@ def _cores(arguments: argparse.Namespace, nodes: int) -> float | str | None:
 
 def parse_cores(text: str) -> float | str:
     """``4``, ``0.5`` or ``500m``. Thousandths stay text."""
-    if not _CORES.fullmatch(text):
+    if not re.fullmatch(_CORES, text):
         raise Refused("usage", f"'{text}' is not a number of cores; write 4, 0.5 or 500m", "cores")
     if text.endswith("m"):
         return text
@@ -186,7 +186,7 @@ def parse_cores(text: str) -> float | str:
 
 def parse_nodes(text: str) -> tuple[int, int]:
     """``N`` or ``least-most``."""
-    match = _NODES.fullmatch(text)
+    match = re.fullmatch(_NODES, text)
     least = int(match["least"]) if match else 0
     most = int(match["most"] or least) if match else 0
     if not 1 <= least <= most:
@@ -200,7 +200,7 @@ def parse_memory(text: str) -> str:
     >>> [parse_memory(t) for t in ("500", "4G", "2gib", "64K")]
     ['500Mi', '4Gi', '2Gi', '64Ki']
     """
-    match = _MEMORY.fullmatch(text.strip())
+    match = re.fullmatch(_MEMORY, text.strip())
     if not match:
         raise Refused("usage", f"'{text}' is not an amount of memory; write 500M, 4G or 4Gi", "mem")
     return f"{match['amount']}{(match['unit'] or 'M').upper()}i"
@@ -289,7 +289,7 @@ def parse_dependencies(text: str) -> list[Job]:
         )
     found: list[Job] = []
     for item in text.split(","):
-        match = _DEPENDENCY.fullmatch(item.strip())
+        match = re.fullmatch(_DEPENDENCY, item.strip())
         if not match:
             raise Refused(
                 "usage",
