@@ -60,11 +60,11 @@ def of_user(uid: int) -> dict[str, Any]:
     return {"user": uid, "group": uid, "extra_groups": [], "cwd": "/", "env": environment, "capture_output": True}
 
 
-def as_user(uid: int, machine: Machine, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command of this user."""
+def as_user(uid: int, machine: Machine, *words: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """A command of this user. ``options``: those of the interpreter."""
     if (python := python_for_others()) is None:
         pytest.skip("other users can't read this installation of rankd, or have no Python of this version")
-    command = [python, "-m", "rankd", *words[0].split(), "--dir", str(machine.directory), *words[1:]]
+    command = [python, *options, "-m", "rankd", *words[0].split(), "--dir", str(machine.directory), *words[1:]]
     return subprocess.run(command, text=True, check=False, **of_user(uid))
 
 

@@ -28,6 +28,14 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two 
 JOB = b'{"command":["true"],"resources":{"vcore":1000}}'
 """It waits for ever."""
 SLOW = {"nats", "asyncio", "uvloop", "sqlalchemy", "numpy"}
+SLOW_FOR_ONE_JOB = SLOW | {
+    "msgspec", "inspect", "typing_extensions", "dataclasses", "uuid", "platform", "decimal", "datetime",
+    "shutil", "tomllib", "logging", "subprocess", "importlib.metadata", "sqlite3", "pysqlite3",
+    "rankd.core.model.job", "rankd.wire.message", "rankd.wire.codec", "rankd.wire.login", "rankd.store",
+    "rankd.identity.credentials", "rankd.cli.common.instant", "rankd.cli.common.table",
+}  # fmt: skip
+"""People submit in loops, so the submission of one job imports none of these."""
+SCRIPT = "#!/bin/sh\n#SBATCH -J name -n 2 --mem-per-cpu=100M\n#RANKD -t 10\ntrue\n"
 
 
 def own(machine, *words: str, status: int = 0, python: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -41,6 +49,12 @@ def own(machine, *words: str, status: int = 0, python: tuple[str, ...] = ()) -> 
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done
+
+
+def imports_of(done: subprocess.CompletedProcess[str]) -> set[str]:
+    """The modules that a process with ``-X importtime`` imported after those of the interpreter's own start."""
+    lines = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return set(lines[lines.index("site") :])
 
 
 def by_whom(machine, job: int) -> list[tuple[str, str, str | None]]:
@@ -98,10 +112,25 @@ def test_the_gateway_is_in_the_published_event_and_in_what_watch_shows(alone):
 )
 def test_a_command_that_asks_over_the_socket_imports_neither_nats_nor_an_event_loop(alone, words):
     own(alone, "submit", "--", "true")
-    done = own(alone, *words, python=("-X", "importtime"))
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    imported = imports_of(own(alone, *words, python=("-X", "importtime")))
     assert "rankd.bus.login" in imported
     assert imported & SLOW == set()
+
+
+@pytest.mark.parametrize("words", [("--", "true"), ("job.sh",), ("-a", "0-9", "-c", "1", "--mem", "1G", "--", "true")])
+def test_the_submission_of_one_job_imports_nothing_slow(alone, words):
+    (alone.directory.parent / "job.sh").write_text(SCRIPT)
+    imported = imports_of(own(alone, "submit", *words, python=("-X", "importtime")))
+    assert {"rankd.bus.login", "rankd.cli.jobs.delivery"} <= imported
+    assert imported & SLOW_FOR_ONE_JOB == set()
+    assert alone.rows("SELECT count(*) AS n FROM jobs")[0]["n"] == 1
+
+
+@needs_root
+def test_the_submission_of_another_user_imports_nothing_slow_either(shared):  # noqa: F811
+    imported = imports_of(as_user(ONE, shared, "submit", "--", "true", options=("-X", "importtime")))
+    assert "rankd.bus.login" in imported
+    assert imported & SLOW_FOR_ONE_JOB == set()
 
 
 def test_who_names_the_broker_credentials_a_user_or_rights_asks_the_broker(alone):

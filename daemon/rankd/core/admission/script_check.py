@@ -46,10 +46,19 @@ def check_script(script: str, most: int) -> None:
             "put large parts into files that it reads"
         )
         raise Refused("script_too_large", message, FIELD, status=413)
-    in_json = size + len('""') + sum(script.count(character) * by for character, by in _LONGER.items())
+    in_json = bytes_in_json(script)
     if in_json > MAX_JSON_BYTES:
         message = (
             f"the script has {in_json} bytes as JSON, {MAX_JSON_BYTES} are allowed; "
             "it has many control characters, so put them into a file that it reads"
         )
         raise Refused("script_too_large", message, FIELD, status=413)
+
+
+def bytes_in_json(text: str) -> int:
+    r"""The bytes of a text as a string of JSON.
+
+    >>> bytes_in_json("a\tb")
+    6
+    """
+    return len(text.encode()) + len('""') + sum(text.count(character) * by for character, by in _LONGER.items())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 
+import msgspec
 import pytest
 from builder import admission_tables
 
 from rankd.core.admission.admit import admit
 from rankd.core.admission.job_size import MAX_JOB_BYTES
-from rankd.core.admission.script_check import MAX_JSON_BYTES, check_script
+from rankd.core.admission.script_check import MAX_JSON_BYTES, bytes_in_json, check_script
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import Refused
 from rankd.core.model.job import JobRequest
@@ -76,3 +77,8 @@ def test_a_submission_is_held_to_it():
     request = JobRequest(command=["train.sh"], script="true")
     with pytest.raises(Refused, match="#!"):
         admit(request, Submitter("alice", privileged=True), admission_tables())
+
+
+def test_each_character_counts_as_many_bytes_as_the_answer_takes_for_it():
+    for code in (*range(0xD800), *range(0xE000, 0x11000)):
+        assert bytes_in_json(chr(code)) == len(msgspec.json.encode(chr(code)))
