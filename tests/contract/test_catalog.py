@@ -12,7 +12,7 @@ from rankd.core.model.access import AccessList
 from rankd.core.model.association import Association
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition, QueueProperties
-from rankd.core.model.setting import Qos
+from rankd.core.model.setting import AdmissionSettings, Qos
 from rankd.store.record.adapter import StoredInput, in_force, inputs_revision, stored_inputs
 from rankd.store.record.adapter_result import names_came, register_adapters, save_failure, save_input, save_reading
 from rankd.store.record.catalog import (
@@ -35,8 +35,10 @@ from rankd.store.record.configuration import (
 )
 from rankd.store.record.made_queue import LiveQueues, queue_of
 from rankd.store.record.new_configuration import record
+from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.priority_class import change_classes, read_access, read_classes, sync_classes, write_access
 from rankd.store.record.queue_event import note_changes, note_made, snapshot
+from rankd.store.record.user_group import recorded_groups, with_recorded_groups
 
 
 def with_queues(*queues, **settings):
@@ -256,3 +258,23 @@ async def test_the_configuration_is_used_as_the_inputs_change_it(store):
     found = await store.ask(in_force, given)
     assert [qos.priority for qos in found.configuration.settings.qos] == [3]
     assert [stored.name for stored in found.inputs] == ["grades"]
+
+
+# --- groups of the head's user database ---------------------------------------------------------------------
+
+
+async def test_groups_of_a_user_are_replaced_and_a_user_without_any_has_no_row(store):
+    assert await store.ask(recorded_groups) == {}
+    await store.write(save_user_groups, {"ann": ("a", "b"), "bob": ("b",), "eve": ()}, NOW)
+    await store.write(save_user_groups, {"ann": ("b", "c"), "bob": (), "eve": ()}, NOW + 1)
+    assert await store.ask(recorded_groups) == {"ann": ("b", "c")}
+    assert [row["changed_at"] for row in await store.rows("user_groups")] == [NOW + 1]
+
+
+@pytest.mark.parametrize(("rule", "ann"), [("users", ("a",)), ("all", ("a",)), ("none", None)])
+async def test_recorded_groups_count_for_users_about_whom_the_configuration_says_none(store, rule, ann):
+    await store.write(save_user_groups, {"ann": ("a",), "alice": ("b",)}, NOW)
+    given = replace(configuration(), groups={"alice": ("optics",)})
+    given = replace(given, settings=replace(given.settings, admission=AdmissionSettings(host_groups=rule)))
+    groups = (await store.ask(with_recorded_groups, given)).groups
+    assert (groups.get("ann"), groups["alice"]) == (ann, ("optics",))

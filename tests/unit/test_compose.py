@@ -93,3 +93,9 @@ def test_everybody_needs_credentials_and_the_port_is_on_loopback():
 def test_the_command_is_one_that_exists(name):
     words = SERVICES[name]["command"]
     assert _parser(words[0]).parse_args(words).run
+
+
+def test_a_job_from_a_shell_in_the_head_begins_where_a_job_of_a_node_may_be():
+    """``docker compose exec head rankd submit`` sends the working directory; the head's home is closed to jobs."""
+    assert SERVICES["head"]["working_dir"] == "/tmp"
+    assert any(mount.startswith("/tmp:mode=1777") for mount in SERVICES["agent"]["tmpfs"])

@@ -27,6 +27,7 @@ TEXT = {
     "record/all_nodes.py": _COMMAND_LINE,
     "record/configuration.py": _COMMAND_LINE,
     "record/given_value.py": _COMMAND_LINE,
+    "record/user_group.py": _COMMAND_LINE,
     "feed/factor_value.py": _HOT,
     "feed/job.py": _HOT,
     "feed/occupancy.py": _HOT,

@@ -55,11 +55,12 @@ IdempotentHandler = Callable[[Submitter, bytes, str | None], Awaitable[Reply]]
 NodeHandler = Callable[[str, bytes], Awaitable[Reply]]
 Rate = Callable[[], float | None]
 """Returns the requests per second of a user at present; None without a limit."""
-Enter = Callable[[str, str], Submitter]
+Enter = Callable[[str, str], Awaitable[Submitter]]
 """The asker of a request on this subject for this verb, with the present rights.
 
 Raises:
     Refused: the asker claims rights that nobody gave, or the gateway may not ask for this user.
+    Unavailable: whether the asker has these rights can't be known now.
 """
 
 
@@ -195,7 +196,7 @@ class Endpoints:
 
     def _of_verb(self, verb: Verb | IdempotentVerb) -> Callable[[Request], Awaitable[None]]:
         async def answer(request: Request) -> Reply:
-            asker = self._enter(request.subject, verb.name)
+            asker = await self._enter(request.subject, verb.name)
             check(asker, verb.name)
             if isinstance(verb, Verb):
                 return await verb.handler(asker, request.data)

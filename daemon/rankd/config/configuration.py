@@ -7,7 +7,7 @@ records of a configuration that came into force.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,11 +15,12 @@ import msgspec
 
 from rankd.config.accounts import read_accounts
 from rankd.config.change import FILES
+from rankd.config.named_group import GroupLists, unlisted_groups
 from rankd.config.plugin import factor_names, look_again
 from rankd.config.priority_classes import read_classes_and_access
 from rankd.config.queues import read_queues
 from rankd.config.settings import read_settings
-from rankd.core.admission.acl import EVERYONE, parse_acl
+from rankd.core.admission.acl import parse_acl
 from rankd.core.admission.rights import acl_of, acl_of_qos
 from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.fairshare.tree import AccountTree
@@ -49,6 +50,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[PriorityClass, ...]
     groups: Mapping[str, tuple[str, ...]] = {}
     """The groups of each user who is in at least one."""
+    group_names: frozenset[str] = frozenset()
+    """All groups of accounts.yaml, including those without users."""
     access: AccessLists = AccessLists()
     warnings: tuple[Problem, ...] = ()
 
@@ -118,29 +121,22 @@ def _read_configuration(directory: str, texts: Mapping[str, str], unreadable: Se
         associations=tuple(associations),
         classes=classes.classes,
         groups=accounts.groups,
+        group_names=accounts.group_names,
         access=AccessLists(classes=classes.access, accounts=accounts.access),
     )
     warnings = (
         *queues.warnings,
-        *_unknown_groups(queues.partitions, accounts.group_names),
+        *unlisted_groups(group_lists(found), accounts.group_names),
         *_unopened_queues(queues.partitions),
         *_administered_by_all(queues.partitions),
-        *_unknown_in_lists(found, accounts.group_names),
         *_closed_defaults(found),
     )
     return msgspec.structs.replace(found, warnings=warnings)
 
 
-def _unknown_groups(partitions: tuple[Partition, ...], known: Collection[str]) -> Iterator[Problem]:
-    """Warnings about groups in queues' access lists and limits that accounts.yaml does not have."""
-    for partition in partitions:
-        for queue in walk_queues(partition.root):
-            named = [name for text in (queue.submitacl, queue.adminacl) for name in sorted(parse_acl(text).groups)]
-            named += [name for limit in queue.limits for name in limit.groups if name != EVERYONE]
-            for name in dict.fromkeys(named):
-                if name not in known:
-                    message = f"{queue.path} names the group '{name}', which is not in accounts.yaml"
-                    yield Problem(file="queues.yaml", path=queue.path, message=message)
+def group_lists(configuration: Configuration) -> GroupLists:
+    """Where the configuration names groups."""
+    return GroupLists(configuration.partitions, configuration.settings, configuration.access)
 
 
 def _unopened_queues(partitions: tuple[Partition, ...]) -> Iterator[Problem]:
@@ -173,23 +169,6 @@ def _unopened(queue: Queue) -> Iterator[str]:
         yield queue.path
     for child in queue.queues:
         yield from _unopened(child)
-
-
-def _unknown_in_lists(configuration: Configuration, known: Collection[str]) -> Iterator[Problem]:
-    """Warnings about groups of administrators and in access lists that accounts.yaml does not have."""
-    lists = configuration.access
-    named = [
-        *(("rankd.toml", f"qos '{one.name}'", one.groups or []) for one in configuration.settings.qos),
-        ("rankd.toml", "admission.admin_groups", configuration.settings.admission.admin_groups),
-        ("rankd.toml", "admission.operator_groups", configuration.settings.admission.operator_groups),
-        *(("priorityclasses.yaml", f"class '{name}'", listed.groups) for name, listed in lists.classes.items()),
-        *(("accounts.yaml", f"account '{name}'", listed.groups) for name, listed in lists.accounts.items()),
-    ]
-    for file, what, groups in named:
-        for group in dict.fromkeys(groups):
-            if group not in known:
-                message = f"{what} names the group '{group}', which is not in accounts.yaml"
-                yield Problem(file=file, path="groups", message=message)
 
 
 def _closed_defaults(configuration: Configuration) -> Iterator[Problem]:

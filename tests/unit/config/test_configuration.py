@@ -31,6 +31,7 @@ def directory(tmp_path):
 
 
 def test_groups_that_are_not_listed_are_warned_about(directory):
+    (directory / "rankd.toml").write_text('[admission]\nhost_groups = "none"\n')
     warnings = load_configuration(directory).warnings
     assert [(found.file, found.path, found.message.split("'")[1]) for found in warnings] == [
         ("queues.yaml", "root", "ghosts"),
@@ -107,6 +108,7 @@ value: 10
 @pytest.fixture
 def listed(tmp_path):
     (tmp_path / "rankd.toml").write_text(
+        '[admission]\nhost_groups = "none"\n'
         '[[qos]]\nname = "normal"\n[[qos]]\nname = "high"\ngroups = ["ops", "nobody"]\n'
     )
     (tmp_path / "priorityclasses.yaml").write_text(CLASSES)

@@ -73,12 +73,25 @@ def _check_text(line: bytes) -> QueuesChecked:
 def _check_directory(directory: Path) -> tuple[list[Problem], list[Problem]]:
     """Errors and warnings of the files. A plugin that can't be used is an error too."""
     from rankd.config.checked import load_checked
+    from rankd.config.configuration import group_lists
+    from rankd.config.named_group import missing_groups
 
     try:
         configuration = load_checked(directory)
     except ConfigurationError as error:
         return error.problems, []
-    return [], list(configuration.warnings)
+    missing = missing_groups(group_lists(configuration), configuration.group_names, _has_group)
+    return [], [*configuration.warnings, *missing]
+
+
+def _has_group(name: str) -> bool:
+    import grp
+
+    try:
+        grp.getgrnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def _default_directory() -> Path:

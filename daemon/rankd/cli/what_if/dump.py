@@ -70,6 +70,7 @@ def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
     from rankd.store.engine.reading import open_for_reading, tuples
     from rankd.store.look.dump import dump
     from rankd.store.record.adapter import in_force
+    from rankd.store.record.user_group import with_recorded_groups
 
     place = find(arguments)
     connection = open_for_reading(place.need_database())
@@ -77,6 +78,7 @@ def live_state(arguments: argparse.Namespace) -> tuple[Dump, Configuration]:
         configuration, queues = _configuration(connection, arguments.live_config, place.directory)
         found = dump(connection, configuration, queues)
         configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
+        configuration = with_recorded_groups(lambda sql: tuples(connection, sql), configuration)
     finally:
         connection.close()
     if found.updated:
@@ -90,10 +92,12 @@ def with_live_inputs(arguments: argparse.Namespace, configuration: Configuration
     """Another configuration, as what its adapters have in force would change it."""
     from rankd.store.engine.reading import open_for_reading, tuples
     from rankd.store.record.adapter import in_force
+    from rankd.store.record.user_group import with_recorded_groups
 
     connection = open_for_reading(find(arguments).need_database())
     try:
-        return in_force(lambda sql: tuples(connection, sql), configuration).configuration
+        configuration = in_force(lambda sql: tuples(connection, sql), configuration).configuration
+        return with_recorded_groups(lambda sql: tuples(connection, sql), configuration)
     finally:
         connection.close()
 

@@ -159,6 +159,11 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     """A list of users who may drain and resume nodes, without `--admin`, and nothing else beyond other users."""
     operator_groups: list[str] = []
     """A list of groups whose users are operators."""
+    host_groups: Literal["none", "users", "all"] = "users"
+    """Whether groups of the head's user database (`/etc/group`, LDAP, …) count, for users about whom accounts.yaml and
+    adapters say no groups. `users`: in access lists and limits, but nobody becomes an administrator or operator by
+    them. `all`: also in `admin_groups`, `operator_groups` and `adminacl`. `none`: nowhere. A user is looked up by the
+    name, so `all` is safe only if every name that you give access to belongs to the same person on the head."""
 
 
 class PrivacySettings(_Setting, frozen=True, kw_only=True):

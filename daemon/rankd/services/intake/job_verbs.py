@@ -21,8 +21,9 @@ from rankd.core.change.job_action import ACTIONS, Decide, cancel
 from rankd.core.change.job_update import Task, Verdict, check_update
 from rankd.core.errors import AboveLimit, RankdError, Refused, Unavailable
 from rankd.core.model.array import ArrayRequest
-from rankd.core.model.index_set import read
+from rankd.core.model.index_set import IndexSet, read
 from rankd.core.model.job import AcceptedJob
+from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
@@ -48,6 +49,7 @@ class Admitting(Protocol):
     """The tables and names that jobs are admitted with at present."""
 
     catalog: Catalog
+    host_groups: HostGroupsOfUsers
 
     @property
     def tables(self) -> AdmissionTables:
@@ -109,6 +111,7 @@ class JobVerbs:
         await self._admitting.see_nodes()
 
         async def part(targets: list[Target]) -> SelectionReply:
+            await self._learn_groups(targets)
             task = Task(update, asker, self._admitting.tables, self._clock())
             targets, full = await self._with_records(targets, task)
 
@@ -146,8 +149,15 @@ class JobVerbs:
     def _with_queues(self, asker: Submitter) -> Submitter:
         """The asker with the queues that the asker administers by the configuration in force."""
         tables = self._admitting.tables
-        queues = AdministeredQueues(tables.queues, asker.user, tables.groups.get(asker.user, ()))
-        return asker._replace(queues=queues)
+        groups = self._admitting.host_groups.of_staff.get(asker.user, ())
+        return asker._replace(queues=AdministeredQueues(tables.queues, asker.user, groups))
+
+    async def _learn_groups(self, targets: Sequence[Target]) -> None:
+        """Look up the groups of the jobs' users, by which the new values of the jobs are checked."""
+        jobs: dict[int, IndexSet] = {target.job: () for target in targets}
+        if self._admitting.host_groups.is_needed:
+            owners = await self._database.read(lambda c: owners_of(c, jobs))
+            await self._admitting.host_groups.need({owner.user for owner in owners.values()})
 
     async def _not_too_different(self, judgement: Judgement) -> Judgement:
         """The judgement, with the jobs as failed that would be too different from the user's other ones."""

@@ -43,6 +43,7 @@ from rankd.services.intake.delivery import Deliveries
 from rankd.services.intake.diag_verb import diag_verb
 from rankd.services.intake.durable_submission import EnqueuedSubmissions
 from rankd.services.intake.entry import Entry
+from rankd.services.intake.host_groups import HostGroupsOfUsers
 from rankd.services.intake.job_limit import JobLimits
 from rankd.services.intake.job_verbs import JobVerbs
 from rankd.services.intake.look_verbs import LookVerbs
@@ -63,6 +64,7 @@ from rankd.services.intake.submission import (
     without_refused,
     without_unknown,
 )
+from rankd.services.intake.user_database import UserDatabase
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.input_follower import InputFollower
 from rankd.services.runtime.life import Patience, announce, probe, run_until, stay_alive, unless
@@ -75,8 +77,10 @@ from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
 from rankd.store.record.dependency import known_jobs
 from rankd.store.record.job import NewJob, insert_jobs, weight_of
+from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.node import read_nodes, resource_types
 from rankd.store.record.report import take_reports
+from rankd.store.record.user_group import recorded_groups
 
 log = logging.getLogger("rankd.intake")
 
@@ -137,6 +141,7 @@ async def _start(options: IntakeOptions, stack: AsyncExitStack, clock: Clock) ->
         intake.keeper.note(found.refused)
     await intake.inputs.run_once()
     await intake.limits.start()
+    intake.host_groups.start(await database.read(lambda c: recorded_groups(c.exec_driver_sql)))
     intake.learn_types(await database.read(resource_types))
     return intake
 
@@ -161,19 +166,21 @@ class Intake:
         self, configuration: Configuration, catalog: Catalog, database: Database, bus: Bus, clock: Clock
     ) -> None:
         self.configuration = configuration
+        self.users = UserDatabase()
         self.catalog, self._known = catalog, _size(catalog)
         self._nodes: tuple[Node, ...] | None = None
         self._node_event = -1
         self._node_types: frozenset[str] = frozenset()
-        self._admission = Admission(admission_tables(configuration, catalog))
+        self.host_groups = HostGroupsOfUsers(self.users, self._keep_groups, self._forget_admitted)
+        self._admission = Admission(self.host_groups.use(configuration, admission_tables(configuration, catalog)))
         self.database = database
         self.bus = bus
         self._clock = clock
         self.relay = Relay(database, bus, ROLE, clock, lambda: self.configuration.settings.privacy.jobs)
         self.group = GroupCommit(database, ROLE, self._after_commit, self._after_rollback)
         self.reports = Reports(database.path)
-        self.entry = Entry(lambda: self.configuration)
-        self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters)
+        self.entry = Entry(lambda: self.configuration, self.host_groups)
+        self.runnable = RunnableUsers(lambda: self.configuration.settings.admission.submitters, self.users)
         self.limits = JobLimits(lambda: self.configuration.settings.admission, database)
         self.jobs = JobVerbs(database, self.group, self, self.limits, clock)
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
@@ -221,6 +228,7 @@ class Intake:
                     drain=drain,
                 )
         finally:
+            self.users.close()
             await endpoints.turn_away()
 
     async def _probe(self) -> str:
@@ -295,7 +303,16 @@ class Intake:
     def _use(self, catalog: Catalog) -> None:
         self.catalog, self._known = catalog, _size(catalog)
         tables = admission_tables(self.configuration, catalog, self._node_types)
+        tables = self.host_groups.use(self.configuration, tables)
         self._admission = Admission(msgspec.structs.replace(tables, nodes=self._nodes))
+
+    def _forget_admitted(self) -> None:
+        """Resolve the next jobs anew: their users are in other groups."""
+        self._admission = Admission(self._admission.tables)
+
+    async def _keep_groups(self, groups: Mapping[str, tuple[str, ...]]) -> None:
+        now = self._clock()
+        await self.group.do(lambda c: save_user_groups(c, groups, now), quiet=True)
 
     async def see_nodes(self) -> None:
         """Load the present nodes, if jobs that fit no node are refused."""
@@ -317,11 +334,12 @@ class Intake:
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Read, admit and store a message; returns the submission, the ids, and the error if some jobs are missing."""
         await self.see_nodes()
-        return await self._accept(await read_beside_others(payload, submitter, self._admission, message_id), submitter)
+        return await self._accept(await self._read(payload, submitter, message_id), submitter)
 
     async def take_again(self, again: Again, owner: str, asker: Submitter) -> Reply:
         """Admit an ended job of this owner again, and store it as a new one."""
         await self.see_nodes()
+        await self.host_groups.need([owner])
         submission = read_again(again, Submitter(owner, privileged=False), self._admission)
         return reply_of(*await self._accept(submission, asker))
 
@@ -338,6 +356,14 @@ class Intake:
         if not submission.accepted:
             return submission, [], None
         return submission, *await self._store(submission, submitter)
+
+    async def _read(self, payload: bytes, submitter: Submitter, message_id: str | None) -> Submission:
+        """Read and admit a message, with the groups of the jobs' users."""
+        await self.host_groups.need([submitter.user])
+        submission = await read_beside_others(payload, submitter, self._admission, message_id)
+        if submitter.privileged and await self.host_groups.need({job.user for job in submission.accepted}):
+            submission = await read_beside_others(payload, submitter, self._admission, message_id)
+        return submission
 
     async def _store(self, submission: Submission, submitter: Submitter) -> tuple[list[int], RankdError | None]:
         """Store the jobs; returns the ids, and the error if some are missing."""

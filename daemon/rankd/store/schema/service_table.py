@@ -40,6 +40,14 @@ configurations = Table(
     sqlite_autoincrement=True,
 )
 
+user_groups = Table(
+    "user_groups",
+    metadata,
+    Column("user", Text, primary_key=True),
+    Column("groups", Text, nullable=False, comment="JSON list: groups in the head's user database"),
+    Column("changed_at", Float, nullable=False, comment="when the intake saw this change"),
+)
+
 adapters = Table(
     "adapters",
     metadata,

@@ -28,7 +28,7 @@ from rankd.store.schema.job_table import (
 from rankd.store.schema.letter_table import dead_letter_losses, dead_letters, unreadable_messages
 from rankd.store.schema.metadata import metadata
 from rankd.store.schema.notification_table import job_notifications, notifications
-from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles
+from rankd.store.schema.service_table import adapters, configurations, relay_marks, roles, user_groups
 
 __all__ = [
     "adapters",
@@ -59,5 +59,6 @@ __all__ = [
     "roles",
     "unreadable_messages",
     "usage_days",
+    "user_groups",
     "wait_reasons",
 ]
