@@ -13,7 +13,7 @@ _NAME = re.compile(r"(?P<job>[0-9]{1,19})(?:_(?:(?P<task>[0-9]+)|\[(?P<list>[^\]
 
 
 class ArraySpan(NamedTuple):
-    """What a task is told about its array: the number of all tasks, the first and the last index, and the step."""
+    """What a task learns about its array: the number of all tasks, the first and the last index, and the step."""
 
     tasks: int
     first: int
@@ -24,16 +24,16 @@ class ArraySpan(NamedTuple):
 class ArrayRequest(NamedTuple):
     """The indices of an array, and how many of its tasks may run at a time; None means any number.
 
-    ``told``: what the tasks are told, if they repeat tasks of another array; None: the span of these indices.
+    ``span``: that of the whole array, if these tasks repeat some of another one; None means that of ``indices``.
     """
 
     indices: IndexSet
     limit: int | None
-    told: ArraySpan | None = None
+    span: ArraySpan | None = None
 
 
 class TaskOfArray(NamedTuple):
-    """A task, and what it is told about its array: the number of all tasks, the first and last index, and the step."""
+    """A task, and what it learns about its array: the number of all tasks, the first and last index, and the step."""
 
     job: int
     task: int

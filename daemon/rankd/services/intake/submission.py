@@ -119,7 +119,7 @@ def read_again(again: Again, owner: Submitter, admission: Admission) -> Submissi
     """
     check_size(_own_bytes(again.request, encode(again.request)))
     job = admission.admit(_prepared(again.request, None), owner)
-    array = None if job.array is None else job.array._replace(told=again.span)
+    array = None if job.array is None else job.array._replace(span=again.span)
     job = msgspec.structs.replace(job, retry_of=again.retry_of, array=array)
     return Submission(is_batch=False, atomic=True, accepted=[job], places=[0], rejected=[])
 

@@ -39,9 +39,9 @@ def insert_arrays(connection: Connection, new: Sequence[tuple[int, ArrayRequest]
     zeros = ("n_open", "n_active", "n_completed", "n_failed", "n_cancelled")
     rows = []
     for job, array in new:
-        number, told = count(array.indices), array.told or span_of(array.indices)
-        n_told = None if array.told is None else told.tasks
-        rows.append((job, number, told.first, told.last, told.step, n_told, number, *([0] * len(zeros))))
+        number, span = count(array.indices), array.span or span_of(array.indices)
+        n_told = None if array.span is None else span.tasks
+        rows.append((job, number, span.first, span.last, span.step, n_told, number, *([0] * len(zeros))))
     bulk_insert(connection, "arrays", (*names, *zeros), rows)
 
 

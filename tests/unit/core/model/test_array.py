@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.core.model.array import ArraySpan, JobName, parse_array, parse_name, shown_name, span_of
+from rankd.core.model.array import ArrayRequest, ArraySpan, JobName, parse_array, parse_name, shown_name, span_of
 from rankd.core.model.index_set import EMPTY, parse
 
 
 def test_the_limit_follows_a_percent_sign() -> None:
-    assert parse_array("0-15%4") == (parse("0-15"), 4)
-    assert parse_array("0-15") == (parse("0-15"), None)
+    assert parse_array("0-15%4") == ArrayRequest(parse("0-15"), 4)
+    assert parse_array("0-15") == ArrayRequest(parse("0-15"), None)
 
 
 @pytest.mark.parametrize("text", ["0-15%", "0-15%0", "0-15%-1", "0-15%4%4", "%4", "0-9%٤", "0-9%1.5"])
