@@ -168,6 +168,9 @@ def random_tenants(random, holds, leaves, of_leaf):
     return tenants
 
 
+NAMED = ("rankd/node in (n0,n1,n2)", "rankd/node notin (n0,n3),!gpu")
+
+
 def random_shape(random):
     nodes = random.choice([1, 1, 1, 2, 3])
     return Shape(
@@ -175,7 +178,7 @@ def random_shape(random):
         nodes=nodes,
         min_nodes=random.randint(1, nodes),
         resources=random_amounts(random, 3, 0.35) or random.choice([{}, {"vcore": 1}]),
-        constraints=random.choice([None] * 5 + ["gpu=a100", "!gpu"]),
+        constraints=random.choice([None] * 5 + ["gpu=a100", "!gpu", *NAMED]),
         exclusive=random.random() < 0.15,
     )
 

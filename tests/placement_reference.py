@@ -50,7 +50,7 @@ class ReferenceNode:
     def could_hold(self, shape):
         return (
             self.node.state is NodeState.UP
-            and satisfied(parse_constraints(shape.constraints), self.node.labels)
+            and satisfied(parse_constraints(shape.constraints), self.node.labels, self.node.name)
             and self.room(shape, [])
         )
 

@@ -127,7 +127,7 @@ def test_a_placement_is_whole_and_on_nodes_that_may_take_it(given):
         assert len(set(decided.nodes)) == len(decided.nodes)
         for name in decided.nodes:
             assert nodes[name].state is NodeState.UP
-            assert satisfied(parse_constraints(asked.constraints), nodes[name].labels)
+            assert satisfied(parse_constraints(asked.constraints), nodes[name].labels, name)
 
 
 @given(PROBLEMS)
@@ -171,7 +171,7 @@ def test_no_free_node_is_idle_while_a_job_waits_that_fits_and_delays_no_reservat
 def has_room(node, used, asked, guests, alone):
     return (
         node.state is NodeState.UP
-        and satisfied(parse_constraints(asked.constraints), node.labels)
+        and satisfied(parse_constraints(asked.constraints), node.labels, node.name)
         and all(node.capacity.get(k, 0) - used.get(k, 0) >= amount for k, amount in asked.resources.items())
         and node.name not in (guests if asked.exclusive else alone)
     )

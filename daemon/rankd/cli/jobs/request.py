@@ -114,14 +114,28 @@ def command_of(arguments: argparse.Namespace) -> list[str]:
     return command or ["sh", "-c", arguments.wrap]
 
 
-def _size(arguments: argparse.Namespace) -> Job:
-    """Nodes, and the amounts of each."""
+def _node_count(arguments: argparse.Namespace) -> Job:
+    """How many nodes, and which ones if some are named."""
     least = most = _nodes_of_tasks(arguments)
     if arguments.nodes:
         least, most = parse_nodes(arguments.nodes)
-    size: Job = {"nodes": most} if arguments.nodes or most > 1 else {}
+    count: Job = {}
+    if arguments.nodelist is not None or arguments.exclude is not None:
+        from rankd.cli.jobs.node_name import Nodes, constraints_of, nodes_of
+
+        least, most, _ = nodes_of(arguments.nodelist, Nodes(least, most, bool(arguments.nodes) or most > 1))
+        count["constraints"] = constraints_of(arguments.constraints, arguments.nodelist, arguments.exclude)
+    if arguments.nodes or most > 1:
+        count["nodes"] = most
     if least != most:
-        size["min_nodes"] = least
+        count["min_nodes"] = least
+    return count
+
+
+def _size(arguments: argparse.Namespace) -> Job:
+    """Nodes, and the amounts of each."""
+    size = _node_count(arguments)
+    most = size.get("nodes", 1)
     resources: Job = {}
     cores = _cores(arguments, most)
     if cores is not None:

@@ -82,6 +82,10 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
         metavar="LABELS",
         help="labels that nodes must have, such as gpu=a100,disk!=hdd",
     )
+    group.add_argument(
+        "-w", "--nodelist", metavar="NODES", help="exactly these nodes, such as n[01-03]; without -N also their number"
+    )
+    group.add_argument("-x", "--exclude", metavar="NODES", help="none of these nodes, such as n[01-03],login")
     group.add_argument("--exclusive", action="store_true", help="use whole nodes, shared with no other job")
     group.add_argument("-t", "--time", metavar="LIMIT", help="time limit: minutes, m:s, h:m:s, d-h:m:s, 90s or 2h")
 

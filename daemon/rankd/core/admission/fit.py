@@ -31,7 +31,7 @@ def check_fit(shape: Shape, nodes: Sequence[Node]) -> None:
     """
     terms = parse_constraints(shape.constraints)
     own = [node for node in nodes if node.partition == shape.partition]
-    n_able = sum(_could_hold(node, shape) and satisfied(terms, node.labels) for node in own)
+    n_able = sum(_could_hold(node, shape) and satisfied(terms, node.labels, node.name) for node in own)
     if n_able < shape.min_nodes:
         message = (
             f"the job asks for {described_request(shape)}, but {n_able} of the {len(own)}"

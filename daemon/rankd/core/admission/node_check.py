@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rankd.core.errors import Refused
 from rankd.core.model.quantity import Amount, Resources, check_node_amount, parse_resources
 from rankd.core.near_name import cut
+from rankd.core.placement.constraint import NODE
 
 MAX_KINDS = 64
 MAX_LABELS = 256
@@ -67,6 +68,8 @@ def check_labels(labels: Mapping[str, str]) -> None:
     """
     _check_number("labels", len(labels), MAX_LABELS, "labels")
     for key, value in labels.items():
+        if key == NODE:
+            raise Refused("bad_label", f"the label '{NODE}' is the node's own name; leave it out", "labels")
         if not 0 < len(key) <= MAX_LABEL_KEY or len(value) > MAX_LABEL_VALUE:
             message = (
                 f"the label '{cut(key)}={cut(value)}' is too long; a key has 1 to {MAX_LABEL_KEY} characters, "

@@ -2,6 +2,8 @@
 
     k=v   k==v   k!=v   k in (a,b)   k notin (a,b)   k   !k          joined by commas; all must hold
 
+Each node has the label ``rankd/node``, with its own name.
+
 As in Kubernetes, ``k!=v`` and ``k notin (…)`` hold for a node without the label ``k``. A key is a name of at most 63
 characters; before it may be a DNS subdomain of at most 253 characters and a slash. A value has at most 63 characters.
 """
@@ -9,7 +11,7 @@ characters; before it may be a DNS subdomain of at most 253 characters and a sla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -17,6 +19,8 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.core.near_name import cut
 
+NODE = "rankd/node"
+"""The label whose value is the node's name. No node can have another one."""
 MAX_TERMS = 64
 MAX_VALUES = 256
 _LONGEST_NAME = 63
@@ -36,17 +40,18 @@ class Requirement(msgspec.Struct, frozen=True):
     operator: Literal["in", "notin", "exists", "absent"]
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels meets the term."""
+    def holds(self, labels: Mapping[str, str], name: str | None = None) -> bool:
+        """Whether a node of this name with these labels meets the term."""
+        value = name if self.key == NODE else labels.get(self.key)
         match self.operator:
             case "in":
-                return labels.get(self.key) in self.values
+                return value in self.values
             case "notin":
-                return labels.get(self.key) not in self.values
+                return value not in self.values
             case "exists":
-                return self.key in labels
+                return value is not None
             case "absent":
-                return self.key not in labels
+                return value is None
 
 
 def parse_constraints(text: str | None) -> tuple[Requirement, ...]:
@@ -143,6 +148,6 @@ def _is_label(text: str) -> bool:
     return bool(_LABEL.fullmatch(text)) and text[0] != "-" and text[-1] != "-"
 
 
-def satisfied(requirements: tuple[Requirement, ...], labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels meets all terms."""
-    return all(requirement.holds(labels) for requirement in requirements)
+def satisfied(requirements: Sequence[Requirement], labels: Mapping[str, str], name: str | None = None) -> bool:
+    """Whether a node of this name with these labels meets all terms."""
+    return all(requirement.holds(labels, name) for requirement in requirements)

@@ -15,7 +15,7 @@ import numpy as np
 from rankd.core.model.device import is_device_kind
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import LARGEST, Resources
-from rankd.core.placement.constraint import parse_constraints, satisfied
+from rankd.core.placement.constraint import NODE, Requirement, parse_constraints, satisfied
 from rankd.core.placement.device_layout import Asked
 from rankd.core.placement.device_table import Layouts, asked_devices
 from rankd.core.placement.request import Shape
@@ -124,6 +124,7 @@ class NodeSet:
                 firsts.append(row)
             of_rows.append(place)
         self._of_rows = np.array(of_rows, dtype=np.int64)
+        self._every = np.arange(len(self.nodes), dtype=np.int64)
         self._firsts = np.array(firsts, dtype=np.int64)
         self._sizes = np.bincount(self._of_rows, minlength=len(firsts))
 
@@ -182,8 +183,29 @@ class NodeSet:
             vector = self.matrix([shape.resources])[0]
             vector[-1] = SLOTS if shape.exclusive else 1
             classes = self._able(shape, vector)
-            n_able = int(self._sizes[classes].sum())
-            found = self._demands[key] = Demand(shape, vector, classes, n_able, self._of_rows)
+            named = self._named(shape.constraints)
+            if named is None:
+                found = Demand(shape, vector, classes, int(self._sizes[classes].sum()), self._of_rows)
+            else:
+                able = classes[self._of_rows] & named
+                found = Demand(shape, vector, able, int(able.sum()), self._every)
+            self._demands[key] = found
+        return found
+
+    def _named(self, constraints: str | None) -> BoolArray | None:
+        """Which nodes have a name that the terms about names allow, bool (n_nodes,); None if there are none."""
+        found: BoolArray | None = None
+        for term in parse_constraints(constraints):
+            if term.key == NODE:
+                own = self._allowed(term)
+                found = own if found is None else found & own
+        return found
+
+    def _allowed(self, term: Requirement) -> BoolArray:
+        """Which nodes have a name that this term allows. It takes time for each of its names, not for each node."""
+        others = term.operator in ("notin", "exists")
+        found = np.full(len(self.nodes), others)
+        found[[self.rows[name] for name in term.values if name in self.rows]] = not others
         return found
 
     def _able(self, shape: Shape, vector: IntArray) -> BoolArray:
@@ -191,7 +213,7 @@ class NodeSet:
         if any(kind not in self.columns for kind in shape.resources):
             return np.zeros(len(self._firsts), dtype=bool)
         if shape.constraints not in self._matching:
-            terms = parse_constraints(shape.constraints)
+            terms = [term for term in parse_constraints(shape.constraints) if term.key != NODE]
             matching = [satisfied(terms, self.nodes[row].labels) for row in self._firsts.tolist()]
             self._matching[shape.constraints] = np.array(matching, dtype=bool)
         able: BoolArray = (self.capacity[self._firsts] >= vector).all(axis=1) & self.up[self._firsts]

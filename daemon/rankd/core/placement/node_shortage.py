@@ -41,7 +41,7 @@ def node_shortages(
     requirements = parse_constraints(constraints)
     found = []
     for node in nodes:
-        if not satisfied(requirements, node.labels):
+        if not satisfied(requirements, node.labels, node.name):
             continue
         if any(amount > node.capacity.get(kind, 0) for kind, amount in resources.items()):
             continue

@@ -98,8 +98,6 @@ def _mail_user(value: str) -> Translated:
 
 
 _IF_ALLOWED = ("--notify-if-allowed",)
-_NODES = "a list of nodes has no equivalent; ask for a label that they have with --constraint"
-
 _SAME: Mapping[Spelling, Meaning] = {
     Spelling("account", "A"): _same("account"),
     Spelling("array", "a"): _same("array"),
@@ -112,6 +110,7 @@ _SAME: Mapping[Spelling, Meaning] = {
     Spelling("dependency", "d"): _same("dependency"),
     Spelling("error", "e"): _by("error", value_of.file_pattern),
     Spelling("exclusive", "", Takes.MAYBE): _exclusive,
+    Spelling("exclude", "x"): _same("exclude"),
     Spelling("export"): _by("export", value_of.exported),
     Spelling("gpus", "G"): _by("gpus", value_of.gpus),
     Spelling("gpus-per-node"): _by("gpus-per-node", value_of.gpus),
@@ -127,6 +126,7 @@ _SAME: Mapping[Spelling, Meaning] = {
     Spelling("mem-per-gpu"): _same("mem-per-gpu"),
     Spelling("nice", "", Takes.MAYBE): _by("urgency", value_of.urgency_of_nice),
     Spelling("no-requeue", "", Takes.NOTHING): _flag("no-requeue"),
+    Spelling("nodelist", "w"): _same("nodelist"),
     Spelling("nodes", "N"): _same("nodes"),
     Spelling("ntasks", "n"): _same("ntasks"),
     Spelling("ntasks-per-node"): _same("ntasks-per-node"),
@@ -190,7 +190,7 @@ _IGNORED: Mapping[str, Sequence[Spelling]] = {
 }
 
 _MISSING: Mapping[str, Sequence[Spelling]] = {
-    _NODES: (Spelling("exclude", "x"), Spelling("nodefile", "F"), Spelling("nodelist", "w")),
+    "a file with a list of nodes is not read; write the list with --nodelist": (Spelling("nodefile", "F"),),
     "rankd has no reservations of nodes by name yet": (Spelling("reservation"),),
     "rankd sends no signal before the time limit; the job gets SIGTERM at its end, and SIGKILL after node.grace_s": (
         Spelling("signal"),

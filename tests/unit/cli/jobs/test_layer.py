@@ -57,7 +57,7 @@ def test_a_wrong_value_of_a_variable_names_it(monkeypatch, name, value):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("#SBATCH -w n1", "line 2: #SBATCH --nodelist: .*--ignore-unknown leaves it out"),
+        ("#SBATCH -F nodes", "line 2: #SBATCH --nodefile: .*--ignore-unknown leaves it out"),
         ("#SBATCH --tiem=5", "line 2: #SBATCH: sbatch has no option --tiem"),
         ("#SBATCH --mem=lots", "train.sh line 2: 'lots' is not an amount of memory"),
         ("#SBATCH -n few", "line 2: .*invalid int value"),
@@ -83,7 +83,7 @@ def test_an_error_names_its_line(line, why):
 
 
 def test_what_has_no_equivalent_can_be_left_out(capsys):
-    text = "#!/bin/sh\n#SBATCH -x n7 -J kept\n#SBATCH --no-such\n#SBATCH --hint=x\n"
+    text = "#!/bin/sh\n#SBATCH -F n7 -J kept\n#SBATCH --no-such\n#SBATCH --hint=x\n"
     assert submitted("--ignore-unknown", "train.sh", text=text)["name"] == "kept"
     told = capsys.readouterr().err.splitlines()
     assert [line.split(": ")[1] for line in told] == ["line 2", "line 3 is left out", "line 4"]

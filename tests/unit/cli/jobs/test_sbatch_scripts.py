@@ -189,15 +189,19 @@ def test_a_script_of_python():
     assert "PATH" in job["env"]
 
 
+def test_nodes_that_a_script_excludes_are_a_constraint():
+    job = submitted("train.sh", text=NODES)
+    assert job["constraints"] == "rankd/node notin (node07,node08,node09,node12)"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         (SIGNAL, "line 4: #SBATCH --signal: .*SIGTERM"),
         (MODEL, "train.sh line 4: 'gpu:a100:4': .*gpu:4 and --constraint 'gpu=a100'"),
-        (NODES, "line 4: #SBATCH --exclude: .*--constraint"),
         (LICENCE, "line 2: #SBATCH --licenses: "),
     ],
-    ids=["signal", "model", "nodes", "licence"],
+    ids=["signal", "model", "licence"],
 )
 def test_what_has_no_equivalent_is_named_with_its_line(text, why):
     with pytest.raises(Refused, match=why):

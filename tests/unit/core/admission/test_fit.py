@@ -27,6 +27,7 @@ def admitted(there=NODES, **fields):
         ({"resources": {"vcore": 9}}, 0),
         ({"resources": {"vcore": 8}, "nodes": 2}, 1),
         ({"resources": {"gpu": 1}, "constraints": "gpu!=a100"}, 0),
+        ({"constraints": "rankd/node in (a,c)", "nodes": 2}, 1),
         ({"resources": {"licence": 1}}, 0),
         ({"nodes": 3}, 2),
     ],

@@ -11,6 +11,7 @@ from rankd.core.admission.node_check import (
     node_capacity,
 )
 from rankd.core.errors import Refused
+from rankd.core.placement.constraint import NODE
 
 
 def code_of(check, *arguments):
@@ -37,6 +38,7 @@ def test_a_label_may_have_a_prefix_a_slash_and_63_characters_and_no_more():
     assert code_of(check_labels, {f"{longest}x": ""}) == "bad_label"
     assert code_of(check_labels, {"key": "v" * 64}) == "bad_label"
     assert code_of(check_labels, {"": "v"}) == "bad_label"
+    assert code_of(check_labels, {NODE: "another"}) == "bad_label"
     assert code_of(check_labels, {str(n): "" for n in range(257)}) == "too_many"
 
 

@@ -1,6 +1,8 @@
 """Nodes as columns: what a demand needs of them, and which could hold it when empty."""
 
+import msgspec
 import numpy as np
+import pytest
 from builder import node, shape
 
 from rankd.core.model.node import NodeState
@@ -29,6 +31,25 @@ def test_a_node_is_able_if_it_is_up_and_large_enough_and_has_the_labels():
     assert able(shape(resources={"gpu": 1})) == ["b"]
     assert able(shape(constraints="gpu=a100")) == ["b"]
     assert able(shape(resources={"fpga": 1})) == []
+
+
+@pytest.mark.parametrize(
+    ("constraints", "names"),
+    [
+        ("rankd/node in (a,c,gone)", ["a", "c"]),
+        ("rankd/node=b", ["b"]),
+        ("rankd/node notin (a,gone)", ["b", "c"]),
+        ("rankd/node notin (a),rankd/node in (a,b)", ["b"]),
+        ("rankd/node in (a,b),gpu=a100", ["b"]),
+        ("rankd/node", ["a", "b", "c"]),
+        ("!rankd/node", []),
+    ],
+)
+def test_each_node_has_its_name_as_a_label(constraints, names):
+    nodes = NodeSet([msgspec.structs.replace(node, state=NodeState.UP) for node in NODES])
+    demand = nodes.demand(shape(constraints=constraints))
+    assert [node.name for node, is_able in zip(nodes.nodes, demand.able, strict=True) if is_able] == names
+    assert demand.n_able == len(names)
 
 
 def test_an_exclusive_demand_needs_every_slot_and_another_takes_one():

@@ -38,3 +38,8 @@ def test_a_job_that_wants_whole_nodes_waits_for_them_to_be_empty():
 
 def test_a_node_that_shrank_below_what_it_holds_lacks_that_too():
     assert found({"vcore": 2}, node("n1", {"vcore": 4}, {"vcore": 6})) == [("n1", {"vcore": 4})]
+
+
+def test_nodes_that_the_job_does_not_name_are_not_what_it_waits_for():
+    full = [node(name, {"vcore": 4}, {"vcore": 4}) for name in ("a", "b")]
+    assert found({"vcore": 1}, *full, constraints="rankd/node in (b)") == [("b", {"vcore": 1})]

@@ -36,7 +36,7 @@ def test_what_is_harmless_has_no_effect_and_is_told(line):
 
 @pytest.mark.parametrize(
     ("line", "option"),
-    [("-w n1", "nodelist"), ("-x n1", "exclude"), ("--signal=B:USR1@60", "signal"), ("--reservation=r", "reservation"),
+    [("-F nodes.txt", "nodefile"), ("--signal=B:USR1@60", "signal"), ("--reservation=r", "reservation"),
      ("-L matlab:1", "licenses"), ("--exclusive=user", "exclusive"), ("--open-mode=append", "open-mode"),
      ("-G a100:2", "gpus"), ("--wrap=true", "wrap"), ("-t soon", "time"), ("--mail-type=SOON", "mail-type")],
 )  # fmt: skip
