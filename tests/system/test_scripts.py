@@ -111,8 +111,8 @@ def test_its_status_is_the_jobs_and_only_its_owner_and_administrators_see_it(sit
 
 def test_what_is_not_a_script_is_refused_and_told_what_to_write(site):
     assert "rankd submit -- sleep 5" in site.submit("sleep", "5", status=1).err
-    said = site.submit("-", stdin="#!/bin/sh\n\n#SBATCH -w n7\ntrue\n", status=1).err
-    assert said.startswith("rankd: line 3: #SBATCH --nodelist: ")
-    done = site.submit("--ignore-unknown", "--parsable", "-", stdin="#!/bin/sh\n#SBATCH -w n7\ntrue\n")
+    said = site.submit("-", stdin="#!/bin/sh\n\n#SBATCH -F n7\ntrue\n", status=1).err
+    assert said.startswith("rankd: line 3: #SBATCH --nodefile: ")
+    done = site.submit("--ignore-unknown", "--parsable", "-", stdin="#!/bin/sh\n#SBATCH -F n7\ntrue\n")
     assert int(done.out)
-    assert done.err.startswith("rankd: line 2: --nodelist is left out")
+    assert done.err.startswith("rankd: line 2: --nodefile is left out")
