@@ -30,7 +30,7 @@ JOB = b'{"command":["true"],"resources":{"vcore":1000}}'
 SLOW = {"nats", "asyncio", "uvloop", "sqlalchemy", "numpy"}
 SLOW_FOR_ONE_JOB = SLOW | {
     "msgspec", "inspect", "typing_extensions", "dataclasses", "uuid", "platform", "decimal", "datetime",
-    "shutil", "tomllib", "logging", "subprocess", "importlib.metadata", "sqlite3", "pysqlite3",
+    "shtab", "shutil", "tomllib", "logging", "subprocess", "importlib.metadata", "sqlite3", "pysqlite3",
     "rankd.core.model.job", "rankd.wire.message", "rankd.wire.codec", "rankd.wire.login", "rankd.store",
     "rankd.identity.credentials", "rankd.cli.common.instant", "rankd.cli.common.table",
 }  # fmt: skip

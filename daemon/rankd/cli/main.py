@@ -50,6 +50,7 @@ COMMANDS: dict[str, Command] = {
     "up": Command("Run", "run.up", "broker, database and all services on this machine"),
     "demo": Command("Run", "run.demo", "two minutes of a busy queue, explained"),
     "login": Command("Run", "run.login", "use a rankd on another machine: exchange an invitation for credentials"),
+    "completion": Command("Run", "run.completion", "a script for your shell that completes commands and names"),
     "submit": Command("Jobs", "jobs.submit", "submit a job, or many (sbatch)"),
     "cancel": Command("Jobs", "jobs.cancel_hold_release", "cancel jobs (scancel)"),
     "hold": Command("Jobs", "jobs.cancel_hold_release", "keep pending jobs from starting (scontrol hold)"),
@@ -94,6 +95,9 @@ COMMANDS: dict[str, Command] = {
     "health": Command("Services", "services.health", "whether a service is ready"),
     "db": Command("Services", "services.db", "upgrade, check or query the database"),
 }
+
+HIDDEN: dict[str, Command] = {"complete": Command("Run", "run.complete", "names, for a shell that completes words")}
+"""Commands that programs call."""
 
 SORTED = frozenset({"queue", "prio"})
 """Commands with ``-S``."""
@@ -166,7 +170,7 @@ def _run(argv: list[str]) -> int:
         print(f"rankd {__version__}")
         return DONE
     _refuse_other_encodings(argv)
-    if argv[0] not in COMMANDS:
+    if argv[0] not in COMMANDS | HIDDEN:
         return _unknown(argv)
     arguments = _parser(argv[0]).parse_args(_descending(argv) if argv[0] in SORTED else argv)
     gc.enable()
@@ -255,8 +259,21 @@ def _parser(command: str) -> argparse.ArgumentParser:
     """A parser that knows the one command only."""
     parser = _Parser(prog="rankd")
     subparsers = parser.add_subparsers(required=True)
-    import_module(f"rankd.cli.{COMMANDS[command].module}").add_parser(subparsers)
+    _add(subparsers, (COMMANDS | HIDDEN)[command].module)
     return parser
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """A parser that knows all commands that people use."""
+    parser = _Parser(prog="rankd")
+    subparsers = parser.add_subparsers(required=True)
+    for module in dict.fromkeys(command.module for command in COMMANDS.values()):
+        _add(subparsers, module)
+    return parser
+
+
+def _add(subparsers: argparse._SubParsersAction[_Parser], module: str) -> None:
+    import_module(f"rankd.cli.{module}").add_parser(subparsers)
 
 
 def _global_help() -> str:
