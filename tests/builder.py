@@ -17,7 +17,7 @@ from rankd.core.admission.admit import AdmissionTables, QueueEntry
 from rankd.core.admission.priority_class import ClassTable
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
-from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.core.model.job import AcceptedJob, Dependency, JobRequest
 from rankd.core.model.node import Node
 from rankd.core.model.queue import NodeSort, Partition, Queue, QueueProperties
 from rankd.core.model.setting import Settings
@@ -324,7 +324,9 @@ def configuration(*, root=None, partitions=None, associations=None, **settings):
 
 def accepted(user="alice", **fields):
     """A job as admission leaves it; ``request`` takes further fields of the request."""
-    request = JobRequest(**{"command": ["true"], **fields.pop("request", {})})
+    given = {"command": ["true"], **fields.pop("request", {})}
+    given["depends_on"] = [msgspec.convert(one, Dependency) for one in given.get("depends_on", [])]
+    request = JobRequest(**given)
     usual = {
         "account": "physics",
         "queue": "root.default",

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from builder import NOW
+from builder import NOW, accepted
 from contract.store import ALICE, ROOT
 
 from rankd.core.admission.submitter import Submitter
@@ -234,7 +234,7 @@ async def test_numbers_follow_the_events_of_tasks(store):
 
     assert await store.write(lose) == ([], [])
     assert (await numbers(store, array))["n_active"] == 1
-    await store.write(insert_arrays, [(999, parse_array("5"))])
+    await store.write(insert_arrays, [(999, accepted(array=parse_array("5")))])
     assert await store.read(which_are_arrays, [999]) == {999}
     await store.write(end_arrays, [array], NOW)
     assert (await record(store, array))["state"] == "running", "a task is open"

@@ -23,9 +23,8 @@ from rankd.store.record.dependency import (
     blocked_jobs,
     known_jobs,
     progress_of,
-    show_begin_time,
+    show_reason,
     still_blocked,
-    waited_for,
 )
 from rankd.store.record.job import (
     NewJob,
@@ -229,10 +228,9 @@ async def test_an_update_that_others_overtook_is_judged_again(store):
 
 async def test_what_jobs_wait_for(world):
     wanted = [Dependency(type="afterok", job=RUNNING), Dependency(type="afterany", job=99)]
-    progress = await world.read(progress_of, wanted)
+    progress = await world.read(progress_of, [RUNNING, 99])
     assert {job: (found.state, found.has_begun) for job, found in progress.items()} == {RUNNING: (State.RUNNING, True)}
     assert await world.read(known_jobs, [RUNNING, 99]) == {RUNNING}
-    assert await world.read(waited_for, [BLOCKED]) == {BLOCKED, RUNNING}
     assert await world.read(still_blocked, [BLOCKED, FIRST], 0, NOW) == {BLOCKED}
     assert await world.read(still_blocked, [BLOCKED], 10_000, NOW) == set()
     [blocked] = await world.read(blocked_jobs, [BLOCKED, FIRST])
@@ -240,7 +238,7 @@ async def test_what_jobs_wait_for(world):
 
 
 async def test_a_job_that_waits_for_its_begin_time_alone_shows_it(world):
-    await world.write(show_begin_time, [BLOCKED, FIRST])
+    await world.write(show_reason, [BLOCKED, FIRST], "begin time")
     reasons = {row["id"]: row["reason"] for row in await world.rows("job")}
     assert (reasons[BLOCKED], reasons[FIRST]) == ("begin time", None)
 

@@ -332,7 +332,7 @@ async def test_dependencies_release_their_jobs_and_unmet_ones_never_do(broker, t
         await prioritizer.run_once(NOW + 5)
         assert sorted(cluster.ranking()) == [ok, any_, after]
         assert cluster.rows("SELECT id, reason, reason_fact FROM job WHERE reason IS NOT NULL") == [
-            (notok, "dependency", f"afternotok of job {first} (completed)"),
+            (notok, "dependency never satisfied", f"afternotok of job {first} (completed)"),
             (never, "dependency", "afterany of job 99 (not known)"),
         ]
 

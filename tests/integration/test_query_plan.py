@@ -21,15 +21,17 @@ from rankd.store.feed.occupancy import read_open
 from rankd.store.feed.pending_kind import all_arrays, all_tasks, changed_arrays, changed_tasks
 from rankd.store.feed.shape import read_shape
 from rankd.store.record.array import which_are_arrays
+from rankd.store.record.array_match import outcome_of, waiting_array
 from rankd.store.record.catalog import forget_idle_queues, read_catalog
 from rankd.store.record.delivery import Ask, give, take_back, untaken, waiting_nodes
 from rankd.store.record.dependency import (
     blocked_jobs,
+    indices_of,
     known_jobs,
+    predecessors_of,
     progress_of,
-    show_begin_time,
+    show_reason,
     still_blocked,
-    waited_for,
 )
 from rankd.store.record.history import EVENT_TABLES, Named, prune_events, prune_jobs
 from rankd.store.record.job import count_pending, known_keys, read_states
@@ -93,11 +95,14 @@ def watched(verb, *arguments, **named):
         (count_pending, ["alice"]),
         (known_keys, [[("alice", "k")]]),
         (read_states, [[FIRST, SECOND]]),
-        (progress_of, [AFTER_A_JOB]),
+        (progress_of, [[FIRST, 99, "1_3"]]),
         (known_jobs, [[FIRST, 99]]),
         (blocked_jobs, [[BLOCKED, FIRST]]),
         (still_blocked, [[BLOCKED], 0, NOW]),
-        (waited_for, [[BLOCKED]]),
+        (predecessors_of, [[BLOCKED, FIRST]]),
+        (indices_of, [[FIRST, 99]]),
+        (outcome_of, [[1], (range(3),)]),
+        (waiting_array, [1]),
         (past_events, [FIRST]),
         (select_ids, [JobFilter()]),
         (select_ids, [JobFilter(users=["alice"], states=["pending"])]),
@@ -133,7 +138,7 @@ async def test_a_reading_scans_no_long_table(world, verb, arguments):
         (act, [[RUNNING, FIRST], ROOT, NOW, cancel]),
         (give, [[Ask(node=node, agent=node, known=frozenset()) for node in ("n1", "n2")], 3, NOW]),
         (take_reports, [[("n1", ENDED), ("n2", ENDED)], 3, NOW]),
-        (show_begin_time, [[BLOCKED]]),
+        (show_reason, [[BLOCKED], "begin time"]),
         (forget_idle_queues, [NOW]),
         (prune_jobs, [0, NOW, NONE]),
         *((prune_events, [table, 0, NOW + 10]) for table in EVENT_TABLES),

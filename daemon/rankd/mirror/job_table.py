@@ -87,6 +87,7 @@ class JobTable:
         self.new_jobs += found.new_jobs
         self.largest_qos = int(found.pending.qos.max(initial=-1))
         self.blocked.replace([], found.blocked)
+        self.blocked.look_at_all()
         self.tasks = dict(found.tasks)
         self.is_loaded = True
 
@@ -115,7 +116,8 @@ class JobTable:
     def apply(self, changes: ChangedJobs, membership: Membership) -> JobChanges:
         """Add the changes since the last call."""
         before, self.revision = self.revision, changes.revision
-        self.blocked.replace((job.id for job in changes.jobs), changes.blocked)
+        self.blocked.replace([job.id for job in changes.jobs], changes.blocked)
+        self.blocked.note(changes.jobs)
         for key, row in changes.shapes.items():
             self._shape(key, row)
         self.new_jobs += sum(_is_new(job, before) for job in changes.jobs)

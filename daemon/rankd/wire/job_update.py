@@ -34,6 +34,7 @@ class JobUpdate(JobSelection, frozen=True, kw_only=True):
     requeue: bool | msgspec.UnsetType = msgspec.UNSET
     begin_at: float | msgspec.UnsetType | None = msgspec.UNSET
     depends_on: list[Dependency] | msgspec.UnsetType = msgspec.UNSET
+    cancel_if_unmet: bool | msgspec.UnsetType | None = msgspec.UNSET
     name: str | msgspec.UnsetType = msgspec.UNSET
     comment: str | msgspec.UnsetType | None = msgspec.UNSET
     fixed_priority: int | msgspec.UnsetType | None = msgspec.UNSET

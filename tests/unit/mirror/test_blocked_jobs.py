@@ -45,9 +45,10 @@ def test_a_job_that_is_not_blocked_any_more_is_forgotten():
     assert known.next_begin(NOW - 1) is None
 
 
-def test_jobs_are_known_by_name_only_until_they_have_an_id():
-    """A dependency on a job of the same submission has no id yet; nothing can change that would concern it."""
-    assert table(blocked(3, "first")).concerned([1], NOW) == {}
+def test_a_job_that_waits_for_a_task_is_not_concerned_by_others_of_its_array():
+    known = table(blocked(3, "1_7"))
+    assert known.concerned(["1_7"], NOW).keys() == {3}
+    assert known.concerned([1, "1_8"], NOW) == {}
 
 
 def test_after_clearing_it_nothing_is_blocked():

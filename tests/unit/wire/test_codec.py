@@ -30,7 +30,7 @@ def test_null_is_as_good_as_absent_where_a_field_is_optional():
         (b'{"command":["a"],"nodez":1}', "unknown_field", "nodez"),
         (b'{"command":["a"],"depends_on":[{"type":"after","job":1,"x":2}]}', "unknown_field", "depends_on[0].x"),
         (b"{}", "missing_field", "command"),
-        (b'{"command":["a"],"depends_on":[{"type":"after"}]}', "missing_field", "depends_on[0].job"),
+        (b'{"command":["a"],"depends_on":[{"job":1}]}', "missing_field", "depends_on[0].type"),
         (b'{"command":"a"}', "bad_field", "command"),
         (b'{"command":["a",1]}', "bad_field", "command[1]"),
         (b'{"command":["a"],"nodes":"1"}', "bad_field", "nodes"),

@@ -30,7 +30,7 @@ EXPORTED_NONE = "NONE"
 _NODES = r"(?P<least>[0-9]+)(-(?P<most>[0-9]+))?"  # patterns are compiled at their first use: most jobs need none
 _MEMORY = r"(?P<amount>[0-9]+)\s*(?P<unit>[KMGTkmgt]?)(i?[Bb]?)"
 _CORES = r"[0-9]+(\.[0-9]+)?|[0-9]+m"
-_DEPENDENCY = r"(?P<type>afterok|afterany|afternotok|after)(?P<jobs>(:[0-9]+)+)"
+_DEPENDENCY = r"(?P<type>afterok|afterany|afternotok|aftercorr|after)(?P<jobs>(:[0-9]+(_[0-9]+)?)+)"
 
 _AS_GIVEN = (
     "name",
@@ -65,8 +65,7 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
         job["urgency"] = parse_urgency(arguments.urgency)
     elif arguments.nice is not None:
         job["urgency"] = _urgency_of_nice(arguments.nice)
-    if arguments.dependency:
-        job["depends_on"] = parse_dependencies(arguments.dependency)
+    job |= _conditions(arguments)
     for flag, name in (("hold", "held"), ("exclusive", "exclusive"), ("slurm_env", "slurm_env")):
         if getattr(arguments, flag):
             job[name] = True
@@ -78,6 +77,15 @@ def job_of(arguments: argparse.Namespace, environment: dict[str, str], now: floa
         job["requeue"] = arguments.requeue
     if env := exported(arguments.export, arguments.export_env, environment):
         job["env"] = env
+    return job
+
+
+def _conditions(arguments: argparse.Namespace) -> Job:
+    job: Job = {}
+    if arguments.dependency:
+        job["depends_on"] = parse_dependencies(arguments.dependency)
+    if arguments.kill_on_invalid_dep is not None:
+        job["cancel_if_unmet"] = parse_yes_or_no(arguments.kill_on_invalid_dep)
     return job
 
 
@@ -289,29 +297,40 @@ def parse_urgency(text: str) -> int:
     return int(text)
 
 
-def parse_dependencies(text: str) -> list[Job]:
-    """The dependencies of ``--dependency``. All of them must be met.
+def parse_yes_or_no(text: str) -> bool:
+    """The value of ``--kill-on-invalid-dep``."""
+    if text not in ("yes", "no"):
+        raise Refused("usage", f"--kill-on-invalid-dep is '{text}'; write yes or no", "kill_on_invalid_dep")
+    return text == "yes"
 
-    >>> parse_dependencies("afterok:1:2,afterany:3")[-1]
-    {'type': 'afterany', 'job': 3}
+
+def parse_dependencies(text: str) -> list[Job]:
+    """The dependencies of ``--dependency``, in Slurm's syntax. All of them must be met.
+
+    >>> parse_dependencies("afterok:1:2,afterany:3_4,singleton")[-2:]
+    [{'type': 'afterany', 'job': '3_4'}, {'type': 'singleton'}]
     """
-    if "?" in text or "singleton" in text:
-        raise Refused(
-            "usage",
-            f"'{text}': singleton and alternatives (?) are not supported; separate dependencies by commas",
-            "dependency",
-        )
+    if "?" in text:
+        message = f"'{text}': alternatives (?) are not supported; separate dependencies by commas: all must be met"
+        raise Refused("usage", message, "dependency")
     found: list[Job] = []
     for item in text.split(","):
+        if item.strip() == "singleton":
+            found.append({"type": "singleton"})
+            continue
         match = re.fullmatch(_DEPENDENCY, item.strip())
         if not match:
-            raise Refused(
-                "usage",
-                f"'{item}' is not a dependency; write afterok:17, afterany, afternotok or after",
-                "dependency",
-            )
-        found += [{"type": match["type"], "job": int(job)} for job in match["jobs"][1:].split(":")]
+            raise Refused("usage", _not_a_dependency(item), "dependency")
+        jobs = match["jobs"][1:].split(":")
+        found += [{"type": match["type"], "job": int(job) if job.isdecimal() else job} for job in jobs]
     return found
+
+
+def _not_a_dependency(item: str) -> str:
+    if re.fullmatch(r"\s*after(:[0-9_]+(\+[0-9]+)?)+\s*", item):
+        return f"'{item}': a delay after the start of a job (+5) is not supported; use after:17 without it, or --begin"
+    kinds = "afterok:17, afterok:17_3, afterany, afternotok, after, aftercorr or singleton"
+    return f"'{item}' is not a dependency; write {kinds}"
 
 
 def _travels(name: str, value: str) -> bool:

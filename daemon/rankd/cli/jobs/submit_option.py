@@ -99,7 +99,12 @@ def _add_conditions(parser: argparse.ArgumentParser) -> None:
         "-d",
         "--dependency",
         metavar="LIST",
-        help="wait for other jobs: afterok:1:2,afterany:3; all conditions must be met",
+        help="wait for other jobs: afterok:1:2,afterany:3_7,singleton; all conditions must be met",
+    )
+    group.add_argument(
+        "--kill-on-invalid-dep",
+        metavar="yes|no",
+        help="whether the job is cancelled once a dependency can't be met any more (default: as configured)",
     )
     group.add_argument("-H", "--hold", action="store_true", help="hold the job until `rankd release`")
     group.add_argument(

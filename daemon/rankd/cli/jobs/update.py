@@ -99,6 +99,11 @@ def _add_size(parser: argparse.ArgumentParser) -> None:
         "-d", "--dependency", metavar="LIST", help="wait for other jobs: afterok:1:2,afterany:3; '' for none"
     )
     group.add_argument(
+        "--kill-on-invalid-dep",
+        metavar="yes|no",
+        help="whether the job is cancelled once a dependency can't be met any more",
+    )
+    group.add_argument(
         "--requeue", action=argparse.BooleanOptionalAction, help="whether the job is queued again if its node is lost"
     )
 
@@ -195,7 +200,7 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
 
     from rankd.cli.common.duration import parse_duration
     from rankd.cli.common.instant import parse_time
-    from rankd.cli.jobs.request import parse_dependencies
+    from rankd.cli.jobs.request import parse_dependencies, parse_yes_or_no
     from rankd.core.model.job import Dependency
 
     given: dict[str, Any] = {}
@@ -206,4 +211,6 @@ def _conditions(arguments: argparse.Namespace, now: float) -> dict[str, Any]:
     if arguments.dependency is not None:
         found = parse_dependencies(arguments.dependency) if arguments.dependency else []
         given["depends_on"] = msgspec.convert(found, list[Dependency])
+    if arguments.kill_on_invalid_dep is not None:
+        given["cancel_if_unmet"] = parse_yes_or_no(arguments.kill_on_invalid_dep)
     return given

@@ -140,7 +140,10 @@ def _changes(row: Row) -> str:
 
 def _side(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON
     if name == "depends_on":
-        value = ",".join(f"{dependency['type']}:{dependency['job']}" for dependency in value)
+        value = ",".join(
+            f"{dependency['type']}:{dependency['job']}" if "job" in dependency else dependency["type"]
+            for dependency in value
+        )
     return "-" if value in (None, [], {}, "") else _shown(name, value)
 
 

@@ -47,6 +47,7 @@ _STATES = {
 _REASONS = {
     "held": "it is held",
     "dependency": "it waits for other jobs",
+    "dependency never satisfied": "a job that it waits for has ended otherwise, so it can never start",
     "begin time": "its begin time has not come",
     "resources": "there is no room now",
     "no node fits": "no node could ever hold it",

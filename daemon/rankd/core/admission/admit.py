@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from rankd.core.admission.amount import asked_amounts
+from rankd.core.admission.dependency import check_form
 from rankd.core.admission.fit import check_fit
 from rankd.core.admission.limit import (
     LATEST_AT,
@@ -44,7 +45,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import ArrayRequest, parse_array
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
 from rankd.core.model.node import Node
-from rankd.core.model.quantity import LARGEST, VCORE, Resources, parse_resources, shown
+from rankd.core.model.quantity import VCORE, Resources, parse_resources, shown
 from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
 from rankd.core.model.setting import Settings
 from rankd.core.near_name import MOST_COMPARED, cut, unknown
@@ -257,11 +258,7 @@ def check_when(request: JobRequest) -> None:
     if not request.depends_on:
         return
     check_count("depends_on", len(request.depends_on), MAX_DEPENDENCIES, "entries", "put a job in between")
-    for dependency in request.depends_on:
-        if not isinstance(dependency.job, int) or not 1 <= dependency.job <= LARGEST:
-            named = cut(str(dependency.job))
-            message = f"depends_on names job '{named}'; give a job's id, a whole number from 1"
-            raise Refused("bad_dependency", message, "depends_on")
+    check_form(request.depends_on)
 
 
 def _check_range(field: str, value: int, lowest: int, highest: int) -> None:

@@ -21,7 +21,7 @@ from rankd.core.model.job import AcceptedJob, JobRequest
 CLASS_FIELDS = frozenset({"priority_class", "priority", "preemption_policy"})
 SHAPE_FIELDS = frozenset({"partition", "queue", "nodes", "min_nodes", "resources", "constraints", "exclusive"})
 _WHERE = frozenset({"queue", "partition"})
-_OWN = frozenset({*OWN_TEXTS, "time_limit_s", "begin_at", "depends_on"})
+_OWN = frozenset({*OWN_TEXTS, "time_limit_s", "begin_at", "depends_on", "cancel_if_unmet"})
 _BARE = JobRequest(command=["true"])
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from rankd.core.admission.admit import AdmissionTables
-from rankd.core.admission.dependency import Blocked, Progress, blocked_by, check_known
+from rankd.core.admission.dependency import (
+    Awaited,
+    Blocked,
+    ByIndex,
+    Progress,
+    blocked_by,
+    check_by_index,
+    check_earlier,
+    check_known,
+)
 from rankd.core.admission.job_size import check_size
 from rankd.core.admission.permission import OwnedJob, check
 from rankd.core.admission.priority_class import Resolved
@@ -17,8 +26,10 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.change.hold import check_release, holder
 from rankd.core.change.job_change import Value
 from rankd.core.errors import Refused
+from rankd.core.model.array import parse_array
+from rankd.core.model.index_set import IndexSet
 from rankd.core.model.int32 import INT32_MAX, INT32_MIN
-from rankd.core.model.job import CHANGEABLE_FIELDS, URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
+from rankd.core.model.job import BY_INDEX, CHANGEABLE_FIELDS, URGENCY_HOLD, AcceptedJob, Dependency, JobRequest, State
 
 CONDITION_FIELDS = frozenset({"begin_at", "depends_on"})
 """Fields that may keep a job from being eligible."""
@@ -62,7 +73,10 @@ class Task(NamedTuple):
 
 
 class StoredJob(NamedTuple):
-    """The record of a job to change. ``array``: the indices that are pending in it, if it is an array."""
+    """The record of a job to change. ``array``: the indices that are pending in it, if it is an array.
+
+    ``array_job`` and ``task``: of a task, its array and its index. ``by_index``: of an array that waits by index.
+    """
 
     revision: int
     state: State
@@ -75,16 +89,16 @@ class StoredJob(NamedTuple):
     is_array: bool = False
     array_limit: int | None = None
     array: str | None = None
+    array_job: int | None = None
+    task: int | None = None
+    by_index: ByIndex | None = None
 
 
 class AwaitedJobs(NamedTuple):
-    """The jobs in the dependencies. ``progress``: their state, by id.
+    """The jobs in the dependencies: their progress, and the indices of the arrays among them."""
 
-    ``waited_for``: these jobs, and all jobs that they wait for.
-    """
-
-    progress: Mapping[int, Progress]
-    waited_for: Collection[int]
+    progress: Mapping[Awaited, Progress]
+    arrays: Mapping[int, IndexSet] = {}
 
 
 class Verdict(NamedTuple):
@@ -142,9 +156,7 @@ def decide_update(
     if task.update.array_limit is not msgspec.UNSET:
         _check_array(job, known, task.update.array_limit)
     if task.update.depends_on is not msgspec.UNSET:
-        check_known(task.update.depends_on, awaited.progress)
-    if job in awaited.waited_for:
-        raise Refused("bad_dependency", f"job {job} would wait for itself; name other jobs", "depends_on")
+        _check_dependencies(job, known, task.update.depends_on, awaited)
     accepted, resolved = readmit(known.admitted, given, task.asker, task.tables)
     accepted = msgspec.structs.replace(accepted, request=_with_resolved_names(accepted))
     request = _encode(accepted.request)
@@ -159,6 +171,14 @@ def decide_update(
         eligibility=_eligibility(known, accepted, changes.keys(), awaited.progress, task.now)
         | _held(job, known, accepted, task.asker),
     )
+
+
+def _check_dependencies(job: int, stored: StoredJob, wanted: Sequence[Dependency], awaited: AwaitedJobs) -> None:
+    check_known(wanted, awaited.progress)
+    check_earlier(job, stored.array_job or job, wanted)
+    listed = stored.admitted.request.array
+    own = parse_array(listed).indices if stored.is_array and listed is not None else None
+    check_by_index(wanted, own, awaited.arrays, stored.task)
 
 
 def _changeable(job: int, stored: StoredJob | None, asker: Submitter) -> StoredJob:
@@ -227,7 +247,7 @@ def _held(job: int, stored: StoredJob, accepted: AcceptedJob, asker: Submitter) 
 
 
 def _eligibility(
-    stored: StoredJob, accepted: AcceptedJob, changed: Collection[str], progress: Mapping[int, Progress], now: float
+    stored: StoredJob, accepted: AcceptedJob, changed: Collection[str], progress: Mapping[Awaited, Progress], now: float
 ) -> dict[str, Value]:
     """The new values of ``held``, ``blocked_by`` and ``eligible_at``, as far as they change.
 
@@ -239,11 +259,31 @@ def _eligibility(
     if was_held != is_held:
         held = is_held
     if not CONDITION_FIELDS.isdisjoint(changed):
-        begin_at, depends_on = accepted.request.begin_at, tuple(accepted.request.depends_on)
-        blocked = blocked_by(Blocked(job=0, held=held, begin_at=begin_at, depends_on=depends_on), progress, now)
+        was_free = stored.blocked_by is None and "depends_on" not in changed
+        before = {} if was_free else {_ITSELF: _ITSELF}  # the prioritizer looks for earlier jobs of the same name
+        blocked = blocked_by(_as_blocked(stored, accepted.request, changed), progress, now, before)
     if held or blocked is not None:
         eligible_at = None
     elif eligible_at is None:
         eligible_at = now
     after: dict[str, Value] = {"held": held, "blocked_by": blocked, "eligible_at": eligible_at}
     return {name: value for name, value in after.items() if value != getattr(stored, name)}
+
+
+_ITSELF = 0
+"""The job that is changed, where only one job matters."""
+
+
+def _as_blocked(stored: StoredJob, request: JobRequest, changed: Collection[str]) -> Blocked:
+    by_index = stored.by_index
+    if "depends_on" in changed and stored.is_array:
+        waits = any(one.type == BY_INDEX for one in request.depends_on)
+        by_index = ByIndex(tasks=1, eligible=0, unmet=0, is_known=False) if waits else None
+    return Blocked(
+        job=_ITSELF,
+        held=stored.held,
+        begin_at=request.begin_at,
+        depends_on=tuple(request.depends_on),
+        task=stored.task,
+        by_index=by_index,
+    )

@@ -74,7 +74,11 @@ class _Tasks:
     """The indices of the tasks of each array, ascending: those that start now, then those with reservations."""
 
     def __init__(self, situation: Situation) -> None:
-        self._left = {job.number: each(job.array.indices) for job in situation.pending if job.array is not None}
+        self._left = {
+            job.number: each(situation.eligible_tasks.get(job.number, job.array.indices))
+            for job in situation.pending
+            if job.array is not None
+        }
 
     def next(self, number: int) -> int | UnsetType:
         """The next task of this job; UNSET if it is no array."""

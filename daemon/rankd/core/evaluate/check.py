@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
-from rankd.core.errors import Problem
+from rankd.core.errors import Problem, Refused
 from rankd.core.evaluate.admission import sequence_numbers
 from rankd.core.evaluate.document import Document, JobEntry
-from rankd.core.model.job import State
+from rankd.core.model.index_set import parse
+from rankd.core.model.job import SINGLETON, State
 from rankd.core.model.setting import PrioritySettings
 
 Range = tuple[float, float]
@@ -35,6 +36,7 @@ def check(document: Document, ranges: Mapping[str, Range], provided: Collection[
         *_twice((row.name for row in document.nodes), "$.nodes", "name"),
         *_twice((row.id for row in document.jobs), "$.jobs", "id"),
         *_sequences(document.jobs),
+        *_dependencies(document.jobs),
         *_factor_values(document.jobs, ranges),
         *_allocations(document),
     ]
@@ -56,6 +58,19 @@ def _sequences(jobs: Collection[JobEntry]) -> Iterator[Problem]:
             message = f"{number} is not larger than {last}, the number of the job before; sort jobs by sequence"
             yield Problem(path=f"$.jobs[{place}].sequence", message=message)
         last = number
+
+
+def _dependencies(jobs: Iterable[JobEntry]) -> Iterator[Problem]:
+    for place, job in enumerate(jobs):
+        for at, one in enumerate(job.depends_on):
+            if one.job is None and one.type != SINGLETON:
+                path = f"$.jobs[{place}].depends_on[{at}].job"
+                yield Problem(path=path, message=f"{one.type} names no job; give its id")
+        if job.eligible_tasks:
+            try:
+                parse(job.eligible_tasks)
+            except Refused as error:
+                yield Problem(path=f"$.jobs[{place}].eligible_tasks", message=error.message)
 
 
 def _weights(settings: PrioritySettings, jobs: Collection[JobEntry], provided: Collection[str]) -> Iterator[Problem]:

@@ -65,7 +65,8 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     ``submitted_at`` None means now. ``eligible_at`` unset means since its submission, or since its begin time if that
     is later; null means not eligible. ``class_value``: the value of its class, if it was resolved before. ``factors``:
     values that replace those of the plugins. ``sequence`` None means one more than the job before. ``array_job`` and
-    ``array_task``: of a task that has a record of its own, the id of its array and its index. The fields from
+    ``array_task``: of a task that has a record of its own, the id of its array and its index. ``eligible_tasks``: of an
+    array with ``aftercorr``, the tasks whose counterparts have completed; None: those of the document. The fields from
     ``reason`` on belong to a job's record and have no effect.
     """
 
@@ -84,6 +85,7 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
     sequence: Annotated[int, Meta(ge=1, le=2**53)] | None = None
     array_job: Id | None = None
     array_task: Annotated[int, Meta(ge=0, le=LARGEST_INDEX)] | None = None
+    eligible_tasks: str | None = None
     reason: str | None = None
     ended_at: float | None = None
     exit_status: int | None = None

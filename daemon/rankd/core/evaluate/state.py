@@ -23,7 +23,7 @@ from rankd.core.evaluate.inventory import Inventory, read_inventory
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.evaluate.use import read_stated, stated_pending, used_by_application, used_by_leaf, with_stated
 from rankd.core.fairshare.decay import billing_rate
-from rankd.core.model.index_set import count
+from rankd.core.model.index_set import IndexSet, count
 from rankd.core.model.quantity import VCORE, scaled
 from rankd.core.model.setting import PrioritySettings, Qos, SchedulingSettings
 from rankd.core.placement.request import Shape
@@ -37,7 +37,10 @@ ApplicationSorts = Mapping[str, ApplicationSortPolicy]
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole content of a document. ``verdicts[i]`` and ``shapes[i]`` belong to ``pending[i]``."""
+    """The whole content of a document. ``verdicts[i]`` and ``shapes[i]`` belong to ``pending[i]``.
+
+    ``eligible_tasks``: of arrays that wait by index, by number, the tasks that may start.
+    """
 
     document: Document
     settings: PrioritySettings
@@ -46,6 +49,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     pending: list[Job]
     active: list[Job]
     verdicts: list[Verdict]
+    eligible_tasks: dict[int, IndexSet]
     shapes: list[Shape]
     book: ApplicationBook
     inventory: Inventory
@@ -91,7 +95,7 @@ class _Builder:
         if problems:
             raise ConfigurationError(problems)
         self.accounts = accounts.with_newcomers(job.pair for job in taken if job.pair)
-        self.verdicts = judge(self.pending, document.jobs, document.now)
+        self.verdicts, self.eligible_tasks = judge(self.pending, document.jobs, document.now)
         self.shapes, self.shape_places = _shapes(self.pending, catalogue)
 
     def situation(self) -> Situation:
@@ -103,6 +107,7 @@ class _Builder:
             pending=self.pending,
             active=self.active,
             verdicts=self.verdicts,
+            eligible_tasks=self.eligible_tasks,
             shapes=[self.shapes[place] for place in self.shape_places],
             book=self.book,
             inventory=self.inventory,
@@ -140,7 +145,11 @@ class _Builder:
                 queues=queue_names(views),
                 partitions=self.catalogue.names,
             ),
-            tasks={job.number: count(job.array.indices) for job in self.pending if job.array is not None},
+            tasks={
+                job.number: count(self.eligible_tasks.get(job.number, job.array.indices))
+                for job in self.pending
+                if job.array is not None
+            },
         )
 
     def _row(self, place: int) -> JobRow:

@@ -46,7 +46,8 @@ class Event(StrEnum):
     """What can happen to a job. Each event is recorded in ``job_event``.
 
     ``SPLIT``: tasks of an array get records of their own; it is an event of the array and the first one of each task.
-    ``RUN_OUT``: the same, with the array's last pending task.
+    ``RUN_OUT``: the same, with the array's last pending task. ``MATCH``: tasks of an array that waits by index may
+    start, or are cancelled, because their counterparts have ended.
     """
 
     SUBMIT = "submit"
@@ -65,9 +66,10 @@ class Event(StrEnum):
     LOSE_NODE = "lose_node"
     SPLIT = "split"
     RUN_OUT = "run_out"
+    MATCH = "match"
 
 
-_WAITING = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE, Event.SPLIT)
+_WAITING = (Event.HOLD, Event.RELEASE, Event.UPDATE, Event.ELIGIBLE, Event.SPLIT, Event.MATCH)
 _ENDS = {
     Event.COMPLETE: State.COMPLETED,
     Event.FAIL: State.FAILED,
@@ -115,15 +117,21 @@ def state_diagram() -> str:
     return "\n".join(["stateDiagram-v2", *lines, *ends])
 
 
-class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+SINGLETON = "singleton"
+BY_INDEX = "aftercorr"
+
+
+class Dependency(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A condition on another job, before this one becomes eligible.
 
     The other job has completed (``afterok``), has ended in another way (``afternotok``), has ended in any way
-    (``afterany``), or has begun or ended (``after``).
+    (``afterany``), or has begun or ended (``after``). ``job`` is a job or an array (17), or a task (``17_3``).
+    ``aftercorr``: each task of this array waits until the task of the same index of that array has completed.
+    ``singleton``, without a job: all earlier jobs of the same user and name have ended.
     """
 
-    type: Literal["afterok", "afterany", "afternotok", "after"]
-    job: int | str
+    type: Literal["afterok", "afterany", "afternotok", "after", "aftercorr", "singleton"]
+    job: int | str | None = None
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,6 +163,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     time_limit_s: float | None = None
     begin_at: float | None = None
     depends_on: list[Dependency] = []
+    cancel_if_unmet: bool | None = None
     array: str | None = None
     requeue: bool = True
     env: dict[str, str] = {}
@@ -188,6 +197,7 @@ CHANGEABLE_FIELDS = (
     "requeue",
     "begin_at",
     "depends_on",
+    "cancel_if_unmet",
     "name",
     "comment",
 )

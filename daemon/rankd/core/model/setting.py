@@ -86,6 +86,9 @@ class SchedulingSettings(_Setting, frozen=True, kw_only=True):
     default_time_limit_s: Positive | None = None
     """Seconds: the time limit of a job that names none. Without it such a job may run for ever: nothing can be
     reserved behind it, and it starts only where no reservation needs the room."""
+    cancel_if_unmet: bool = False
+    """Whether a job is cancelled as soon as a job that it waits for has ended in such a way that it can never start.
+    A job may say otherwise with `cancel_if_unmet` (`rankd submit --kill-on-invalid-dep`)."""
     stale_after_s: Positive = 30.0
     """Seconds without a new generation after which the scheduler goes on with the last one (the prioritizer is down
     or hangs). It then adds new and changed jobs behind that ranking, by submission time. Held jobs and jobs that wait

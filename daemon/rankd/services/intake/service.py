@@ -56,6 +56,7 @@ from rankd.services.intake.retired_stream import take_over
 from rankd.services.intake.retry_verb import retry_verb
 from rankd.services.intake.runnable_users import RunnableUsers
 from rankd.services.intake.submission import (
+    AwaitedJobs,
     Submission,
     dependencies_of,
     read_again,
@@ -75,7 +76,7 @@ from rankd.store.engine.last_id import last_id
 from rankd.store.engine.url import open_database
 from rankd.store.record.adapter import InForce
 from rankd.store.record.catalog import Catalog, admission_tables, forget_idle_queues, read_catalog
-from rankd.store.record.dependency import known_jobs
+from rankd.store.record.dependency import indices_of, known_jobs
 from rankd.store.record.job import NewJob, insert_jobs, weight_of
 from rankd.store.record.new_user_group import save_user_groups
 from rankd.store.record.node import read_nodes, resource_types
@@ -347,9 +348,11 @@ class Intake:
         self, submission: Submission, submitter: Submitter
     ) -> tuple[Submission, list[int], RankdError | None]:
         """Check what was admitted against the records and the limits, and store what is left."""
-        if wanted := dependencies_of(submission):
+        wanted, by_index = dependencies_of(submission)
+        if wanted:
             known = await self.database.read(lambda c: known_jobs(c, wanted))
-            submission = without_unknown(submission, known)
+            arrays = await self.database.read(lambda c: indices_of(c, by_index)) if by_index else {}
+            submission = without_unknown(submission, AwaitedJobs(known, arrays))
         submission = without_refused(submission, await self.runnable.refused(submission.accepted, submitter))
         if submission.accepted:
             submission = await self.limits.within(submission)

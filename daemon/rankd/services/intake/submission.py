@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Generator, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
 from rankd.core.admission.admission_cache import Admission
 from rankd.core.admission.admit import AdmissionTables
-from rankd.core.admission.dependency import check_known, named_jobs
+from rankd.core.admission.dependency import Awaited, check_by_index, check_known, named_jobs
 from rankd.core.admission.job_size import check_size
 from rankd.core.admission.queue_entry import entries_with
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.retry import Again
 from rankd.core.errors import RankdError, Refused
-from rankd.core.model.job import AcceptedJob, JobRequest
+from rankd.core.model.index_set import IndexSet
+from rankd.core.model.job import BY_INDEX, AcceptedJob, JobRequest
 from rankd.core.model.secret import is_secret, without_secrets
 from rankd.wire.codec import decode_job, decode_submission, encode
 from rankd.wire.message import Accepted, BatchReply, Rejected
@@ -145,22 +146,33 @@ def without_refused(submission: Submission, refused: Mapping[int, Refused]) -> S
     )
 
 
-def dependencies_of(submission: Submission) -> set[int]:
-    """The jobs that the accepted jobs depend on."""
-    return {id_ for job in submission.accepted if job.request.depends_on for id_ in named_jobs(job.request.depends_on)}
+class AwaitedJobs(NamedTuple):
+    """The jobs, arrays and tasks in a submission that exist; and the indices of the arrays that it awaits by index."""
+
+    known: Collection[Awaited]
+    arrays: Mapping[int, IndexSet]
 
 
-def without_unknown(submission: Submission, known: Collection[int]) -> Submission:
-    """The submission without jobs that depend on others than the ``known`` ones.
+def dependencies_of(submission: Submission) -> tuple[set[Awaited], set[int]]:
+    """The jobs, arrays and tasks that the accepted jobs depend on; and the arrays among them, awaited by index."""
+    given = {one for job in submission.accepted for one in job.request.depends_on}
+    by_index = {name for one in given if one.type == BY_INDEX for name in named_jobs([one]) if isinstance(name, int)}
+    return set(named_jobs(given)), by_index
+
+
+def without_unknown(submission: Submission, awaited: AwaitedJobs) -> Submission:
+    """The submission without jobs that depend on unknown ones, or by index on something else than a similar array.
 
     Raises:
-        Refused: the single job of the message depends on an unknown one.
+        Refused: the single job of the message does so.
     """
     kept: list[tuple[AcceptedJob, int]] = []
     rejected = list(submission.rejected)
     for job, place in zip(submission.accepted, submission.places, strict=True):
         try:
-            check_known(job.request.depends_on, known)
+            check_known(job.request.depends_on, awaited.known)
+            own = None if job.array is None else job.array.indices
+            check_by_index(job.request.depends_on, own, awaited.arrays)
         except Refused as error:
             if not submission.is_batch:
                 raise

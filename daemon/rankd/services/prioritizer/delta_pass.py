@@ -32,11 +32,10 @@ class DeltaPass(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """``gone``: jobs that are no longer pending; other jobs may have waited for them."""
+    """The changes to show, and whether there may be more."""
 
     changes: Changes
     may_have_more: bool
-    gone: list[int]
 
 
 class DeltaPasses:
@@ -63,24 +62,24 @@ class DeltaPasses:
             if live is None or live.is_broken:
                 return DeltaPass(None, may_have_more=False)
             begun = time.perf_counter()
-            changes, may_have_more, gone = await self._next_changes()
+            changes, may_have_more = await self._next_changes()
             durations = {"read": time.perf_counter() - begun}
             made = await self._writer.save_delta(changes, durations) if changes.is_shown else None
             if live.is_stale:
                 self._call_full_pass()
-        was_released = await self._eligibility.release_after(gone, now)
+        was_released = await self._eligibility.release(now)
         return DeltaPass(made, was_released or may_have_more)
 
     async def _next_changes(self) -> _Found:
         if self._writer.unapplied:
-            return _Found(self._writer.unapplied.pop(0), may_have_more=True, gone=[])
+            return _Found(self._writer.unapplied.pop(0), may_have_more=True)
         found, applications, has_other_nodes = await self._database.read_in_thread(self._read)
         if found.moved_nodes or has_other_nodes:
             self._call_full_pass()
         changes = as_changes(found, self._source.jobs.revision, applications)
         if self._writer.backlog is not None and changes.is_shown:
             self._writer.backlog.append(changes)
-        return _Found(changes, len(changes) > 0, found.gone)
+        return _Found(changes, may_have_more=len(changes) > 0)
 
     def _read(self, connection: Connection) -> tuple[JobChanges, Applications | None, bool]:
         """The changes of jobs; the applications if any of these jobs has one; and whether nodes have changed."""

@@ -92,6 +92,10 @@ class RankingSource:
         self.jobs.set_partitions(self._partition_of)
         return [one.name for one in before.partitions] != [one.name for one in configuration.partitions]
 
+    def cancels_unmet(self) -> bool:
+        """Whether jobs that can never start are cancelled, if they don't say."""
+        return self.configuration.settings.scheduling.cancel_if_unmet
+
     def load(self, connection: Connection) -> None:
         """Load all pending jobs. Takes a second per 400,000."""
         only_configured = _only_configured(self.configuration)

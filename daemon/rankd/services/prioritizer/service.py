@@ -138,7 +138,9 @@ class Prioritizer:
         self._clock = clock
         self._source = source
         self._writer = GenerationWriter(database, source, clock, lambda: announce(bus, ROLE))
-        self._eligibility = Eligibility(source.jobs, database)
+        self._eligibility = Eligibility(
+            source.jobs, database, lambda: source.configuration.settings.scheduling.cancel_if_unmet
+        )
         self._soon = asyncio.Event()
         """Set if a full pass is due before its time."""
         own = database, source, self._writer, self._eligibility
@@ -198,6 +200,7 @@ class Prioritizer:
         """Use a configuration between two full passes. Deltas continue with the last pass's data if possible."""
         configuration, factors = new.parts
         catalog = await self.database.read(read_catalog)
+        self._source.jobs.blocked.look_at_all()
         async with self._writer.lock:
             self.factors.configure(configuration.settings.priority, factors)
             if self._source.configure(configuration, catalog):

@@ -160,7 +160,10 @@ class SchedulingSource:
                 self.pending.put(changes.pending, lambda job: read_shape(connection, job))
                 is_any_eligible |= bool(changes.pending.is_eligible.any())
             self.pending.drop(changes.gone)
-        self.pending.arrays.update((array.id, array) for array in arrays)
+        known = self.pending.arrays
+        if any(array.id in known and array.tasks > known[array.id].tasks for array in arrays):
+            self.triggers.add(SUBMITTED)
+        known.update((array.id, array) for array in arrays)
         self.pending.tasks.update((task.id, task) for task in tasks)
         return is_any_eligible
 
@@ -287,5 +290,6 @@ class SchedulingSource:
 
 
 def _is_same(one: SchedulingSettings, other: SchedulingSettings) -> bool:
-    """Whether the two differ at most in the time after which a generation is overdue."""
-    return msgspec.structs.replace(one, stale_after_s=other.stale_after_s) == other
+    """Whether the two differ at most in settings that this memory does not use."""
+    unused = {"stale_after_s": other.stale_after_s, "cancel_if_unmet": other.cancel_if_unmet}
+    return msgspec.structs.replace(one, **unused) == other

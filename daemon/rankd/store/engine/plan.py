@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, Join, Select, Table, literal_column
+from sqlalchemy import ColumnElement, FromClause, Join, Select, literal_column
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -39,7 +39,7 @@ def in_order(left: FromClause, right: FromClause, on: ColumnElement[bool]) -> Jo
     return _InOrder(left, right, on)
 
 
-def by_index(statement: Select[Any], table: Table, index: str) -> Select[Any]:
+def by_index(statement: Select[Any], table: FromClause, index: str) -> Select[Any]:
     """The statement, which reads ``table`` by this index. If it can't, it fails."""
     return statement.with_hint(table, f"INDEXED BY {index}", "sqlite")
 

@@ -22,3 +22,8 @@ def unindexed(column: str) -> str:
 def elements(column: str, name: str) -> str:
     """The JSON list or object in a column, as a table ``name`` with the columns ``key`` and ``value``."""
     return f"json_each({column}) {name}"
+
+
+def read_by(index: str) -> str:
+    """Behind a table in ``FROM``: the table is read by this index."""
+    return f"INDEXED BY {index}"

@@ -28,12 +28,15 @@ NO_LIMIT = -1
 _CHANGED = """
 SELECT id, association_id, queue_id, qos_id, application_id, class_value, urgency, nodes, vcore, shape,
     time_limit_s, submitted_at, eligible_at, fixed_priority, state, revision, blocked_by, settled,
-    iif("array" IS NULL, 1, (SELECT n_pending FROM arrays WHERE job_id = jobs.id))
+    iif("array" IS NULL, 1, (SELECT coalesce(n_eligible, n_pending) FROM arrays WHERE job_id = jobs.id)),
+    array_job, array_task,
+    iif("array" IS NULL, 0, (SELECT n_eligible IS NOT NULL FROM arrays WHERE job_id = jobs.id)),
+    iif("array" IS NULL, 0, (SELECT coalesce(length(cancelled), 0) FROM arrays WHERE job_id = jobs.id))
 FROM jobs WHERE revision > ? ORDER BY revision LIMIT ?"""
 
 _LAST_RANKED = select(func.coalesce(func.max(generations.c.revision), 0))
 _TASKS = by_index(
-    select(arrays.c.job_id, arrays.c.n_pending)
+    select(arrays.c.job_id, func.coalesce(arrays.c.n_eligible, arrays.c.n_pending))
     .select_from(in_order(jobs, arrays, arrays.c.job_id == jobs.c.id))
     .where(jobs.c.array.is_not(None)),
     jobs,
@@ -50,12 +53,24 @@ _N_ELIGIBLE = by_index(
 )
 
 
+_WAITING_BY_INDEX = by_index(
+    select(jobs.c.id)
+    .select_from(in_order(jobs, arrays, arrays.c.job_id == jobs.c.id))
+    .where(jobs.c.array.is_not(None), arrays.c.n_eligible.is_not(None)),
+    jobs,
+    "jobs_arrays",
+)
+
+
 class ChangedJob(NamedTuple):
     """A job as it is now. Groups are ids of the records; None if not set.
 
     ``vcore`` is per node, in thousandths. ``shape`` is the records' key for the requested resources. ``revision`` is
     its last event. ``blocked_by`` is None if it waits for no job and no time. ``settled``: the last event before those
-    that only took tasks from an array; None: ``revision``. ``tasks``: the pending ones of an array.
+    that only took tasks from an array; None: ``revision``. ``tasks``: those of an array that are pending and do not
+    wait for their counterparts. ``array_job`` and ``array_task``: of a task, its array and its index.
+    ``waits_by_index``: whether it is an array of which each task waits for the same one of another array.
+    ``cancelled``: of an array, a number that changes when pending tasks are cancelled.
     """
 
     id: int
@@ -77,6 +92,10 @@ class ChangedJob(NamedTuple):
     blocked_by: str | None
     settled: int | None = None
     tasks: int = 1
+    array_job: int | None = None
+    array_task: int | None = None
+    waits_by_index: bool = False
+    cancelled: int = 0
 
 
 class ChangedJobs(NamedTuple):
@@ -110,12 +129,13 @@ class LoadedJobs(NamedTuple):
 def load_jobs(connection: Connection) -> LoadedJobs:
     """All pending jobs. Takes a second per 400,000."""
     pending = read_pending_jobs(connection)
+    by_index_ = connection.execute(_WAITING_BY_INDEX).scalars()
     ranked = connection.execute(_LAST_RANKED).scalar_one()
     return LoadedJobs(
         revision=last_id(connection, "job_events"),
         pending=pending,
         shapes=read_shapes(connection, pending),
-        blocked=blocked_jobs(connection, pending.ids[pending.blocked].tolist()),
+        blocked=blocked_jobs(connection, sorted({*pending.ids[pending.blocked].tolist(), *by_index_})),
         new_jobs=int(connection.execute(_N_ELIGIBLE, {"revision": ranked}).scalar_one()),
         tasks=dict(tuple(row) for row in connection.execute(_TASKS)),
     )
@@ -130,7 +150,7 @@ def changed_jobs(
         return ChangedJobs(newest, [], {}, [])
     jobs = [ChangedJob._make(row) for rows in stream(connection, _CHANGED, (after, limit)) for row in rows]
     new_shapes = {job.shape: job.id for job in jobs if job.shape not in known_shapes and job.state == State.PENDING}
-    blocked = [job.id for job in jobs if job.blocked_by is not None]
+    blocked = [job.id for job in jobs if job.blocked_by is not None or job.waits_by_index]
     return ChangedJobs(
         revision=jobs[-1].revision if len(jobs) == limit else newest,
         jobs=jobs,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from rankd.core.model.job import State
 from rankd.core.ranking.columns import BoolArray, FloatArray, IntArray
@@ -23,7 +23,13 @@ from rankd.store.schema.table import arrays, jobs
 _COLUMNS = """j.id, coalesce(j.settled, j.revision), j.queue_id, j.qos_id, coalesce(j.application_id, -1), j.shape,
     j.submitted_at, j.time_limit_s, j.eligible_at IS NOT NULL, {}"""
 _ARRAYS = (
-    select(jobs.c.id, jobs.c.revision, arrays.c.n_pending, jobs.c.array_limit, jobs.c.queue_id)
+    select(
+        jobs.c.id,
+        jobs.c.revision,
+        func.coalesce(arrays.c.n_eligible, arrays.c.n_pending),
+        jobs.c.array_limit,
+        jobs.c.queue_id,
+    )
     .select_from(in_order(jobs, arrays, arrays.c.job_id == jobs.c.id))
     .where(jobs.c.array.is_not(None))
 )
@@ -74,7 +80,10 @@ class PendingBatch(NamedTuple):
 
 
 class PendingArray(NamedTuple):
-    """An array in which tasks are pending. ``revision``: its last event, also if that only took tasks from it."""
+    """An array in which tasks are pending. ``revision``: its last event, also if that only took tasks from it.
+
+    ``tasks``: how many of them may start.
+    """
 
     id: int
     revision: int

@@ -16,8 +16,20 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import bindparam, insert, select, update
 
+from rankd.core.admission.dependency import DEPENDENCY
 from rankd.core.change.job_change import Change, Value
-from rankd.core.model.index_set import IndexSet, check_ranges, common, count, each, read, take_written, union, without
+from rankd.core.model.index_set import (
+    IndexSet,
+    check_ranges,
+    common,
+    count,
+    each,
+    read,
+    take,
+    take_written,
+    union,
+    without,
+)
 from rankd.core.model.index_set import written as written_set
 from rankd.core.model.job import Event, State
 from rankd.store.engine.bulk import bulk_insert
@@ -25,6 +37,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
 from rankd.store.record.array_count import ends_of
+from rankd.store.record.dependency import dependencies_of, insert_waits
 from rankd.store.record.job import EVENT_COLUMNS, apply_changes
 from rankd.store.schema.table import array_requests, arrays, jobs
 
@@ -54,6 +67,9 @@ _UNUSED = (
 _COPIED = tuple(column.name for column in jobs.columns if column.name not in {*_OWN, *_UNUSED})
 _TASK_COLUMNS = ("id", "revision", "state", "array_job", "array_task", "request", "request_id", *_COPIED)
 
+_BLOCKED_BY, _ELIGIBLE_AT = _COPIED.index("blocked_by"), _COPIED.index("eligible_at")
+_SETS = update(arrays).where(arrays.c.job_id == bindparam("of"))
+
 _ARRAY = (
     select(
         jobs.c.revision,
@@ -61,6 +77,9 @@ _ARRAY = (
         jobs.c.array,
         jobs.c.request,
         arrays.c.request_id,
+        arrays.c.eligible,
+        arrays.c.unmet,
+        arrays.c.n_eligible,
         *(jobs.c[name] for name in _COPIED),
     )
     .join_from(jobs, arrays, arrays.c.job_id == jobs.c.id)
@@ -93,7 +112,10 @@ _WHICH = select(arrays.c.job_id).where(arrays.c.job_id.in_(values_of("jobs")))
 
 
 class _Array(NamedTuple):
-    """A pending array, as a split needs it. ``copied``: the columns that its tasks inherit."""
+    """A pending array, as a split needs it. ``copied``: the columns that its tasks inherit.
+
+    ``eligible``, ``unmet`` and ``n_eligible``: of an array that waits by index.
+    """
 
     id: int
     revision: int
@@ -101,14 +123,25 @@ class _Array(NamedTuple):
     array: str
     request: str
     request_id: int | None
+    eligible: str | None
+    unmet: str | None
+    n_eligible: int | None
     copied: tuple[Any, ...]
+
+    @property
+    def waits_by_index(self) -> bool:
+        """Whether only those of its tasks may start whose counterparts have completed."""
+        return self.n_eligible is not None
 
 
 def split_first(connection: Connection, array: int, number: int, actor: str, now: float) -> list[int]:
-    """Give the first ``number`` pending tasks records of their own; returns the ids of these records, in order."""
+    """Give the first ``number`` tasks that may start records of their own; returns the ids of these, in order."""
     found = _read(connection, array)
     if found is None:
         return []
+    if found.waits_by_index:
+        taken, _ = take(read(found.eligible), number)
+        return _split(connection, found, taken, written_set(without(read(found.array), taken)), actor, now)
     taken, rest = take_written(found.array, number)
     return _split(connection, found, taken, rest, actor, now)
 
@@ -133,8 +166,9 @@ def _read(connection: Connection, array: int) -> _Array | None:
     row = connection.execute(_ARRAY, {"array": array}).one_or_none()
     if row is None or row[2] is None:
         return None
-    revision, settled, indices, request, request_id, *copied = row
-    return _Array(array, revision, settled, indices, request, request_id, tuple(copied))
+    revision, settled, indices, request, request_id, eligible, unmet, n_eligible, *copied = row
+    own = (array, revision, settled, indices, request, request_id, eligible, unmet, n_eligible)
+    return _Array(*own, tuple(copied))
 
 
 def _split(connection: Connection, array: _Array, taken: IndexSet, rest: str, actor: str, now: float) -> list[int]:
@@ -148,6 +182,8 @@ def _split(connection: Connection, array: _Array, taken: IndexSet, rest: str, ac
     columns: dict[str, Value] = {"array": rest, "settled": settled}
     if not rest:
         columns = {"array": None, "settled": None, "started_at": now}
+    elif array.waits_by_index:
+        columns |= _leave_sets(connection, array, taken)
     change = Change(
         job=array.id,
         state=State.PENDING,
@@ -161,19 +197,44 @@ def _split(connection: Connection, array: _Array, taken: IndexSet, rest: str, ac
     return _insert_tasks(connection, array, taken, request, actor, now)
 
 
+def _leave_sets(connection: Connection, array: _Array, taken: IndexSet) -> dict[str, Value]:
+    """Take tasks out of the sets of an array that waits by index. Without a task that may start, it is blocked."""
+    eligible, unmet = without(read(array.eligible), taken), without(read(array.unmet), taken)
+    values: dict[str, Value] = {"n_eligible": count(eligible), "n_unmet": count(unmet)}
+    if array.eligible is not None:
+        values |= {"eligible": written_set(eligible), "unmet": written_set(unmet)}
+    connection.execute(_SETS.values(values), {"of": array.id})
+    is_blocked = array.copied[_BLOCKED_BY] is not None
+    return {} if eligible or is_blocked else {"blocked_by": DEPENDENCY, "eligible_at": None}
+
+
 def _insert_tasks(
     connection: Connection, array: _Array, taken: IndexSet, request: int, actor: str, now: float
 ) -> list[int]:
     job, event = last_id(connection, "jobs") + 1, last_id(connection, "job_events") + 1
     state, kind = State.PENDING.value, Event.SPLIT.value
     rows, events = [], []
+    ready = set(each(common(read(array.eligible), taken)))
+    waiting = array.copied
+    if array.waits_by_index and waiting[_BLOCKED_BY] is None:
+        waiting = _replaced(waiting, {_BLOCKED_BY: DEPENDENCY, _ELIGIBLE_AT: None})
     for place, index in enumerate(each(taken)):
-        rows.append((job + place, event + place, state, array.id, index, "", request, *array.copied))
+        may_start = not array.waits_by_index or index in ready
+        copied = array.copied if may_start else waiting
+        rows.append((job + place, event + place, state, array.id, index, "", request, *copied))
         detail = json.dumps({"array_job": array.id, "array_task": index})
         events.append((event + place, job + place, kind, state, now, actor, None, detail))
     bulk_insert(connection, "jobs", _TASK_COLUMNS, rows)
     bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
+    blocked = [row[0] for row in rows if row[_BLOCKED_BY - len(_COPIED)] is not None]
+    if blocked:
+        depends_on = dependencies_of(array.copied[_COPIED.index("depends_on")])
+        insert_waits(connection, dict.fromkeys(blocked, depends_on))
     return [row[0] for row in rows]
+
+
+def _replaced(values: tuple[Any, ...], others: Mapping[int, Value]) -> tuple[Any, ...]:
+    return tuple(others.get(place, value) for place, value in enumerate(values))
 
 
 def which_are_arrays(connection: Connection, ids: Sequence[int]) -> set[int]:

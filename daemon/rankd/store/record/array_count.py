@@ -12,9 +12,9 @@ from sqlalchemy import bindparam, select, update
 
 from rankd.core.change.array_end import COUNTED, array_end, counts_of, end_of_array
 from rankd.core.change.job_change import Change
-from rankd.core.model.array import ArrayRequest, span_of
+from rankd.core.model.array import span_of
 from rankd.core.model.index_set import count
-from rankd.core.model.job import State
+from rankd.core.model.job import BY_INDEX, AcceptedJob, State
 from rankd.store.engine.bulk import bulk_insert
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
@@ -33,15 +33,19 @@ _OVER = (
 )
 
 
-def insert_arrays(connection: Connection, new: Sequence[tuple[int, ArrayRequest]]) -> None:
+def insert_arrays(connection: Connection, new: Sequence[tuple[int, AcceptedJob]]) -> None:
     """Insert the rows of new arrays, with their job ids."""
-    names = ("job_id", "n_tasks", "first", "last", "step", "n_told", "n_pending")
+    names = ("job_id", "n_tasks", "first", "last", "step", "n_told", "n_pending", "n_eligible", "n_unmet")
     zeros = ("n_open", "n_active", "n_completed", "n_failed", "n_cancelled")
     rows = []
-    for job, array in new:
+    for job, accepted in new:
+        array = accepted.array
+        assert array is not None  # noqa: S101 - these are arrays
         number, span = count(array.indices), array.span or span_of(array.indices)
         n_told = None if array.span is None else span.tasks
-        rows.append((job, number, span.first, span.last, span.step, n_told, number, *([0] * len(zeros))))
+        by_index = 0 if any(one.type == BY_INDEX for one in accepted.request.depends_on) else None
+        own = (job, number, span.first, span.last, span.step, n_told, number, by_index, by_index)
+        rows.append((*own, *([0] * len(zeros))))
     bulk_insert(connection, "arrays", (*names, *zeros), rows)
 
 

@@ -9,6 +9,7 @@ Uses SQLAlchemy Core: deleting 250 jobs takes 4.0 ms, as text 2.7 ms. This runs 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -29,10 +30,12 @@ from sqlalchemy import (
     true,
 )
 
+from rankd.core.model.array import parse_name
+from rankd.core.model.index_set import each
 from rankd.core.model.job import State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
-from rankd.store.engine.listed import elements_of, item_of, length_of, values_of, written
+from rankd.store.engine.listed import elements_of, item_of, length_of, listed, values_of, written
 from rankd.store.engine.plan import by_index, most
 from rankd.store.engine.upsert import add_sums, insert_missing
 from rankd.store.engine.utc_day import utc_day
@@ -46,6 +49,7 @@ from rankd.store.schema.table import (
     job_events,
     job_notifications,
     job_scripts,
+    job_waits,
     jobs,
     node_events,
     old_keys,
@@ -90,6 +94,12 @@ _NAMED = (
     .join_from(jobs, _DEPENDS_ON, true())
     .where(_OF.state == State.PENDING.value, _OF.depends_on.is_not(None))
 )
+_WANTED = listed("tasks")
+_TASKS = select(_OF.id).join_from(
+    _WANTED,
+    jobs,
+    and_(_OF.array_job == item_of(_WANTED.c.value, "$[0]"), _OF.array_task == item_of(_WANTED.c.value, "$[1]")),
+)
 _NAMED_SINCE = by_index(_NAMED.where(_OF.revision > bindparam("revision")), jobs, "jobs_revision")
 
 _ARE_OLD = _OF.id.in_(values_of("ids"))
@@ -132,6 +142,7 @@ _DELETIONS = (
     delete(allocations).where(_OF_OLD),
     delete(jobs).where(_ARE_OLD),
     delete(arrays).where(arrays.c.job_id.in_(values_of("ids"))),
+    delete(job_waits).where(job_waits.c.job_id.in_(values_of("ids"))),
     delete(array_requests).where(array_requests.c.array_job.in_(values_of("ids"))),
 )
 
@@ -176,8 +187,15 @@ class Named(NamedTuple):
 
 def named(connection: Connection) -> Named:
     """The jobs that waiting jobs depend on now."""
-    awaited = frozenset(int(job) for job in connection.execute(_NAMED).scalars())
-    return Named(awaited, last_id(connection, "job_events"))
+    return Named(frozenset(_ids(connection, connection.execute(_NAMED).scalars())), last_id(connection, "job_events"))
+
+
+def _ids(connection: Connection, names: Iterable[int | str | None]) -> set[int]:
+    """The records that these names mean: jobs, arrays, and the records of tasks with those of their arrays."""
+    named = [parse_name(name) for name in names if name is not None]
+    tasks = [(name.job, task) for name in named for task in each(name.indices)]
+    found = {name.job for name in named}
+    return found | set(connection.execute(_TASKS, {"tasks": tasks}).scalars()) if tasks else found
 
 
 def prune_jobs(connection: Connection, after: int, before: float, kept: Named) -> Part:
@@ -188,7 +206,7 @@ def prune_jobs(connection: Connection, after: int, before: float, kept: Named) -
     old = connection.execute(_OLD, {"after": after, "last": last, "before": before}).scalars()
     ids = [id_ for id_ in old if id_ not in kept.jobs]
     if ids:
-        since = {int(job) for job in connection.execute(_NAMED_SINCE, {"revision": kept.revision}).scalars()}
+        since = _ids(connection, connection.execute(_NAMED_SINCE, {"revision": kept.revision}).scalars())
         ids = [id_ for id_ in ids if id_ not in since]
         add_sums(connection, usage_days, _SUMS, {"ids": ids})
         insert_missing(connection, old_keys, _KEYS, {"ids": ids})

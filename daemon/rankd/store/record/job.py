@@ -30,6 +30,7 @@ from rankd.store.engine.listed import item_of, listed
 from rankd.store.record.application import application_of, applications_of, follow
 from rankd.store.record.array_count import count_tasks, insert_arrays
 from rankd.store.record.catalog import Catalog, add_association
+from rankd.store.record.dependency import insert_waits, stored_dependencies
 from rankd.store.record.job_story import tells_story
 from rankd.store.record.made_queue import queue_of
 from rankd.store.record.notify import insert_notify, without_notify
@@ -144,6 +145,7 @@ _JOB_COLUMNS = (
     "array",
     "array_limit",
     "retry_of",
+    "cancel_if_unmet",
 )
 _APPLICATION = _JOB_COLUMNS.index("application_id")
 EVENT_COLUMNS = ("id", "job_id", "event", "state", "at", "actor", "cause", "detail")
@@ -193,7 +195,8 @@ def insert_jobs(connection: Connection, new: Sequence[NewJob], catalog: Catalog)
         insert_scripts(connection, inserted)
         insert_notify(connection, inserted)
         bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
-        insert_arrays(connection, [(job, one.array) for job, one in inserted if one.array is not None])
+        insert_waits(connection, {job: one.request.depends_on for job, one in inserted if one.request.depends_on})
+        insert_arrays(connection, [(job, one) for job, one in inserted if one.array is not None])
         begun = {row[_APPLICATION] for row in rows} - {None}
         follow(connection, {cast(int, id_): [ApplicationEvent.SUBMIT] for id_ in begun}, new[0].at)
     return ids
@@ -282,7 +285,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         shape,
         request.time_limit_s,
         request.begin_at,
-        _encode(request.depends_on).decode() if request.depends_on else None,
+        stored_dependencies(request.depends_on),
         request.requeue,
         entry.at,
         entry.at if eligible else None,
@@ -294,6 +297,7 @@ def _columns(connection: Connection, entry: NewJob, catalog: Catalog, seen: _See
         None if accepted.array is None else written(accepted.array.indices),
         None if accepted.array is None else accepted.array.limit,
         accepted.retry_of,
+        request.cancel_if_unmet,
     )
 
 
@@ -327,7 +331,7 @@ def apply_changes(connection: Connection, changes: Sequence[Change], now: float)
         events.append((event, change.job, *stored, now, change.actor, change.cause, detail))
         columns = {"state": after.value, "revision": event, **change.columns}
         if change.event in _SETTLES:
-            columns["settled"] = None
+            columns.setdefault("settled", None)
         columns_of[change.job] = columns_of.get(change.job, {}) | columns
     bulk_insert(connection, "job_events", EVENT_COLUMNS, events)
     _update_jobs(connection, columns_of)

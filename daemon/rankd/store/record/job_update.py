@@ -16,22 +16,24 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import func, select
 
+from rankd.core.admission.dependency import Awaited, ByIndex, job_in, named_jobs
 from rankd.core.admission.priority_class import Resolved
 from rankd.core.admission.readmission import AdmittedJob
 from rankd.core.change.job_action import PASSED_OVER
 from rankd.core.change.job_change import VIA, Change
 from rankd.core.change.job_update import CONDITION_FIELDS, AwaitedJobs, StoredJob, Task, Update, Verdict, decide_update
 from rankd.core.errors import Refused
-from rankd.core.model.job import Event, JobRequest, State
+from rankd.core.model.job import BY_INDEX, Event, JobRequest, State
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import item_of, listed
 from rankd.store.record.array import forget_requests
+from rankd.store.record.array_match import match_again
 from rankd.store.record.catalog import Catalog
-from rankd.store.record.dependency import progress_of, waited_for
+from rankd.store.record.dependency import indices_of, progress_of, replace_waits
 from rankd.store.record.job import apply_changes
 from rankd.store.record.job_name import Target, as_targets, records
 from rankd.store.record.update_column import Ids, columns_of
-from rankd.store.schema.table import array_requests, associations, jobs, qos, queues
+from rankd.store.schema.table import array_requests, arrays, associations, jobs, qos, queues
 from rankd.wire.message import Failed, SelectionReply
 
 _REQUEST = msgspec.json.Decoder(JobRequest)
@@ -58,12 +60,19 @@ _STORED = (
         qos.c.name,
         _OF.array,
         _OF.array_limit,
+        _OF.array_job,
+        _OF.array_task,
+        arrays.c.n_pending,
+        arrays.c.n_eligible,
+        arrays.c.n_unmet,
+        arrays.c.eligible.is_not(None),
     )
     .join_from(_WANTED, jobs, _OF.id == _WANTED.c.value)
     .join(associations, associations.c.id == _OF.association_id)
     .join(queues, queues.c.id == _OF.queue_id)
     .join(qos, qos.c.id == _OF.qos_id)
     .outerjoin(array_requests, array_requests.c.id == _OF.request_id)
+    .outerjoin(arrays, arrays.c.job_id == _OF.id)
 )
 _CHANGED = (
     select(_OF.id)
@@ -109,6 +118,10 @@ def write_update(connection: Connection, judgement: Judgement, task: Task, catal
         except Refused as error:
             failed.append(Failed(id=verdict.job, code=error.code, message=error.message))
     apply_changes(connection, changes, task.now)
+    if task.update.depends_on is not msgspec.UNSET:
+        waits = {change.job: task.update.depends_on for change in changes if "depends_on" in change.columns}
+        replace_waits(connection, waits)
+        match_again(connection, waits)
     forget_requests(connection, [change.job for change in changes if "request" in change.columns])
     return SelectionReply(done=done, failed=failed)
 
@@ -156,14 +169,13 @@ def _change(verdict: Verdict, task: Task, ids: Ids) -> Change:
 
 def _awaited(connection: Connection, update: Update, stored: Iterable[StoredJob]) -> AwaitedJobs:
     if CONDITION_FIELDS.isdisjoint(update.given()):
-        return AwaitedJobs({}, set())
-    if update.depends_on is msgspec.UNSET:
-        given = {dependency for one in stored for dependency in one.admitted.request.depends_on}
-        return AwaitedJobs(progress_of(connection, given), set())
-    return AwaitedJobs(
-        progress_of(connection, update.depends_on),
-        waited_for(connection, [dependency.job for dependency in update.depends_on]),
-    )
+        return AwaitedJobs({})
+    given = None if update.depends_on is msgspec.UNSET else update.depends_on
+    names = set[Awaited]() if given is None else set(named_jobs(given))
+    for one in stored:
+        names.update(named_jobs(one.admitted.request.depends_on if given is None else given, one.task))
+    by_index = [job_in(name) for name in named_jobs(one for one in given or () if one.type == BY_INDEX)]
+    return AwaitedJobs(progress_of(connection, names), indices_of(connection, by_index) if by_index else {})
 
 
 def _read(connection: Connection, ids: Sequence[int]) -> dict[int, StoredJob]:
@@ -173,7 +185,8 @@ def _read(connection: Connection, ids: Sequence[int]) -> dict[int, StoredJob]:
 def _stored(row: Sequence[Any]) -> StoredJob:
     """The job with its stored values, which replace the requested names and values."""
     (_id, user, revision, state, held, held_by, blocked_by, eligible_at, fixed, class_value, class_name, policy,
-     request, urgency, account, queue, partition, qos, array, array_limit) = row  # fmt: skip
+     request, urgency, account, queue, partition, qos, array, array_limit, array_job, task, n_pending, n_eligible,
+     n_unmet, is_known) = row  # fmt: skip
     present = msgspec.structs.replace(
         _REQUEST.decode(request),
         user=None,
@@ -192,6 +205,11 @@ def _stored(row: Sequence[Any]) -> StoredJob:
         is_array=array is not None,
         array=array,
         array_limit=array_limit,
+        array_job=array_job,
+        task=task,
+        by_index=None
+        if n_eligible is None
+        else ByIndex(tasks=n_pending, eligible=n_eligible, unmet=n_unmet or 0, is_known=bool(is_known)),
         blocked_by=blocked_by,
         eligible_at=eligible_at,
         fixed_priority=fixed,

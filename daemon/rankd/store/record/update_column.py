@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import cast
 
-import msgspec
 from sqlalchemy import Connection
 
 from rankd.core.admission.admit import vcore_of
@@ -16,6 +15,7 @@ from rankd.core.change.job_update import Verdict
 from rankd.core.model.job import AcceptedJob, name_of
 from rankd.store.record.application import application_of
 from rankd.store.record.catalog import Catalog
+from rankd.store.record.dependency import stored_dependencies
 from rankd.store.record.job import association_of
 from rankd.store.record.made_queue import queue_of
 
@@ -47,7 +47,7 @@ class Ids:
 _SHAPE = SHAPE_FIELDS - {"queue"}
 _PLACE = {"queue", "partition", "application"}
 _CLASS = {"priority_class", "class_value", "preemption_policy"}
-_PLAIN = ("urgency", "time_limit_s", "requeue", "begin_at", "comment")
+_PLAIN = ("urgency", "time_limit_s", "requeue", "begin_at", "cancel_if_unmet", "comment")
 
 
 def columns_of(verdict: Verdict, ids: Ids) -> dict[str, Value]:
@@ -65,7 +65,7 @@ def columns_of(verdict: Verdict, ids: Ids) -> dict[str, Value]:
     if "name" in changed:
         columns["name"] = name_of(request)
     if "depends_on" in changed:
-        columns["depends_on"] = _json(request.depends_on) if request.depends_on else None
+        columns["depends_on"] = stored_dependencies(request.depends_on)
     if "qos" in changed:
         columns["qos_id"] = ids.catalog.qos[accepted.qos]
     if "account" in changed:
@@ -90,7 +90,3 @@ def _shape_columns(accepted: AcceptedJob) -> dict[str, Value]:
         "exclusive": accepted.request.exclusive,
         "shape": shape_of(accepted).key(),
     }
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()

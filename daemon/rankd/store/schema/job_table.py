@@ -92,6 +92,7 @@ jobs = Table(
     Column("request_id", Integer, comment="of a task: its request, if it is that of the array; else null"),
     Column("settled", Integer, comment="the last event before those that only took tasks from it; null: the last one"),
     Column("retry_of", Integer, comment="the ended job or array that this one repeats; null: none"),
+    Column("cancel_if_unmet", Boolean, comment="cancel it if it can never start; null: as the setting says"),
     Index("jobs_revision", "revision"),
     Index("jobs_key", "user", "key", unique=True, sqlite_where=text("key IS NOT NULL")),
     Index("jobs_user", "user", "state"),
@@ -102,6 +103,7 @@ jobs = Table(
         "state",
         sqlite_where=text("application_id IS NOT NULL AND state IN ('pending', 'allocated', 'running')"),
     ),
+    Index("jobs_name", "user", "name", sqlite_where=text("state IN ('pending', 'allocated', 'running')")),
     Index("jobs_arrays", "id", sqlite_where=text('"array" IS NOT NULL')),
     Index("jobs_array", "array_job", "array_task", unique=True, sqlite_where=text("array_job IS NOT NULL")),
     sqlite_autoincrement=True,
@@ -124,6 +126,21 @@ arrays = Table(
     Column("cancelled", Text, comment="indices that were cancelled without records of their own"),
     Column("request_id", Integer, comment="the array's present request; null: no task has it yet"),
     Column("n_told", Integer, comment="the number of tasks that its tasks are told, if it repeats others; else null"),
+    Column("eligible", Text, comment="pending indices whose counterparts have completed; null: not looked up yet"),
+    Column("n_eligible", Integer, comment="their number; null: the array does not wait by index"),
+    Column("unmet", Text, comment="pending indices whose counterparts have ended otherwise"),
+    Column("n_unmet", Integer, comment="their number; null: the array does not wait by index"),
+)
+
+job_waits = Table(
+    "job_waits",
+    metadata,
+    Column("awaited", Integer, primary_key=True, autoincrement=False, comment="a job or an array"),
+    Column("job_id", Integer, primary_key=True, autoincrement=False, comment="the job that waits or has waited for it"),
+    Column("task", Integer, primary_key=True, autoincrement=False, comment="the awaited task; -1: all of it"),
+    Column("type", Text, primary_key=True),
+    Index("job_waits_job", "job_id"),
+    sqlite_with_rowid=False,
 )
 
 array_requests = Table(

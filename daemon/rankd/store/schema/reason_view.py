@@ -6,22 +6,50 @@ from its own row and from those of the jobs for which it waits.
 
 from __future__ import annotations
 
-from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY
-from rankd.core.model.job import FINAL_STATES, State
+from rankd.core.admission.dependency import BEGIN_TIME, DEPENDENCY, NEVER
+from rankd.core.model.job import BY_INDEX, FINAL_STATES, SINGLETON, State
 from rankd.core.placement.problem import ARRAY_LIMIT
-from rankd.store.engine.word import elements
+from rankd.store.engine.word import elements, read_by
 from rankd.store.schema.rank_view import NEWEST_BASE
 
 _FINAL = ", ".join(f"'{state.value}'" for state in sorted(FINAL_STATES))
 
-_UNMET = f"""(SELECT group_concat(json_extract(d.value, '$.type') || ' of job ' || json_extract(d.value, '$.job')
-                || ' (' || coalesce(o.state, 'not known') || ')', '; ')
-            FROM {elements("j.depends_on", "d")} LEFT JOIN jobs o ON o.id = json_extract(d.value, '$.job')
-            WHERE NOT coalesce(CASE json_extract(d.value, '$.type')
-                WHEN 'afterok' THEN o.state = '{State.COMPLETED.value}'
-                WHEN 'afternotok' THEN o.state IN ({_FINAL}) AND o.state <> '{State.COMPLETED.value}'
-                WHEN 'afterany' THEN o.state IN ({_FINAL})
-                ELSE o.state IN ({_FINAL}) OR o.started_at IS NOT NULL END, 0))"""
+_TYPE, _NAMED = "json_extract(d.value, '$.type')", "json_extract(d.value, '$.job')"
+_BY_INDEX = f"{_TYPE} = '{BY_INDEX}' AND j.array_task IS NOT NULL"
+_TASK = f"""CASE WHEN {_BY_INDEX} THEN j.array_task
+            WHEN typeof({_NAMED}) = 'text' THEN CAST(substr({_NAMED}, instr({_NAMED}, '_') + 1) AS INTEGER) END"""
+"""The index of the awaited task; NULL if a whole job or array is awaited."""
+_AWAITED = f"""CASE WHEN {_TASK} IS NULL THEN {_NAMED} ELSE
+            (SELECT t.id FROM jobs t WHERE t.array_job = CAST({_NAMED} AS INTEGER) AND t.array_task = {_TASK}) END"""
+"""The record of the awaited job, array or task; NULL for a task without one."""
+_IS_MATCHED = f"{_TYPE} = '{BY_INDEX}' AND y.n_eligible IS NOT NULL AND j.\"array\" IS NOT NULL"
+"""Whether each task of the array waits for the same one of the other."""
+_EARLIER = f"""(SELECT max(e.id) FROM jobs e {read_by("jobs_name")} WHERE e."user" = j."user" AND e.name = j.name
+                AND e.id < coalesce(j.array_job, j.id) AND e.state IN ('pending', 'allocated', 'running'))"""
+_SPOILT = "z.n_failed + z.n_cancelled > 0"
+_HAS_BEGUN = """CASE WHEN z.job_id IS NULL THEN o.started_at IS NOT NULL
+                ELSE z.n_pending = 0 AND z.n_open = z.n_active END"""
+
+_UNMET = f"""(SELECT group_concat(CASE
+                WHEN {_TYPE} = '{SINGLETON}' THEN 'job ' || {_EARLIER} || ' of the same user and name has not ended'
+                WHEN {_IS_MATCHED} THEN '{BY_INDEX} of job ' || {_NAMED} || ' (' || y.n_unmet || ' of ' || y.n_pending
+                    || ' tasks can never start)'
+                ELSE {_TYPE} || ' of job ' || {_NAMED} || CASE WHEN {_BY_INDEX} THEN '_' || j.array_task ELSE '' END
+                    || ' (' || CASE
+                        WHEN o.state IN ({_FINAL}) THEN o.state
+                        WHEN {_TYPE} = 'afterok' AND {_SPOILT} THEN 'a task did not complete'
+                        WHEN o.id IS NOT NULL THEN o.state
+                        WHEN {_TASK} IS NULL THEN 'not known'
+                        WHEN j.blocked_by = '{NEVER}' THEN 'cancelled' ELSE 'pending' END || ')' END, '; ')
+            FROM {elements("j.depends_on", "d")} LEFT JOIN jobs o ON o.id = {_AWAITED}
+            LEFT JOIN arrays z ON z.job_id = o.id LEFT JOIN arrays y ON y.job_id = j.id
+            WHERE NOT coalesce(CASE
+                WHEN {_TYPE} = '{SINGLETON}' THEN {_EARLIER} IS NULL
+                WHEN {_IS_MATCHED} THEN y.n_eligible > 0
+                WHEN {_TYPE} IN ('afterok', '{BY_INDEX}') THEN o.state = '{State.COMPLETED.value}'
+                WHEN {_TYPE} = 'afternotok' THEN o.state IN ({_FINAL}) AND o.state <> '{State.COMPLETED.value}'
+                WHEN {_TYPE} = 'afterany' THEN o.state IN ({_FINAL})
+                ELSE o.state IN ({_FINAL}) OR {_HAS_BEGUN} END, 0))"""
 """Unmet dependencies, as in :func:`rankd.core.admission.dependency.blocked_by`; NULL if all are met."""
 
 _LETS_OTHERS_IN_FIRST = f"""j.application_id IS NOT NULL AND EXISTS (
@@ -47,7 +75,7 @@ REASON_FACT = f"""CASE
         WHEN j.held AND j.held_by <> j."user" THEN 'the administrator ' || j.held_by || ' holds it'
         WHEN j.held THEN NULL
         WHEN j.urgency = 0 THEN 'its urgency is 0'
-        WHEN j.blocked_by = '{DEPENDENCY}' THEN {_UNMET}
+        WHEN j.blocked_by IN ('{DEPENDENCY}', '{NEVER}') THEN {_UNMET}
         WHEN j.blocked_by = '{BEGIN_TIME}' THEN 'not before ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.begin_at, 'unixepoch')
         WHEN NOT q.configured THEN 'the queue ' || q.path || ' was removed: move the job, or bring the queue back'
         WHEN NOT q.is_leaf THEN 'the queue ' || q.path || ' has become a parent queue: move the job below it'

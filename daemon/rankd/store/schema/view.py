@@ -71,8 +71,11 @@ SELECT j.id, j."user", a.account, q.path AS queue, q.partition, s.name AS qos, p
     (SELECT p.message FROM allocation_nodes p WHERE p.allocation_id = j.allocation_id AND p.message IS NOT NULL
      ORDER BY p.ended_at, p.node LIMIT 1) AS message, j."key", j.comment,
     json_remove(coalesce(t.request, j.request), '$.env') AS request,
-    j."array", j.array_limit, j.array_job, j.array_task, j.retry_of
+    j."array", j.array_limit, j.array_job, j.array_task, j.retry_of, j.cancel_if_unmet,
+    CASE WHEN j."array" IS NOT NULL THEN i.eligible END AS array_eligible,
+    CASE WHEN j."array" IS NOT NULL THEN i.unmet END AS array_unmet
 FROM jobs j
+LEFT JOIN arrays i ON i.job_id = j.id AND i.n_eligible IS NOT NULL
 LEFT JOIN array_requests t ON t.id = j.request_id
 JOIN associations a ON a.id = j.association_id
 JOIN queues q ON q.id = j.queue_id

@@ -135,7 +135,7 @@ def test_every_field_is_checked():
     elsewhere = {
         "command", "env", "resources", "depends_on",  # parts and bytes
         "priority", "urgency", "nodes", "min_nodes", "time_limit_s", "begin_at",  # ranges
-        "exclusive", "requeue", "held",  # booleans
+        "exclusive", "requeue", "held", "cancel_if_unmet",  # booleans
         "cwd", "stdin", "stdout", "stderr",  # paths
         "script", "slurm_env",  # core.admission.script_check; a boolean
         "notify",  # core.admission.notify_check
@@ -149,7 +149,13 @@ def test_the_limits_are_documented():
     for field, limit in {**OWN_TEXTS, **LOOKED_UP_TEXTS}.items():
         assert f"{limit.most:,} {limit.unit}" in rows[field]
     assert f"{MAX_DEPENDENCIES:,}" in rows["depends_on"]
-    assert set(JobRequest.__struct_fields__) - set(rows) <= {"exclusive", "requeue", "held", "slurm_env"}
+    assert set(JobRequest.__struct_fields__) - set(rows) <= {
+        "exclusive",
+        "requeue",
+        "held",
+        "cancel_if_unmet",
+        "slurm_env",
+    }
 
 
 def test_what_is_remembered_of_alike_jobs_has_no_texts_of_the_first():

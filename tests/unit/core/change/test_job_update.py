@@ -131,7 +131,7 @@ def test_new_conditions_block_and_taking_them_off_makes_eligible():
     assert later.eligibility == {"blocked_by": "begin time", "eligible_at": None}
     assert decided(begin_at=NOW - 10).eligibility == {}
     wait = [Dependency(type="afterok", job=3)]
-    running, completed = (AwaitedJobs({3: Progress(state, True)}, {3}) for state in (State.RUNNING, State.COMPLETED))
+    running, completed = (AwaitedJobs({3: Progress(state, True)}) for state in (State.RUNNING, State.COMPLETED))
     assert decided(awaited=running, depends_on=wait).eligibility == {"blocked_by": "dependency", "eligible_at": None}
     assert decided(awaited=completed, depends_on=wait).eligibility == {}
     request = msgspec.structs.replace(PENDING.admitted.request, begin_at=NOW + 10)
@@ -143,8 +143,10 @@ def test_new_conditions_block_and_taking_them_off_makes_eligible():
 def test_a_job_waits_for_jobs_that_exist_and_never_for_itself():
     wait = [Dependency(type="afterok", job=3)]
     assert refused(depends_on=wait) == "unknown_dependency"
-    through_3 = AwaitedJobs({3: Progress(State.PENDING, False)}, {3, 7})
-    assert refused(awaited=through_3, depends_on=wait) == "bad_dependency"
+    pending = Progress(State.PENDING, False)
+    for job in (7, 8):  # the job is 7: it would wait for itself, or for a later job, which may wait for it
+        later = [Dependency(type="afterok", job=job)]
+        assert refused(awaited=AwaitedJobs({job: pending}), depends_on=later) == "bad_dependency"
 
 
 @pytest.mark.parametrize(
