@@ -159,12 +159,17 @@ def test_the_queue_folds_what_waits_and_shows_each_task_that_runs(machine, sbatc
         machine.rankd("queue", "-h")
     some = machine.rankd("queue", "-h", "-j", f"{array}_1,{array}_2").splitlines()
     assert sorted(line.split()[0] for line in some) == [f"{array}_1", f"{array}_2"]
+    prio = machine.rankd("prio", "-h", "-j", f"{array}_[4-5]").split()
+    assert prio[0] == str(array), "what waits has one place in the ranking"
     ids = machine.rankd("queue", "-h", "-j", str(array), "-o", "%A %F %i").splitlines()
     assert {line.split()[1] for line in ids} == {str(array)}
     assert len({line.split()[0] for line in ids}) == 3
+    machine.rankd("cancel", f"{array}_[3-8]")
+    assert record(machine, array)["state"] == "running"
+    assert set(names(machine, array, "-t", "R")) == {f"{array}_1", f"{array}_2"}, "no row for the array itself"
     machine.rankd("cancel", str(array))
     ended(machine, array)
-    assert states(machine, array) == {1: "cancelled", 2: "cancelled"}
+    assert set(states(machine, array).values()) == {"cancelled"}
 
 
 # --- scancel --------------------------------------------------------------------------------------------------

@@ -234,11 +234,18 @@ def _print_queue(arguments: argparse.Namespace, source: Source) -> None:
     if arguments.nodelist:
         wanted = set(unfold(arguments.nodelist))
         rows = [row for row in rows if wanted & set(shown_nodes(row))]
+    if not arguments.json:
+        rows = [row for row in rows if not _has_run_out(row)]
     if arguments.array:
         rows = [one for row in rows for one in _each_task(row)]
     rows.sort(key=_usual_order)
     default = "iwjutSDR" if arguments.start else "iwjuTMlDR" if arguments.long else "iwjutMDR"
     print_jobs(arguments, rows, default, source)
+
+
+def _has_run_out(row: Row) -> bool:
+    """Whether it is the record of an array without pending tasks: its tasks have rows of their own, on nodes."""
+    return row["state"] == "running" and not row["nodelist"]
 
 
 def _each_task(row: Row) -> Iterator[Row]:

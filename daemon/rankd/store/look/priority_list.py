@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from rankd.store.engine.reading import Reader, Row, fetch, has_view
 from rankd.store.engine.word import IN_LIST
-from rankd.store.look.job_filter import as_json, conditions
-from rankd.wire.message import JobFilter
+from rankd.store.look.job_filter import as_json, by_record, conditions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rankd.wire.message import JobFilter
 
 _BREAKDOWN = (
     "class_value",
@@ -34,13 +35,13 @@ def has_ranking(connection: Reader) -> bool:
 
 def breakdown(connection: Reader, job_id: int) -> Row | None:
     """A pending job's priority by factor; None before the first ranking."""
-    rows = priorities(connection, JobFilter(id=job_id))
+    rows = priorities_of(connection, [job_id])
     return {name: rows[0][name] for name in (*_BREAKDOWN, "factors")} if rows else None
 
 
 def priorities(connection: Reader, wanted: JobFilter) -> list[Row]:
     """Breakdowns of pending jobs by rank; jobs without a rank come last. ``factors`` are in summing order."""
-    where, parameters = conditions(wanted)
+    where, parameters = conditions(by_record(connection, wanted))
     return _priorities(connection, f"job_priority{where} ORDER BY rank IS NULL, rank, id", [*parameters, wanted.limit])
 
 
