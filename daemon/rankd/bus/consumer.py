@@ -80,6 +80,10 @@ class PullConsumer:
                 await make_streams(self._bus)
             await self._make()
 
+    async def _renew(self) -> None:
+        """Make the consumer again: see :meth:`_make`."""
+        await until_done(self._bus, self._make)
+
     async def _make(self) -> None:
         """Make the consumer in a new directory: an existing one may lack its checksum (see `_make_stream`).
 
@@ -133,7 +137,7 @@ class PullConsumer:
         inbox = self._bus.client.new_inbox()
         subscription = await self._bus.client.subscribe(inbox)
         await self.ensure()
-        await until_done(self._bus, self._make)
+        await self._renew()
         trouble = _Trouble(f"{self._durable} of {self._stream}")
 
         async def ask_again() -> None:
@@ -157,7 +161,7 @@ class PullConsumer:
                     await trouble.pause(end)
                     await self.ensure()
                     if end is _End.GONE:
-                        await until_done(self._bus, self._make)
+                        await self._renew()
         finally:
             self._bus.after_reconnect.remove(ask_again)
             self._bus.loops.drop(taking.name)
@@ -176,6 +180,19 @@ class PullConsumer:
             yield messages, end
             if end is not None:
                 return
+
+
+class GivenConsumer(PullConsumer):
+    """A consumer that other services make, since this connection may not: it waits until there is one.
+
+    Another service makes a missing one: at its start, or when it finds a stream missing.
+    """
+
+    async def _ensure(self) -> None:
+        await self._bus.jetstream.consumer_info(self._stream, self._durable)
+
+    async def _renew(self) -> None:
+        """Do nothing: unlike a work queue's, this consumer has a place in the stream, which it would lose."""
 
 
 RECONNECTED = "reconnected"

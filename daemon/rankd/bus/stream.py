@@ -11,7 +11,15 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    DiscardPolicy,
+    RetentionPolicy,
+    StorageType,
+    StreamConfig,
+)
 from nats.js.errors import APIError, NotFoundError
 
 from rankd.bus.connection import LOST, Bus
@@ -19,10 +27,12 @@ from rankd.core.errors import Unavailable
 from rankd.wire.subject import (
     DEAD_LETTER_PATTERN,
     ENQUEUE_PATTERN,
+    NOTIFIER,
     PREFIX,
     STREAM_DEAD_LETTERS,
     STREAM_EVENTS,
     STREAM_SUBMISSIONS,
+    job_event_pattern,
 )
 
 log = logging.getLogger("rankd.bus")
@@ -47,6 +57,10 @@ NO_ROOM = 10047
 """The server's code for "a stream would reserve more than ``max_file_store``"."""
 NAME_IN_USE = 10058
 """The server's code for "a stream of this name exists with another configuration"."""
+
+NOTIFIER_ACK_WAIT_S = 30.0
+NOTIFIER_MOST_PENDING = 256
+"""Messages that the notifier may have at once, each with at most 500 events."""
 
 COMPLETE = "complete"
 """The description of a stream that was changed after its creation: its checksum was written."""
@@ -95,6 +109,7 @@ async def ensure_streams(bus: Bus) -> None:
     """
     for config in _streams(bus.stream_bytes):
         await until_done(bus, partial(_make_stream, bus, config))
+    await until_done(bus, partial(_make_notifiers_consumer, bus))
 
 
 async def make_streams(bus: Bus) -> None:
@@ -106,6 +121,23 @@ async def make_streams(bus: Bus) -> None:
     """
     for config in _streams(bus.stream_bytes):
         await _make_stream(bus, config)
+    await _make_notifiers_consumer(bus)
+
+
+async def _make_notifiers_consumer(bus: Bus) -> None:
+    """Make the consumer of the notifier, which may not make one itself: it could name any subject for deliveries.
+
+    It begins at the end of the stream: the notifier reads the records for what came before.
+    """
+    config = ConsumerConfig(
+        durable_name=NOTIFIER,
+        deliver_policy=DeliverPolicy.NEW,
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=NOTIFIER_ACK_WAIT_S,
+        max_ack_pending=NOTIFIER_MOST_PENDING,
+        filter_subject=job_event_pattern(),
+    )
+    await bus.jetstream.add_consumer(STREAM_EVENTS, config)
 
 
 async def _make_stream(bus: Bus, config: StreamConfig) -> None:

@@ -92,6 +92,7 @@ COMMANDS: dict[str, Command] = {
     "scheduler": Command("Services", "services.service_command", "starts jobs in the order of the ranking"),
     "agent": Command("Services", "services.service_command", "runs jobs on a node"),
     "gateway": Command("Services", "services.service_command", "lets users of this machine ask as themselves"),
+    "notifier": Command("Services", "services.service_command", "sends the notifications that jobs ask for"),
     "health": Command("Services", "services.health", "whether a service is ready"),
     "db": Command("Services", "services.db", "upgrade, check or query the database"),
 }

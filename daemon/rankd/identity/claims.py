@@ -16,6 +16,7 @@ from rankd.identity.key import Key
 from rankd.identity.token import ROLE_TAG
 
 UNLIMITED = -1
+ANSWER_WITHIN_S = 60
 _HEADER = b'{"typ":"JWT","alg":"ed25519-nkey"}'
 
 
@@ -58,12 +59,16 @@ class AccountClaims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Narrow(msgspec.Struct, frozen=True, kw_only=True):
-    """The only subjects that a connection may use, and its limits within those of its account."""
+    """The only subjects that a connection may use, and its limits within those of its account.
+
+    ``answers``: it may also answer each request that it gets, once, on the request's own reply subject.
+    """
 
     publish: Sequence[str]
     subscribe: Sequence[str]
     subscriptions: int
     payload_bytes: int
+    answers: bool = False
 
 
 class UserClaims(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +118,7 @@ def account_token(operator: Key, claims: AccountClaims, now: float) -> str:
 def user_token(account: Key, claims: UserClaims, now: float) -> str:
     """A user of an account, signed by the account."""
     narrow = claims.narrow
-    content = {
+    content: dict[str, Any] = {
         "type": "user",
         "pub": {} if narrow is None else {"allow": narrow.publish},
         "sub": {} if narrow is None else {"allow": narrow.subscribe},
@@ -122,6 +127,8 @@ def user_token(account: Key, claims: UserClaims, now: float) -> str:
         "payload": UNLIMITED if narrow is None else narrow.payload_bytes,
         "tags": [f"{ROLE_TAG}{claims.role}"],
     }
+    if narrow is not None and narrow.answers:
+        content["resp"] = {"max": 1, "ttl": ANSWER_WITHIN_S * 1_000_000_000}
     return _signed(account, claims.public, claims.name, content, now, claims.expires_at)
 
 

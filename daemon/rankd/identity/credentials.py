@@ -20,6 +20,8 @@ CA_FILE = "ca.pem"
 """The certificate with which the broker's one is checked; exists only while the broker encrypts its connections."""
 SERVICES_CREDENTIALS = "services.creds"
 """The credentials of the services, beside those of the site's owner."""
+NOTIFIER_CREDENTIALS = "notifier.creds"
+"""The credentials of the notifier, which reach less than those of the services."""
 OWNER_ONLY = 0o600
 MOST_BYTES = 64 * 2**10
 

@@ -16,13 +16,19 @@ from rankd.wire.subject import (
     DEAD_LETTER_PATTERN,
     ENQUEUE_PATTERN,
     ENROL,
+    EVENT_CONFIGURATION,
     EVENT_RANKING,
     EVENT_SCHEDULER,
     HEAD,
+    NOTIFIER,
     PREFIX,
+    STREAM_EVENTS,
+    WAKE,
+    diag_subject,
     encode_name,
     enqueue_subject,
     health_subject,
+    inbox_prefix,
     job_event,
     node_pattern,
     node_subject,
@@ -93,6 +99,17 @@ def node_imports(services: str, node: str, *, vouches: bool = False) -> list[Imp
 def enrolment_imports(services: str) -> list[Import]:
     """What an invitation reaches: the one subject on which it is exchanged for credentials."""
     return _imports(services, [ENROL], [])
+
+
+def notifier_publishes() -> list[str]:
+    """What the notifier may publish in the services' account: requests for its messages, and wake-ups."""
+    consumer = f"{STREAM_EVENTS}.{NOTIFIER}"
+    return [f"$JS.API.CONSUMER.MSG.NEXT.{consumer}", f"$JS.API.CONSUMER.INFO.{consumer}", f"$JS.ACK.{consumer}.>", WAKE]
+
+
+def notifier_hears() -> list[str]:
+    """What the notifier may subscribe to: its own inboxes, questions about its health, and new configurations."""
+    return [f"{inbox_prefix(NOTIFIER)}.>", health_subject(NOTIFIER), diag_subject(NOTIFIER), EVENT_CONFIGURATION, WAKE]
 
 
 def _imports(services: str, asked: Sequence[str], heard: Sequence[str]) -> list[Import]:

@@ -36,13 +36,15 @@ from rankd.identity.reach import (
     enrolment_imports,
     gateway_imports,
     node_imports,
+    notifier_hears,
+    notifier_publishes,
     services_exports,
     user_imports,
 )
 from rankd.identity.trusted_node import read_trusted
 from rankd.wire.codec import UNREADABLE
 from rankd.wire.enrolment import MOST_BYTES
-from rankd.wire.subject import ENROL, inbox_prefix
+from rankd.wire.subject import ENROL, NOTIFIER, inbox_prefix
 
 KEY_FILE = "site.key"
 REVOKED_FILE = "revoked.json"
@@ -51,6 +53,9 @@ USER_LIMITS = AccountLimits(connections=256, subscriptions=4_096)
 ENROLMENT_LIMITS = AccountLimits(connections=64, subscriptions=256, payload_bytes=MOST_BYTES)
 """Of the connections of all invitations together."""
 ENROLMENT_SUBSCRIPTIONS = 4
+NOTIFIERS_REACH = Narrow(
+    publish=notifier_publishes(), subscribe=notifier_hears(), subscriptions=64, payload_bytes=2**20, answers=True
+)
 
 ALL_OF_THEM = "*"
 """In an account's revocations: every user of it."""
@@ -65,6 +70,8 @@ class Role(StrEnum):
     USER = "user"
     NODE = "node"
     GATEWAY = "gateway"
+    NOTIFIER = "notifier"
+    """A connection in the services' account that reaches little of it."""
     ENROLMENT = "enrolment"
     """An invitation that has not been exchanged yet."""
 
@@ -178,6 +185,18 @@ class Site:
             public=key.public, name="invitation", role=Role.ENROLMENT, expires_at=int(now + lasts_s), narrow=narrow
         )
         return Credentials(user_token(self._account(Role.ENROLMENT, ""), claims, now), key.seed, self.ca)
+
+    def notifier(self, now: float) -> Credentials:
+        """Credentials of the notifier, which talks to the world: in the services' account, but for little of it."""
+        key = new_key(KeyKind.USER)
+        claims = UserClaims(public=key.public, name=NOTIFIER, role=Role.NOTIFIER, narrow=NOTIFIERS_REACH)
+        return Credentials(user_token(self._account(Role.SERVICES, ""), claims, now), key.seed, self.ca)
+
+    def static_notifier(self, now: float) -> Credentials:
+        """As :meth:`static_credentials`, of the notifier."""
+        key = self.static_key(Role.NOTIFIER, NOTIFIER)
+        claims = UserClaims(public=key.public, name=NOTIFIER, role=Role.NOTIFIER)
+        return Credentials(user_token(self._account(Role.SERVICES, ""), claims, now), key.seed, self.ca)
 
     def revoked_at(self, role: Role, name: str) -> int | None:
         """Credentials and invitations of this user or node that were made up to then (UTC seconds) do not count."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rankd.identity.claims import Export, Import
+from rankd.identity.claims import ANSWER_WITHIN_S, Export, Import
 from rankd.identity.reach import admin_imports, node_imports, services_exports, user_imports
-from rankd.identity.site import USER_LIMITS, Role, Site
-from rankd.wire.subject import encode_name
+from rankd.identity.site import NOTIFIERS_REACH, USER_LIMITS, Role, Site
+from rankd.wire.subject import NOTIFIER, encode_name
 
 SERVICES = "RANKD"
 _IMPORTS: Mapping[Role, Callable[[str, str], list[Import]]] = {
@@ -33,11 +33,24 @@ def configuration(site: Site, members: Sequence[Member]) -> str:
     """The block ``accounts`` of the server's configuration file."""
     services = [
         "jetstream: enabled",
-        f"users: [{{nkey: {site.static_key(Role.SERVICES, '').public}}}]",
+        f"users: [{{nkey: {site.static_key(Role.SERVICES, '').public}}}, {_notifier(site)}]",
         *_listed("exports", (_export(one) for one in services_exports())),
     ]
     blocks = [_block(SERVICES, services), *(_account(site, member) for member in members)]
     return "accounts {\n" + "\n".join(blocks) + "\n}\n"
+
+
+def _notifier(site: Site) -> str:
+    """The notifier, a user of the services' account with few rights."""
+    publish, subscribe = (_texts(subjects) for subjects in (NOTIFIERS_REACH.publish, NOTIFIERS_REACH.subscribe))
+    answers = f'{{max: 1, expires: "{ANSWER_WITHIN_S}s"}}'
+    rights = f"{{publish: {{allow: {publish}}}, subscribe: {{allow: {subscribe}}}, allow_responses: {answers}}}"
+    return f"{{nkey: {site.static_key(Role.NOTIFIER, NOTIFIER).public}, permissions: {rights}}}"
+
+
+def _texts(subjects: Iterable[str]) -> str:
+    quoted = (f'"{subject}"' for subject in subjects)
+    return f"[{', '.join(quoted)}]"
 
 
 def account_name(member: Member) -> str:

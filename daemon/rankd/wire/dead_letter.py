@@ -38,7 +38,7 @@ class LettersReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A submission on the enqueue subject that could not be accepted, and why.
+    """A submission on the enqueue subject that could not be accepted, or a notification that was not sent; and why.
 
     ``submission`` is the beginning (at most 16 KiB) of a job, or of the whole message if it can't be read. It is None
     in the user's events. ``bytes`` is the size of the whole. ``message_id`` is the sender's.
@@ -53,3 +53,4 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     field: str | None
     bytes: int = 0
     submission: str | None = None
+    kind: str = "submission"

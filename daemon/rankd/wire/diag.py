@@ -107,6 +107,34 @@ class PrioritizerDiag(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: dict[str, int] = {}
 
 
+class NotificationBacklog(msgspec.Struct, frozen=True, kw_only=True):
+    """Notifications that wait, those of them that have failed before, and how long the oldest has waited."""
+
+    waiting: int
+    failing: int
+    oldest_s: float
+
+
+class NotifierDiag(msgspec.Struct, frozen=True, kw_only=True):
+    """The notifier: how many notifications it has noted and sent, attempts that failed, and dead letters.
+
+    ``durations``: of attempts, by kind of target. ``in_flight``: attempts at this moment. ``problem``: the last one.
+    """
+
+    health: Health | None = None
+    pid: int
+    started_at: float
+    noted: int
+    sent: int
+    failed: int
+    given_up: int
+    in_flight: int
+    durations: dict[str, Spread]
+    problem: str | None = None
+    configuration: ConfigurationDiag = ConfigurationDiag()
+    unreadable: dict[str, int] = {}
+
+
 class RelayDiag(msgspec.Struct, frozen=True, kw_only=True):
     """What the relay still has to publish: the number of events, and how long the oldest has waited."""
 
@@ -121,6 +149,7 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     ``unreadable``: how many messages each service could not decode since it started, by stream (``RANKD_REPORTS``) or
     kind (``wake-up``, ``answer``).
     ``foreign_reports``: how many reports of nodes the intake has had about allocations that they were never given.
+    ``notifier``: None where none runs, since the site allows no notifications. ``notifications``: what waits for it.
     """
 
     at: float
@@ -132,3 +161,5 @@ class Diag(msgspec.Struct, frozen=True, kw_only=True):
     configuration: ConfigurationDiag = ConfigurationDiag()
     unreadable: dict[str, int] = {}
     foreign_reports: int = 0
+    notifier: NotifierDiag | None = None
+    notifications: NotificationBacklog | None = None

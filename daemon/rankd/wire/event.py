@@ -34,7 +34,8 @@ class SchedulerEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """One event of one job, as published. ``via``: the gateway that vouched for the actor; None where none did.
 
-    ``array_job`` and ``array_task``: of a task, its array and its index; left out for other jobs.
+    ``array_job`` and ``array_task``: of a task, its array and its index; left out for other jobs. ``notifies``: the
+    event may be one that the job's user is notified of; left out otherwise.
     """
 
     id: int
@@ -47,6 +48,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     via: str | None = None
     array_job: int | msgspec.UnsetType = msgspec.UNSET
     array_task: int | msgspec.UnsetType = msgspec.UNSET
+    notifies: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class UserTransition(Transition, frozen=True, kw_only=True):

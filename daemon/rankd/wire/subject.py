@@ -214,6 +214,8 @@ WAKE = f"{PREFIX}.internal.committed"
 STREAM_EVENTS = "RANKD_EVENTS"
 STREAM_SUBMISSIONS = "RANKD_SUBMISSIONS"
 STREAM_DEAD_LETTERS = "RANKD_DEAD_LETTERS"
+NOTIFIER = "notifier"
+"""The name of the notifier, of its consumer of the stream of events, and of its inboxes."""
 
 
 def health_subject(service: str) -> str:

@@ -31,6 +31,7 @@ def add_parser(subparsers: Subparsers) -> None:
     auth_invite.add_invite(commands)
     _add_creds(commands)
     _add_revoke(commands)
+    _add_notify_key(commands)
 
 
 def _add_creds(commands: Subparsers) -> None:
@@ -66,6 +67,34 @@ def _add_revoke(commands: Subparsers) -> None:
     whose.add_argument("--node", metavar="NODE", help="of the agent of this node")
     revoke.set_defaults(run=run_revoke)
     add_place(revoke)
+
+
+def _add_notify_key(commands: Subparsers) -> None:
+    key = commands.add_parser(
+        "notify-key",
+        help="print the key with which notifications are signed",
+        description="Print the key with which this site signs notifications, for their receivers. Who has it can sign"
+        " notifications, and nothing else. Only the user who started `rankd up` can read it.",
+        allow_abbrev=False,
+    )
+    key.add_argument("--renew", action="store_true", help="make a new key first; the old one is no longer used")
+    key.set_defaults(run=run_notify_key)
+    add_place(key)
+
+
+def run_notify_key(arguments: argparse.Namespace) -> int:
+    """Print the key; make one if there is none."""
+    from rankd.identity.signing_key import open_signing_key
+    from rankd.services.up.command import signing_key_in
+
+    place = find(arguments)
+    if place.directory is None:
+        raise Refused("usage", "the key is in a file of `rankd up`; name its directory with --dir", "dir")
+    file = signing_key_in(place.directory)
+    with usable(file, "dir"):
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        print(open_signing_key(file, is_renewed=arguments.renew))
+    return 0
 
 
 def run(arguments: argparse.Namespace) -> int:

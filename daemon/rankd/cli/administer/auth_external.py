@@ -160,7 +160,7 @@ def _members(arguments: argparse.Namespace) -> list[Member]:
 
 def _write(site: Site, members: list[Member], directory: Path) -> list[str]:
     """Write the credentials of the services and of each member; returns the names of the files."""
-    from rankd.identity.credentials import write_private
+    from rankd.identity.credentials import NOTIFIER_CREDENTIALS, write_private
     from rankd.identity.site import Role
     from rankd.wire.subject import encode_name
 
@@ -172,4 +172,5 @@ def _write(site: Site, members: list[Member], directory: Path) -> list[str]:
         files[f"{kind}-{encode_name(name)}.creds"] = (role, name)
     for file, (role, name) in files.items():
         write_private(directory / file, site.static_credentials(role, name, now).text())
-    return list(files)
+    write_private(directory / NOTIFIER_CREDENTIALS, site.static_notifier(now).text())
+    return [*files, NOTIFIER_CREDENTIALS]

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rankd.cli.common.option import Subparsers
-    from rankd.wire.diag import ConfigurationDiag, Diag, PluginDiag, PrioritizerDiag, RelayDiag, SchedulerDiag, Spread
+    from rankd.wire.diag import (
+        ConfigurationDiag,
+        Diag,
+        NotificationBacklog,
+        NotifierDiag,
+        PluginDiag,
+        PrioritizerDiag,
+        RelayDiag,
+        SchedulerDiag,
+        Spread,
+    )
     from rankd.wire.message import Health
 
 Line = tuple[str, object]
@@ -55,14 +65,20 @@ def _status(found: Diag) -> int:
     """The largest exit status that ``rankd health`` would give for one of the services."""
     if found.scheduler is None or found.prioritizer is None:
         return 3
-    asked = (found.health, found.scheduler.health, found.prioritizer.health)
+    asked = [found.health, found.scheduler.health, found.prioritizer.health]
+    if found.notifier is not None:
+        asked.append(found.notifier.health)
     return 0 if all(health is not None and health.ready for health in asked) else 1
 
 
 def _print(found: Diag) -> None:
     for line in lines(found):
         print(line)
-    for title, service in (("Scheduler", found.scheduler), ("Prioritizer", found.prioritizer)):
+    for title, service in (
+        ("Scheduler", found.scheduler),
+        ("Prioritizer", found.prioritizer),
+        ("Notifier", found.notifier),
+    ):
         if service is not None and service.durations:
             print(f"\n{title}: milliseconds of the last ones")
             _print_durations(service.durations)
@@ -82,6 +98,7 @@ def lines(found: Diag) -> Iterator[str]:
         ),
         ("Scheduler", None if found.scheduler is None else _scheduler(found.scheduler)),
         ("Prioritizer", None if found.prioritizer is None else _prioritizer(found.prioritizer)),
+        ("Notifier", _notifier(found)),
         ("Relay", _relay(found.relay)),
         ("Adapters", ((row["name"], _adapter(row)) for row in found.adapters)),
     )
@@ -132,6 +149,28 @@ def _prioritizer(of: PrioritizerDiag) -> Iterator[Line]:
         yield f"factor {factor}", f"fails: {message}"
     for factor, plugin in sorted(of.plugins.items()):
         yield f"worker {factor}", _plugin(plugin)
+    yield from _unreadable(of.unreadable)
+
+
+def _notifier(found: Diag) -> list[Line] | None:
+    """Its lines; None if it does not answer although notifications wait, and none at all where none runs."""
+    of, backlog = found.notifier, found.notifications
+    if of is None:
+        return None if backlog is not None and backlog.waiting else []
+    return list(_of_notifier(of, backlog))
+
+
+def _of_notifier(of: NotifierDiag, backlog: NotificationBacklog | None) -> Iterator[Line]:
+    yield from _health(of.health)
+    yield "since", f"{_when(of.started_at)} (pid {of.pid})"
+    yield from _configuration(of.configuration, "not taken")
+    yield "notifications", f"{of.noted} new, {of.sent} sent, {of.given_up} given up, {of.in_flight} on their way"
+    yield "failed attempts", f"{of.failed}{f', the last: {printable(of.problem)}' if of.problem else ''}"
+    if backlog is not None:
+        oldest = (
+            f", the oldest for {backlog.oldest_s:.0f} s; {backlog.failing} failed before" if backlog.waiting else ""
+        )
+        yield "waiting", f"{backlog.waiting}{oldest}"
     yield from _unreadable(of.unreadable)
 
 

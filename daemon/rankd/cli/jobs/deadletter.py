@@ -127,7 +127,7 @@ def run_settle(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace, reply: LettersReply) -> int:
     """Print the outcome. Failures go to standard error; with a failure, the status is 1."""
-    lines = [f"dead letter {letter.id}: {_made(letter)}" for letter in reply.done]
+    lines = [f"dead letter {letter.id}: {_made(arguments.verb, letter)}" for letter in reply.done]
     with telling(", ".join(lines)):
         if arguments.json:
             print_json(reply)
@@ -139,5 +139,7 @@ def _report(arguments: argparse.Namespace, reply: LettersReply) -> int:
     return 1 if reply.failed else 0
 
 
-def _made(letter: SettledLetter) -> str:
-    return f"submitted as job {', '.join(map(str, letter.jobs))}" if letter.jobs else "dropped"
+def _made(verb: str, letter: SettledLetter) -> str:
+    if letter.jobs:
+        return f"submitted as job {', '.join(map(str, letter.jobs))}"
+    return "is sent again" if verb == "deadletter.retry" else "dropped"

@@ -1,4 +1,4 @@
-"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``, ``gateway``: one service each, for supervisors."""
+"""``rankd intake``, ``prioritizer``, ``scheduler``, ``agent``, ``gateway``, ``notifier``: one service each."""
 
 from __future__ import annotations
 
@@ -60,6 +60,17 @@ def add_parser(subparsers: Subparsers) -> None:
     gateway.add_argument("--socket", metavar="FILE", type=Path, required=True, help="the Unix socket to listen on")
     gateway.add_argument("--owner", metavar="USER", required=True, help="the administrator's name: of who runs this")
     gateway.add_argument("--share", action="store_true", help="let other users of this machine in, as themselves")
+    notifier = _service(
+        subparsers, "notifier", run_notifier, "Notify users of their jobs, where the configuration allows it."
+    )
+    _add_store(notifier)
+    notifier.add_argument(
+        "--key",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="file with the key for signatures (auth/notify.key of `rankd up`); made if it is missing",
+    )
 
 
 def _service(
@@ -366,6 +377,26 @@ def run_gateway(arguments: argparse.Namespace) -> int:
         is_shared=arguments.share,
     )
     return _serve(arguments, "gateway", lambda stop: run(options, stop))
+
+
+def run_notifier(arguments: argparse.Namespace) -> int:
+    """Notify until stopped."""
+    _need(arguments, "nats", "db")
+    from rankd.core.errors import usable
+    from rankd.identity.signing_key import open_signing_key
+    from rankd.services.notifier.service import NotifierOptions, run
+
+    with usable(arguments.key, "key"):
+        open_signing_key(arguments.key)
+    options = NotifierOptions(
+        nats=arguments.nats,
+        creds=arguments.creds,
+        tls=tls_files(arguments),
+        db=arguments.db,
+        config=_config(arguments),
+        key=arguments.key,
+    )
+    return _serve(arguments, "notifier", lambda stop: run(options, stop))
 
 
 def _serve(arguments: argparse.Namespace, name: str, main: Main, hangup: asyncio.Event | None = None) -> int:

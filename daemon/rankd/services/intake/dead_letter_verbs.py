@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -11,6 +11,7 @@ from rankd.bus.endpoint import Reply, Verb
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.dead_letter import check_whole, waiting_letter
 from rankd.core.errors import RankdError, Refused, Unavailable
+from rankd.core.model.setting import NotificationSettings
 from rankd.services.intake.durable_submission import Submit
 from rankd.services.intake.look_verbs import LookVerbs, own_users
 from rankd.services.intake.submission import rejected_of
@@ -19,7 +20,8 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.look.page import letter_page
-from rankd.store.record.dead_letter import StoredLetter, drop_letters, heads, settle, still_dead, stored
+from rankd.store.record.dead_letter import NOTIFICATION, StoredLetter, drop_letters, heads, settle, still_dead, stored
+from rankd.store.record.notification import send_again
 from rankd.wire.codec import decode_strict
 from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, LettersReply, SettledLetter
 
@@ -27,8 +29,17 @@ from rankd.wire.message import DeadLetterFilter, DeadLetterSelection, Failed, Le
 class DeadLetterVerbs:
     """``deadletter.list``, ``deadletter.retry``, ``deadletter.drop``: users their own, administrators any."""
 
-    def __init__(self, database: Database, group: GroupCommit, submit: Submit, looks: LookVerbs, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        group: GroupCommit,
+        submit: Submit,
+        looks: LookVerbs,
+        settings: Callable[[], NotificationSettings],
+        clock: Clock,
+    ) -> None:
         self._looks = looks
+        self._settings = settings
         self._database = database
         self._group = group
         self._submit = submit
@@ -68,6 +79,8 @@ class DeadLetterVerbs:
 
     async def _retried(self, letter: StoredLetter, asker: Submitter) -> list[int]:
         check_whole(letter.id, len(letter.payload), letter.n_bytes)
+        if letter.kind == NOTIFICATION:
+            return await self._notify_again(letter, asker)
         try:
             submission, ids, error = await self._submit(Submitter(letter.user, False), letter.payload, letter.key)
             if rejected := rejected_of(submission, ids, error):
@@ -81,6 +94,18 @@ class DeadLetterVerbs:
         now = self._clock()
         await self._group.do(lambda connection: settle(connection, letter.id, "retried", asker.user, now, ids))
         return ids
+
+    async def _notify_again(self, letter: StoredLetter, asker: Submitter) -> list[int]:
+        """Give a notification to the notifier again; returns its job."""
+        now, settings = self._clock(), self._settings()
+
+        def again(connection: Connection) -> int:
+            job = send_again(connection, letter.payload, settings, now)
+            settle(connection, letter.id, "retried", asker.user, now)
+            return job
+
+        await self._group.do(again, client=asker.user)
+        return []
 
     async def drop(self, asker: Submitter, payload: bytes) -> Reply:
         """Drop letters: they stay in the records but are not listed. Many are done in parts, so others can write."""

@@ -13,10 +13,12 @@ from rankd.core.admission.submitter import Submitter
 from rankd.services.intake.look_turns import LookTurns
 from rankd.services.runtime.clock import Clock
 from rankd.store.look import adapter_list
+from rankd.store.look.notification_backlog import notification_backlog
 from rankd.store.look.relay_backlog import relay_backlog
 from rankd.wire.codec import decode_strict
-from rankd.wire.diag import ConfigurationDiag, Diag, DiagAsked, PrioritizerDiag, SchedulerDiag
+from rankd.wire.diag import ConfigurationDiag, Diag, DiagAsked, NotifierDiag, PrioritizerDiag, SchedulerDiag
 from rankd.wire.message import Health
+from rankd.wire.subject import NOTIFIER
 
 
 def diag_verb(
@@ -36,13 +38,16 @@ def diag_verb(
         reset = decode_strict(payload, DiagAsked).reset
         if reset:
             check(asker, "diag.show reset")
-        own, scheduler, prioritizer = await asyncio.gather(
+        own, scheduler, prioritizer, notifier = await asyncio.gather(
             health(),
             ask_diag(bus, "scheduler", SchedulerDiag, reset=reset),
             ask_diag(bus, "prioritizer", PrioritizerDiag, reset=reset),
+            ask_diag(bus, NOTIFIER, NotifierDiag, reset=reset),
         )
         now = clock()
-        relay, adapters = await turns.look(asker.user, lambda c: (relay_backlog(c, now), adapter_list.adapters(c)))
+        relay, adapters, waiting = await turns.look(
+            asker.user, lambda c: (relay_backlog(c, now), adapter_list.adapters(c), notification_backlog(c, now))
+        )
         return Diag(
             at=now,
             health=own,
@@ -53,6 +58,8 @@ def diag_verb(
             configuration=configuration(),
             unreadable=dict(bus.unreadable),
             foreign_reports=foreign(),
+            notifier=notifier,
+            notifications=waiting,
         )
 
     return Verb("diag.show", show)

@@ -31,7 +31,7 @@ from rankd.store.record.queue_event import CONFIGURATION
 from rankd.store.record.relay_mark import Mark, move_mark
 from rankd.store.record.unreadable import UnreadableMessage
 from rankd.wire.configuration import ConfigurationEvents
-from rankd.wire.message import DeadLetter, JobEvents, NodeEvents, QueueChange, QueueEvents
+from rankd.wire.message import DeadLetter, JobEvents, NodeEvents, QueueChange, QueueEvents, Transition
 from rankd.wire.subject import (
     EVENT_CONFIGURATION,
     WAKE,
@@ -132,8 +132,10 @@ def _behind(events: Sequence[Event], last: object | None) -> Sequence[Event]:
 
 
 def _compared(event: object) -> object:
-    """The event without its actor where privacy may hide that: it may have changed since the event was published."""
-    return msgspec.structs.replace(event, actor=None) if isinstance(event, QueueChange) else event
+    """The event without what may have changed since it was published: whom privacy hides, and marks for services."""
+    if isinstance(event, QueueChange):
+        return msgspec.structs.replace(event, actor=None)
+    return msgspec.structs.replace(event, notifies=msgspec.UNSET) if isinstance(event, Transition) else event
 
 
 def _public(event: NamedEvent, jobs: Privacy) -> NamedEvent:

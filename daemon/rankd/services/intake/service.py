@@ -238,7 +238,8 @@ class Intake:
     def _verbs(self) -> list[Verb | IdempotentVerb]:
         classes = class_verbs(self.group, lambda: self.tables.classes, lambda: self.catalog.access, self._use_classes)
         looks = LookVerbs(self.database, lambda: self.bus.client.max_payload)
-        letters = DeadLetterVerbs(self.database, self.group, self.take, looks, self._clock).verbs()
+        notifications = lambda: self.configuration.settings.notifications  # noqa: E731 - read at each request
+        letters = DeadLetterVerbs(self.database, self.group, self.take, looks, notifications, self._clock).verbs()
         return [
             IdempotentVerb("job.submit", self.submit),
             retry_verb(looks.single, self.take_again),

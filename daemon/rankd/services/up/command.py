@@ -10,7 +10,8 @@ import msgspec
 
 from rankd.bus.address import user_in
 from rankd.bus.tls_files import TlsFiles
-from rankd.identity.credentials import CA_FILE, SERVICES_CREDENTIALS
+from rankd.identity.credentials import CA_FILE, NOTIFIER_CREDENTIALS, SERVICES_CREDENTIALS
+from rankd.identity.signing_key import SIGNING_KEY
 from rankd.plugin.interpreter import python_command
 
 SIMULATED = "sim"
@@ -38,6 +39,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     users of this machine may ask, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
     ``is_encrypted``: the embedded broker encrypts its connections, with the certificate in ``tls`` or else with one
     for ``tls_names`` and the names of this machine. With ``nats``, ``tls`` has the files for connections to it.
+    ``has_notifications``: the configuration allows notifications, so a notifier runs.
     """
 
     directory: Path
@@ -58,6 +60,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_shared: bool = False
     run_as: str = "agent"
     keep_jobs: bool = False
+    has_notifications: bool = False
 
     @property
     def has_site(self) -> bool:
@@ -100,6 +103,8 @@ def service_commands(options: UpOptions, url: str, database: Path) -> list[tuple
     ]
     commands = [("intake", [*rankd, "intake", *place, *_intakes_rights(options)])]
     commands += [(name, [*rankd, name, *place]) for name in ("prioritizer", "scheduler")]
+    if options.has_notifications:
+        commands.append(("notifier", [*rankd, *_notifier(options, url, database)]))
     if options.has_site:
         commands.append(("gateway", [*rankd, *_gateway(options, url)]))
     if options.local_agent:
@@ -156,6 +161,22 @@ def _gateway(options: UpOptions, url: str) -> list[str]:
     site = ["--site", str(auth_directory(options.directory)), "--socket", str(login_socket(options.directory))]
     share = ["--share"] if options.is_shared else []
     return ["gateway", *_broker(options, url, SERVICES_CREDENTIALS), *site, "--owner", options.admin, *share]
+
+
+def _notifier(options: UpOptions, url: str, database: Path) -> list[str]:
+    key = ["--key", str(signing_key(options))]
+    files = ["--db", str(database), "--config", str(options.config.absolute())]
+    return ["notifier", *_broker(options, url, NOTIFIER_CREDENTIALS), *files, *key]
+
+
+def signing_key(options: UpOptions) -> Path:
+    """The key with which notifications are signed."""
+    return signing_key_in(options.directory)
+
+
+def signing_key_in(directory: Path) -> Path:
+    """The same, of the ``rankd up`` in this directory. It stands in for no credentials, so it is there without them."""
+    return auth_directory(directory) / SIGNING_KEY
 
 
 def _labels(labels: Mapping[str, str]) -> list[str]:

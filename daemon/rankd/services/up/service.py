@@ -79,7 +79,9 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
         ConfigurationError, Unavailable: before or instead of running; ``no_space``: the disk is too full to begin.
         Refused: ``bad_path``, ``bad_name``, ``bad_listen``: directory, name or address can't be used.
     """
-    grace_s = load_configuration(options.config).settings.node.grace_s
+    settings = load_configuration(options.config).settings
+    grace_s = settings.node.grace_s
+    options = msgspec.structs.replace(options, has_notifications=bool(settings.notifications.allow))
     _check_text(options.directory.absolute())
     if options.local_agent:
         check_node_name(options.agent_name)
@@ -231,7 +233,7 @@ class _Machine:
         await self._stop_rest()
 
     async def _stop_rest(self) -> None:
-        for name in ("gateway", "prioritizer", "intake"):
+        for name in ("gateway", "notifier", "prioritizer", "intake"):
             if name in self._services:
                 await self._services[name].stop()
         if self._broker is not None:

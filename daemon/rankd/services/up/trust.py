@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rankd.identity.credentials import SERVICES_CREDENTIALS, read_credentials, write_private
+from rankd.identity.credentials import NOTIFIER_CREDENTIALS, SERVICES_CREDENTIALS, read_credentials, write_private
 from rankd.identity.register import Register, given
 from rankd.identity.register_file import change_register
 from rankd.identity.site import KEY_FILE, Role, Site, open_site, read_site
@@ -33,6 +33,7 @@ def establish(options: UpOptions, now: float) -> Trust:
     certified = certify(options, open_directory(directory), directory, now)
     site = read_site(directory)  # with the certificate that belongs into credentials
     write_credentials(site, directory, _roles(options), now)
+    write_private(directory / NOTIFIER_CREDENTIALS, site.notifier(now).text())
     accounts = [site.account(role, name, now) for _, role, name in _roles(options)]
     accounts.append(site.account(Role.GATEWAY, HEAD, now))
     accounts += [site.account(Role.NODE, node, now) for node in read_trusted(directory)]
@@ -64,6 +65,7 @@ def initialize(directory: Path, admin: str, now: float) -> tuple[str, bool]:
     site = open_directory(auth)
     if (auth / ADMIN_CREDENTIALS).exists():
         return read_credentials(auth / ADMIN_CREDENTIALS).claims().name, is_new
+    write_private(auth / NOTIFIER_CREDENTIALS, site.notifier(now).text())
     write_credentials(
         site, auth, [(SERVICES_CREDENTIALS, Role.SERVICES, ""), (ADMIN_CREDENTIALS, Role.ADMIN, admin)], now
     )

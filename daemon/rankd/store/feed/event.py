@@ -14,12 +14,21 @@ from sqlalchemy import ColumnElement, Select, func, select
 
 from rankd.config.change import Change as Difference
 from rankd.core.change.job_change import VIA
+from rankd.core.model.notification import Wanted, is_wanted
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import item_of
 from rankd.store.engine.plan import most
 from rankd.store.record.dead_letter import has_unpublished, unpublished
 from rankd.store.record.relay_mark import Mark
-from rankd.store.schema.table import configurations, job_events, jobs, node_events, queue_events, relay_marks
+from rankd.store.schema.table import (
+    configurations,
+    job_events,
+    job_notifications,
+    jobs,
+    node_events,
+    queue_events,
+    relay_marks,
+)
 from rankd.wire.configuration import ConfigurationChange
 from rankd.wire.message import DeadLetter, NodeChange, QueueChange, Transition
 
@@ -72,10 +81,18 @@ def _configuration(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
 
 
 def _job(row: Any) -> NamedEvent:  # noqa: ANN401 - a database row
-    id_, job, event, state, at, actor, cause, via, user, array, task = row
+    id_, job, event, state, at, actor, cause, via, user, array, task, wanted, has_begun = row
     of_array = {} if array is None else {"array_job": array, "array_task": task}
     change = Transition(id=id_, job=job, event=event, state=state, at=at, actor=actor, cause=cause, via=via, **of_array)
+    if wanted is not None and _may_notify(event, wanted, is_task=array is not None, has_begun=has_begun):
+        change = msgspec.structs.replace(change, notifies=True)
     return NamedEvent(user, change)
+
+
+def _may_notify(event: str, wanted: int, *, is_task: bool, has_begun: bool) -> bool:
+    """Whether the notifier has to look at the event. An array that has begun starts with no other task."""
+    is_known = is_task and has_begun and not wanted & Wanted.TASKS
+    return not is_known and is_wanted(event, wanted, is_task=is_task)
 
 
 def _unmarked(mark: Mark, id_: ColumnElement[int]) -> ColumnElement[bool]:
@@ -133,8 +150,11 @@ _KINDS = {
             jobs.c.user,
             jobs.c.array_job,
             jobs.c.array_task,
+            job_notifications.c.wanted,
+            job_notifications.c.has_begun,
         )
         .join_from(job_events, jobs, jobs.c.id == _JOBS.job_id)
+        .outerjoin(job_notifications, job_notifications.c.job_id == func.coalesce(jobs.c.array_job, jobs.c.id))
         .where(_unmarked(Mark.JOBS, _JOBS.id))
         .order_by(_JOBS.id),
         _job,

@@ -1,4 +1,6 @@
-"""Dead letters: enqueued submissions that could not be accepted. They wait until a user retries or drops them.
+"""Dead letters: enqueued submissions that could not be accepted, and notifications that could not be sent.
+
+They wait until a user retries or drops them.
 
 A letter keeps its original bytes, up to the limits of ``core/change/dead_letter.py``. A larger one keeps only its
 beginning and can't be retried. Lists and messages show a preview of a letter's first :data:`PREVIEW_BYTES`, as text.
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
     from rankd.core.errors import RankdError
 
+SUBMISSION, NOTIFICATION = "submission", "notification"
+"""What a letter was: its column ``kind``."""
 PREVIEW_BYTES = 16 * 2**10
 LONGEST_TEXT = 1_000
 """The most characters of the message, of the field and of the sender's message id."""
@@ -44,7 +48,7 @@ _SIZE = case((_OF.bytes < limits.LARGEST_KEPT, _OF.bytes), else_=limits.LARGEST_
 _HELD = select(func.count(), func.coalesce(func.sum(_SIZE), 0)).where(_IS_WAITING)
 _NEWEST_FIRST = select(_OF.id, _OF.bytes).where(_IS_WAITING).order_by(_OF.id.desc())
 _UNPUBLISHED = (
-    select(_OF.id, _OF.user, _OF.at, _OF.message_id, _OF.code, _OF.message, _OF.field, _OF.bytes, _OF.preview)
+    select(_OF.id, _OF.user, _OF.at, _OF.message_id, _OF.code, _OF.message, _OF.field, _OF.bytes, _OF.preview, _OF.kind)
     .where(_IS_UNPUBLISHED)
     .order_by(_OF.id)
 )
@@ -61,11 +65,13 @@ class Undelivered(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     message: str
     field: str | None = None
+    kind: str = SUBMISSION
 
 
 class StoredLetter(limits.LetterHead, frozen=True, kw_only=True):
     """A dead letter with everything that a retry needs."""
 
+    kind: str
     source: str
     message_id: str | None
     payload: bytes
@@ -106,6 +112,7 @@ def _row(letter: Undelivered) -> dict[str, object]:
         "field": _cut(letter.field),
         "bytes": len(payload) if size <= limits.LARGEST_KEPT else size,
         "preview": shown,
+        "kind": letter.kind,
     }
 
 
@@ -169,10 +176,12 @@ def _count_lost(connection: Connection, user: str, n_letters: int, n_bytes: int,
 
 def stored(connection: Connection, ids: Sequence[int]) -> dict[int, StoredLetter]:
     """These letters by id; unknown ids are left out."""
-    query = select(_OF.id, _OF.source, _OF.user, _OF.message_id, _OF.payload, _OF.bytes, _OF.state).where(_IDS)
+    query = select(_OF.id, _OF.source, _OF.user, _OF.message_id, _OF.payload, _OF.bytes, _OF.state, _OF.kind)
+    query = query.where(_IDS)
     return {
         row.id: StoredLetter(
             id=row.id,
+            kind=row.kind,
             source=row.source,
             user=row.user,
             message_id=row.message_id,
@@ -233,8 +242,9 @@ def unpublished(connection: Connection, number: int) -> list[DeadLetter]:
             field=field,
             bytes=n_bytes,
             submission=shown,
+            kind=kind,
         )
-        for id_, user, at, message_id, code, message, field, n_bytes, shown in rows
+        for id_, user, at, message_id, code, message, field, n_bytes, shown, kind in rows
     ]
 
 

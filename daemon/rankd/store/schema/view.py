@@ -114,7 +114,7 @@ SELECT name, value, global_default, description, preemption_policy, access FROM 
 
 _DEAD_LETTER = """CREATE VIEW dead_letter AS
 SELECT id, "user", at, message_id, code, message, field, preview AS submission, state,
-    jobs, decided_by, decided_at, bytes
+    jobs, decided_by, decided_at, bytes, kind
 FROM dead_letters"""
 
 _USAGE_DAY = """CREATE VIEW usage_day AS

@@ -1,0 +1,1 @@
+"""The notifier: sends what jobs notify their users of."""
