@@ -13,6 +13,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import ArrayRequest, ArraySpan, parse_array, parse_name
 from rankd.core.model.index_set import EMPTY, each, parse
 from rankd.core.model.job import State
+from rankd.core.model.notification import Notify
 from rankd.store.record.delivery import Ask, give
 from rankd.store.record.history import Named, prune_jobs
 from rankd.store.record.job_action import act
@@ -41,6 +42,13 @@ async def ended(store, number=3, failed=(), array="0-4", **request):
     for task in await store.rows("jobs", array_job=job):
         await end(store, task["allocation_id"], task["id"], status=int(task["array_task"] in failed))
     return job
+
+
+async def test_whom_a_job_notifies_comes_along(store):
+    notify = Notify(on=["end"], to=["mailto:alice@example.org"])
+    [job] = await store.submit("alice", request={"notify": notify})
+    found, _ = await old(store, job)
+    assert found.request.notify == notify
 
 
 async def test_a_job_has_its_request_and_its_script(store):

@@ -6,6 +6,7 @@ Requests of users refuse unknown fields. Messages between services ignore unknow
 from __future__ import annotations
 
 from rankd.core.model.report import Report
+from rankd.core.notification.content import Content
 from rankd.wire.answer import (
     ClassName,
     ErrorBody,
@@ -89,6 +90,7 @@ __all__ = [
     "BatchReply",
     "ClassName",
     "Committed",
+    "Content",
     "DeadLetter",
     "DeadLetterFilter",
     "DeadLetterSelection",

@@ -22,7 +22,7 @@ def test_each_has_an_account_with_one_key():
         "RANKD", "RANKD-user-root", "RANKD-user-alice", "RANKD-node-n1",
     ]  # fmt: skip
     keys = re.findall(r"nkey: (U[A-Z2-7]{55})", text)
-    assert len(set(keys)) == 4
+    assert len(set(keys)) == 5, "the services' account has two: of the services and of the notifier"
     assert text.count("jetstream") == 1
 
 

@@ -21,17 +21,27 @@ def is_public(text: str) -> bool:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    return all(_is_global(one) for one in (address, *_embedded(address)))
+    stood_for = _stood_for(address)
+    return all(_is_global(one) for one in stood_for or [address, *_carried(address)])
 
 
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
 
 
-def _embedded(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+def _stood_for(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    """The IPv4 address that an IPv6 address only stands for: it is of a special range itself."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return [address.ipv4_mapped]
+        if address in _NAT64:
+            return [IPv4Address(int(address) & 0xFFFFFFFF)]
+    return []
+
+
+def _carried(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    """The IPv4 addresses to which packets for an IPv6 address travel, with 6to4 and Teredo."""
     if isinstance(address, IPv4Address):
         return []
-    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if address in _NAT64:
-        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    found = [address.sixtofour, *(address.teredo or ())]
     return [one for one in found if one is not None]

@@ -17,11 +17,12 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import ArraySpan, JobName, parse_array
 from rankd.core.model.index_set import EMPTY, MOST_RANGES, IndexSet, common, count, read, too_large, union
 from rankd.core.model.job import FINAL_STATES, JobRequest, State
+from rankd.core.model.notification import Notify
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import most
-from rankd.store.schema.table import array_requests, arrays, job_scripts, jobs
+from rankd.store.schema.table import array_requests, arrays, job_notifications, job_scripts, jobs
 
 MOST_ISLANDS = 4 * MOST_RANGES
 """The most ranges of tasks that are read: far more than a new array may have."""
@@ -43,6 +44,7 @@ _OLD = (
         _OF.array,
         _OF.array_limit,
         job_scripts.c.script,
+        job_notifications.c.notify,
         arrays.c.job_id.label("is_array"),
         func.coalesce(arrays.c.n_told, arrays.c.n_tasks).label("told"),
         arrays.c.first,
@@ -51,7 +53,9 @@ _OLD = (
         arrays.c.cancelled,
     )
     .select_from(
-        jobs.outerjoin(job_scripts, job_scripts.c.job_id == _OF.id).outerjoin(arrays, arrays.c.job_id == _OF.id)
+        jobs.outerjoin(job_scripts, job_scripts.c.job_id == _OF.id)
+        .outerjoin(arrays, arrays.c.job_id == _OF.id)
+        .outerjoin(job_notifications, job_notifications.c.job_id == _OF.id)
     )
     .where(_OF.id == bindparam("job"))
 )
@@ -88,6 +92,8 @@ def read_old_job(connection: Connection, wish: Wish, asker: Submitter) -> tuple[
     request = _REQUEST.decode(_request_of(connection, name) or row.request)
     if row.script is not None:
         request = msgspec.structs.replace(request, script=bytes(row.script).decode())
+    if row.notify is not None:
+        request = msgspec.structs.replace(request, notify=msgspec.json.decode(row.notify, type=Notify))
     old = OldJob(name.job, row.user, State(row.state), request, row.blocked_by is not None)
     wish = wish._replace(name=name)
     return (old if row.is_array is None else old._replace(tasks=_tasks(connection, row, old, wish))), wish
