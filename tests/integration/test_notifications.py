@@ -16,6 +16,7 @@ from integration.notify_stage import BUSY, OK, Hook, Mailbox, a_mail_server, a_s
 from integration.stage import true_in_time
 
 from rankd.core.notification.pace import Pauses
+from rankd.services.notifier.lane_load import IN_LANE
 
 FAR = Pauses(first_s=3600.0)
 
@@ -83,15 +84,18 @@ async def test_one_that_hangs_holds_up_nobody(broker, tmp_path):
     (tmp_path / "slow").mkdir()
     (tmp_path / "good").mkdir()
     async with Hook(tmp_path / "slow", None) as slow, Hook(tmp_path / "good") as good:
-        settings = for_hook(good, allow=["https://localhost:*/*"], time_limit_s=60)
+        both = tmp_path / "both.pem"
+        both.write_text(slow.ca.read_text() + good.ca.read_text())
+        settings = for_hook(good, allow=["https://localhost:*/*"], time_limit_s=120, ca_file=both)
         async with a_site(broker, tmp_path, **settings) as stage, stage.notifier(broker):
-            both = tmp_path / "both.pem"
-            both.write_text(slow.ca.read_text() + good.ca.read_text())
             for _ in range(6):
                 await stage.ends("bob", notify={"on": ["end"], "to": [slow.url]})
             await stage.ends(notify={"on": ["end"], "to": [good.url]})
             await good.got()
+            for _ in range(IN_LANE):
+                await slow.got()
             assert waiting(stage) >= 6
+            assert slow.requests.empty(), "so many at once, and no more"
 
 
 async def test_one_that_never_answers_is_tried_again_within_its_time(broker, tmp_path):

@@ -21,8 +21,9 @@ def is_public(text: str) -> bool:
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    stood_for = _stood_for(address)
-    return all(_is_global(one) for one in stood_for or [address, *_carried(address)])
+    if stood_for := _stood_for(address):
+        return all(map(_is_global, stood_for))
+    return _is_global(address) and all(map(_is_global, _carried(address)))
 
 
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
