@@ -201,3 +201,28 @@ def test_a_factor_that_fails_counts_0_and_is_warned_about(values):
     found = evaluate(document, surroundings)
     assert [job.priority for job in found.jobs] == [90, 105]
     assert [warning.code for warning in found.warnings] == ["factor_failed"]
+
+
+# --- arrays -------------------------------------------------------------------------------------------------
+
+
+def queues(leaf):
+    return {"partitions": [{"name": "default", "queues": [{"name": "root", "queues": [{"name": "default"} | leaf]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("leaf", "more", "n_started", "reason"),
+    [
+        ({}, {}, 4, None),
+        ({"maxapplications": 2}, {}, 2, "queue quota"),
+        ({"maxapplications": 1}, {"application": "one"}, 4, None),
+        ({"limits": [{"users": ["alice"], "maxresources": {"vcore": "3"}}]}, {}, 3, "user limit"),
+        ({"limits": [{"users": ["alice"], "maxapplications": 1}]}, {}, 1, "user limit"),
+        ({"resources": {"max": {"vcore": "3"}}}, {}, 3, "queue quota"),
+    ],
+)
+def test_tasks_count_as_jobs_in_quotas_and_limits(decide, leaf, more, n_started, reason):
+    job = {"id": "a", "user": "alice", "array": "0-3", **more}
+    result = decide(jobs=[job], nodes=NODES, queues=queues(leaf))
+    assert [(start["job"], start["task"]) for start in result["allocations"]] == [("a", n) for n in range(n_started)]
+    assert result.by_id["a"]["reason"] == reason
