@@ -12,7 +12,7 @@ import msgspec
 from rankd.core.errors import Refused
 from rankd.core.model.array import ArraySpan, JobName
 from rankd.core.model.index_set import EMPTY, IndexSet, check_ranges, common, without, written
-from rankd.core.model.job import FINAL_STATES, URGENCY_DEFAULT, URGENCY_HOLD, JobRequest, State
+from rankd.core.model.job import FINAL_STATES, SINGLETON, URGENCY_DEFAULT, URGENCY_HOLD, JobRequest, State
 
 
 class OldTasks(NamedTuple):
@@ -63,7 +63,8 @@ class Again(NamedTuple):
 def again(old: OldJob, wish: Wish) -> Again:
     """The new request.
 
-    Conditions that were met are left out. The urgency is the old one from 1 to 16, otherwise 16.
+    Conditions that were met are left out, except that a ``singleton`` waits again for earlier jobs of its name. The
+    urgency is the old one from 1 to 16, otherwise 16.
 
     Raises:
         Refused: ``unknown_job``, ``not_ended``, ``nothing_to_retry``, ``array_too_large``.
@@ -77,7 +78,8 @@ def again(old: OldJob, wish: Wish) -> Again:
     if old.request.urgency == URGENCY_HOLD:
         changes["urgency"] = URGENCY_DEFAULT
     if not old.was_blocked:
-        changes |= {"depends_on": [], "begin_at": None}
+        alone = [one for one in old.request.depends_on if one.type == SINGLETON]
+        changes |= {"depends_on": alone, "begin_at": None}
     if old.tasks is None:
         _check_single(old, wish)
         return Again(msgspec.structs.replace(old.request, **changes), old.id)

@@ -1,5 +1,6 @@
 """What is submitted again, and what is refused."""
 
+import msgspec
 import pytest
 
 from rankd.core.change.retry import OldJob, OldTasks, Wish, again
@@ -44,6 +45,12 @@ def test_a_job_that_ended_is_submitted_as_it_was_with_a_key_of_its_own(state):
 def test_conditions_that_were_not_met_stay():
     found = again(OldJob(17, "alice", State.CANCELLED, JOB, True), wish())
     assert (found.request.depends_on, found.request.begin_at) == (JOB.depends_on, 5.0)
+
+
+def test_a_singleton_waits_for_earlier_jobs_of_its_name_again():
+    alone = Dependency(type="singleton")
+    request = msgspec.structs.replace(JOB, depends_on=[*JOB.depends_on, alone])
+    assert again(OldJob(17, "alice", State.FAILED, request, False), wish()).request.depends_on == [alone]
 
 
 @pytest.mark.parametrize(("urgency", "then"), [(0, 16), (1, 1), (15, 15), (16, 16), (17, 16), (31, 16)])
