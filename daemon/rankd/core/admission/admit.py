@@ -15,6 +15,7 @@ import msgspec
 
 from rankd.core.admission.amount import asked_amounts
 from rankd.core.admission.dependency import check_form
+from rankd.core.admission.device_request import read_request
 from rankd.core.admission.fit import check_fit
 from rankd.core.admission.limit import (
     LATEST_AT,
@@ -45,7 +46,7 @@ from rankd.core.errors import Refused
 from rankd.core.model.array import ArrayRequest, parse_array
 from rankd.core.model.job import URGENCY_DEFAULT, URGENCY_EXPEDITE, URGENCY_HOLD, AcceptedJob, JobRequest
 from rankd.core.model.node import Node
-from rankd.core.model.quantity import VCORE, Resources, parse_resources, shown
+from rankd.core.model.quantity import VCORE, Resources, shown
 from rankd.core.model.queue import DEFAULT_QUEUE, ROOT_QUEUE
 from rankd.core.model.setting import Settings
 from rankd.core.near_name import MOST_COMPARED, cut, unknown
@@ -138,7 +139,7 @@ def _check_values(request: JobRequest, settings: Settings, *, is_new: bool) -> N
 def _look_up(request: JobRequest, submitter: Submitter, tables: AdmissionTables, *, keeps_shape: bool) -> _Found:
     user = _user(request, submitter)
     account = _account(request, user, tables)
-    resources = parse_resources(request.resources) if keeps_shape else _amounts(request, tables)
+    resources = read_request(request.resources) if keeps_shape else _amounts(request, tables)
     queue = resolve_queue(request, tables)
     qos = _qos(request, tables.settings)
     return _Found(user, account, tables.groups.get(user, ()), queue, qos, resources)

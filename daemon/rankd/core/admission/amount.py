@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from rankd.core.admission.device_request import read_request
 from rankd.core.admission.limit import MAX_KIND_NAME, MAX_KINDS, check_count
 from rankd.core.errors import Refused
+from rankd.core.model.device import is_device_kind
 from rankd.core.model.quantity import (
     LARGEST_TOTAL,
     MEMORY,
@@ -13,7 +15,6 @@ from rankd.core.model.quantity import (
     Amount,
     Resources,
     check_node_amount,
-    parse_resources,
     shown,
 )
 from rankd.core.model.queue import Partition, walk_queues
@@ -33,12 +34,12 @@ def asked_amounts(
     ``resources``, gets :data:`SMALL_SHARE` if that is allowed. ``known``: the types that may be named; None means any.
 
     Raises:
-        Refused: ``too_many``, ``unknown_resource``, ``bad_quantity``, ``zero_cores``.
+        Refused: ``too_many``, ``unknown_resource``, ``bad_resources``, ``bad_quantity``, ``zero_cores``.
     """
     check_count("resources", len(given), MAX_KINDS, "types", "ask for fewer")
     for kind in given:
         _check_type(kind, known)
-    amounts = parse_resources(given if VCORE in given or not given else {VCORE: 1, **given})
+    amounts = read_request(given if VCORE in given or not given else {VCORE: 1, **given})
     for kind, amount in amounts.items():
         _check_amount(kind, amount, nodes)
     if VCORE in amounts:
@@ -53,11 +54,15 @@ def asked_amounts(
 
 
 def allowed_types(settings: Settings, partitions: Iterable[Partition], of_nodes: Iterable[str]) -> frozenset[str]:
-    """The types that jobs may ask for: the configured ones, or by default all types of nodes, queues or prices."""
+    """The types that jobs may ask for: the configured ones, or by default all types of nodes, queues or prices.
+
+    A price of devices makes no type known: the default has one, also where no node has a GPU.
+    """
     configured = settings.admission.resource_types
     if configured is not None:
         return frozenset({VCORE, *configured})
-    found = {VCORE, MEMORY, *of_nodes, *settings.priority.fairshare.billing}
+    priced = {kind for kind in settings.priority.fairshare.billing if not is_device_kind(kind)}
+    found = {VCORE, MEMORY, *of_nodes, *priced}
     for partition in partitions:
         found.update(kind for limit in partition.limits for kind in limit.maxresources)
         for queue in walk_queues(partition.root):

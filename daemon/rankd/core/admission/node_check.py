@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from rankd.core.admission.device_request import is_model
 from rankd.core.errors import Refused
-from rankd.core.model.quantity import Amount, Resources, check_node_amount, parse_resources
+from rankd.core.model.device import Device, offered
+from rankd.core.model.quantity import MOST_OF_A_NODE, Amount, Resources, check_node_amount, parse_resources
 from rankd.core.near_name import cut
 from rankd.core.placement.constraint import NODE
 
@@ -15,6 +17,11 @@ MAX_LABEL_KEY = 317
 MAX_LABEL_VALUE = 63
 MAX_RUNNING = 100_000
 MAX_NAME = 253
+MAX_DEVICES = 256
+"""More than the GPUs of any node, also if each of 8 has 7 MIG instances."""
+MAX_DEVICE_ID = 128
+NOT_IN_IDS = " ,\"'"
+_MOST = (2**31 - 1, 2**31 - 1, MOST_OF_A_NODE)
 SEPARATORS = ",[]"
 """The characters with a meaning in a list of nodes."""
 
@@ -42,12 +49,13 @@ def check_node_name(name: str) -> None:
         raise Refused("bad_name", message, "node")
 
 
-def node_capacity(resources: Mapping[str, Amount]) -> Resources:
-    """The amounts of a node.
+def node_capacity(resources: Mapping[str, Amount], devices: Sequence[Device] = ()) -> Resources:
+    """The amounts of a node, with those of its devices. What it states as ``gpu`` counts only if it lists no devices.
 
     Raises:
-        Refused: ``too_many``, ``bad_name``, ``bad_quantity``.
+        Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_devices``.
     """
+    check_devices(devices)
     _check_number("resources", len(resources), MAX_KINDS, "types")
     for kind in resources:
         check_name(kind, "resources")
@@ -57,7 +65,38 @@ def node_capacity(resources: Mapping[str, Amount]) -> Resources:
             check_node_amount(kind, amount)
         except ValueError as error:
             raise Refused("bad_quantity", f"{kind}: {error}", f"resources.{kind}") from None
-    return capacity
+    return offered(capacity, devices)
+
+
+def check_devices(devices: Sequence[Device]) -> None:
+    """Check the number of devices, and that each is a possible one with an id of its own.
+
+    Raises:
+        Refused: ``too_many``, ``bad_devices``.
+    """
+    _check_number("devices", len(devices), MAX_DEVICES, "devices")
+    seen = set[str]()
+    for device in devices:
+        wrong = _wrong(device, seen)
+        if wrong:
+            raise Refused("bad_devices", f"the device '{cut(device.id)}' {wrong}", "devices")
+        seen.add(device.id)
+
+
+def _wrong(device: Device, seen: Collection[str]) -> str:
+    """What is wrong with a device; empty if nothing is."""
+    if not (0 < len(device.id) <= MAX_DEVICE_ID and device.id.isascii() and device.id.isprintable()):
+        return f"has an id that is not 1 to {MAX_DEVICE_ID} printable ASCII characters"
+    if set(device.id) & set(NOT_IN_IDS):
+        return "has an id with a space, a comma or a quote, which the jobs' variables can't hold"
+    if device.id in seen:
+        return "is listed twice; each device needs an id of its own"
+    if not is_model(device.model):
+        return f"has the model '{cut(device.model)}'; write lower case, such as a100 or a100-1g.10gb"
+    numbers = (device.index, device.group, device.memory)
+    if not all(0 <= number <= most for number, most in zip(numbers, _MOST, strict=True)):
+        return "has an index, group or memory that no device has"
+    return ""
 
 
 def check_labels(labels: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from rankd.core.admission.admit import AdmissionTables, check_numbers, check_queue_maximum, check_urgency, resolve_queue
+from rankd.core.admission.device_request import read_request
 from rankd.core.admission.priority_class import ClassTable, Resolved, resolve
 from rankd.core.admission.queue_entry import QueueEntry
 from rankd.core.admission.rights import Named, Rights, check_rights
@@ -21,6 +22,7 @@ from rankd.core.evaluate.document import Id, JobEntry
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
 from rankd.core.model.access import AccessLists
 from rankd.core.model.array import ArrayRequest, parse_array
+from rankd.core.model.device import with_sum
 from rankd.core.model.job import ACTIVE_STATES, State
 from rankd.core.model.priority_class import PREEMPT_LOWER_PRIORITY
 from rankd.core.model.quantity import Resources, parse_resources
@@ -135,7 +137,7 @@ def sequence_numbers(entries: Iterable[JobEntry]) -> Iterator[int]:
 def _pending(entry: JobEntry, number: int, rules: Rules) -> Job:
     check_numbers(entry)
     pair = rules.accounts.resolve(entry.account, entry.user)
-    resources = parse_resources(entry.resources)
+    resources = read_request(entry.resources)
     queue = resolve_queue(entry, rules.tables)
     check_queue_maximum(entry, resources, queue)
     parse_constraints(entry.constraints)
@@ -161,7 +163,9 @@ def _asks(entry: JobEntry) -> bool:
 def _active(entry: JobEntry, number: int, rules: Rules) -> Job:
     pair = rules.accounts.resolve(entry.account, entry.user)
     queue = resolve_queue(entry, rules.tables)
-    return _job(entry, number, rules, queue, pair, _qos(entry, rules), NO_CLASS, parse_resources(entry.resources))
+    return _job(
+        entry, number, rules, queue, pair, _qos(entry, rules), NO_CLASS, with_sum(parse_resources(entry.resources))
+    )
 
 
 def _job(

@@ -57,7 +57,12 @@ def answer(
         associations=_associations(situation, ranking),
         ranking=[ids[number] for number in ranking.ids.tolist()],
         allocations=[
-            AllocationResult(job=ids[made.job], nodes=list(made.nodes), task=tasks.next(made.job))
+            AllocationResult(
+                job=ids[made.job],
+                nodes=list(made.nodes),
+                task=tasks.next(made.job),
+                devices={node: list(held) for node, held in made.devices.items()} or UNSET,
+            )
             for made in placed.placements
         ],
         reservations=[

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
+from rankd.core.admission.node_check import check_devices
 from rankd.core.errors import Problem, Refused
 from rankd.core.evaluate.admission import sequence_numbers
 from rankd.core.evaluate.document import Document, JobEntry
+from rankd.core.model.device import is_device_kind
 from rankd.core.model.index_set import parse
 from rankd.core.model.job import SINGLETON, State
 from rankd.core.model.setting import PrioritySettings
@@ -39,6 +41,8 @@ def check(document: Document, ranges: Mapping[str, Range], provided: Collection[
         *_dependencies(document.jobs),
         *_factor_values(document.jobs, ranges),
         *_allocations(document),
+        *_devices(document),
+        *_held_devices(document),
     ]
 
 
@@ -118,6 +122,38 @@ def _allocations(document: Document) -> Iterator[Problem]:
             yield _unknown(place, "job", allocation.job)
         if allocation.node not in nodes:
             yield _unknown(place, "node", allocation.node)
+
+
+def _devices(document: Document) -> Iterator[Problem]:
+    """What is wrong with the devices of nodes."""
+    for place, node in enumerate(document.nodes):
+        try:
+            check_devices(node.devices)
+        except Refused as refusal:
+            yield Problem(path=f"$.nodes[{place}].devices", message=refusal.message)
+
+
+def _held_devices(document: Document) -> Iterator[Problem]:
+    """On nodes that list devices, allocations with GPUs must name theirs, and each device has one holder only."""
+    nodes, jobs = {node.name: node for node in document.nodes}, {job.id: job for job in document.jobs}
+    seen: dict[tuple[str, str], int] = {}
+    for place, allocation in enumerate(document.allocations):
+        path, node, job = f"$.allocations[{place}].devices", nodes.get(allocation.node), jobs.get(allocation.job)
+        for other in allocation.devices.keys() - {allocation.node}:
+            yield Problem(path=path, message=f"'{other}' is not its node; give the devices of '{allocation.node}'")
+        held = allocation.devices.get(allocation.node, [])
+        if node is None or job is None:
+            continue
+        given = job.resources if allocation.resources is None else allocation.resources
+        uses = any(is_device_kind(kind) and amount not in (0, "0") for kind, amount in given.items())
+        if node.devices and uses and not job.exclusive and not held:
+            yield Problem(path=path, message=f"node '{node.name}' lists devices; name those that the job holds")
+        if held and not node.devices:
+            yield Problem(path=path, message=f"node '{node.name}' lists no devices; list them, or leave these out")
+        for id_ in held:
+            first = seen.setdefault((allocation.node, id_), place)
+            if first != place or held.count(id_) > 1:
+                yield Problem(path=path, message=f"the device '{id_}' is also held by $.allocations[{first}]")
 
 
 def _unknown(place: int, what: str, name: Hashable) -> Problem:

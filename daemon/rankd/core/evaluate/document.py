@@ -16,6 +16,7 @@ from rankd.core.errors import ConfigurationError, Problem
 from rankd.core.mismatch import mismatches, not_finite, sole, takes_null
 from rankd.core.model.access import AccessLists
 from rankd.core.model.association import Association
+from rankd.core.model.device import Device
 from rankd.core.model.index_set import LARGEST_INDEX
 from rankd.core.model.job import JobRequest, State
 from rankd.core.model.node import NodeState
@@ -33,7 +34,10 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class NodeEntry(_Section, frozen=True, kw_only=True):
-    """A node. ``partition`` None means the first one. ``used`` None means the sum of its allocations."""
+    """A node. ``partition`` None means the first one. ``used`` None means the sum of its allocations.
+
+    A node with ``devices`` offers these. What its ``capacity`` and ``used`` state of them does not count.
+    """
 
     name: str
     partition: str | None = None
@@ -41,6 +45,7 @@ class NodeEntry(_Section, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     state: NodeState = NodeState.UP
     used: Amounts | None = None
+    devices: list[Device] = []
 
 
 class ApplicationEntry(_Section, frozen=True, kw_only=True):
@@ -96,13 +101,15 @@ class JobEntry(JobRequest, frozen=True, kw_only=True, forbid_unknown_fields=True
 class AllocationEntry(_Section, frozen=True, kw_only=True):
     """A job's allocation on one node.
 
-    ``resources`` None means the amounts that the job asks for per node. ``started_at`` None means now.
+    ``resources`` None means the amounts that the job asks for per node. ``started_at`` None means now. ``devices``: the
+    ids of its devices on its node, by the name of the node.
     """
 
     job: Id
     node: str
     resources: Amounts | None = None
     started_at: float | None = None
+    devices: dict[str, list[str]] = {}
 
 
 class Document(_Section, frozen=True, kw_only=True):

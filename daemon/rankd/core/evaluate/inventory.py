@@ -11,6 +11,7 @@ from rankd.core.evaluate.admission import Job
 from rankd.core.evaluate.amount import add, read_amounts
 from rankd.core.evaluate.document import Document
 from rankd.core.evaluate.queue_catalogue import QueueCatalogue
+from rankd.core.model.device import is_device_kind, offered, with_models, with_sum
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.quantity import Resources
 
@@ -26,13 +27,17 @@ class Held(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The amounts that any job, accepted or not, has on one node. ``time_limit_s``: the job's own, if it has one."""
+    """The amounts that any job, accepted or not, has on one node. ``time_limit_s``: the job's own, if it has one.
+
+    ``devices``: their ids.
+    """
 
     node: str
     resources: Resources
     exclusive: bool
     since: float
     time_limit_s: float | None
+    devices: tuple[str, ...] = ()
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,10 +92,13 @@ def _nodes(document: Document, catalogue: QueueCatalogue, problems: list[Problem
         Node(
             name=entry.name,
             partition=first if entry.partition is None else entry.partition,
-            capacity=read_amounts(entry.capacity, f"$.nodes[{place}].capacity", problems, keep_zeros=True),
+            capacity=offered(
+                read_amounts(entry.capacity, f"$.nodes[{place}].capacity", problems, keep_zeros=True), entry.devices
+            ),
             used=read_amounts(entry.used or {}, f"$.nodes[{place}].used", problems),
             labels=entry.labels,
             state=entry.state,
+            devices=tuple(entry.devices),
         )
         for place, entry in enumerate(document.nodes)
     ]
@@ -103,17 +111,30 @@ def _parts(document: Document, nodes: dict[str, Node], problems: list[Problem]) 
     for place, allocation in enumerate(document.allocations):
         entry = entries[allocation.job]
         given = entry.resources if allocation.resources is None else allocation.resources
-        amounts = read_amounts(given, f"$.allocations[{place}].resources", problems)
+        amounts = with_sum(read_amounts(given, f"$.allocations[{place}].resources", problems))
+        node, held = nodes[allocation.node], tuple(allocation.devices.get(allocation.node, ()))
         parts.append(
             Part(
-                node=allocation.node,
-                resources=nodes[allocation.node].capacity if entry.exclusive else amounts,
+                node=node.name,
+                resources=_with_devices(node.capacity if entry.exclusive else amounts, amounts, node, held),
+                devices=held,
                 exclusive=entry.exclusive,
                 since=document.now if allocation.started_at is None else allocation.started_at,
                 time_limit_s=entry.time_limit_s,
             )
         )
     return parts
+
+
+def _with_devices(whole: Resources, asked: Resources, node: Node, held: Sequence[str]) -> Resources:
+    """The amounts with the models of the devices that are held. If the node does not list one, those as stated."""
+    if not node.devices:
+        return whole
+    models = {device.id: device.model for device in node.devices}
+    if all(id_ in models for id_ in held):
+        return with_models(whole, [models[id_] for id_ in held])
+    stated = {kind: amount for kind, amount in asked.items() if is_device_kind(kind)}
+    return with_models(whole, ()) | stated
 
 
 def _held(document: Document, parts: Sequence[Part], active: Sequence[Job]) -> tuple[list[Held], dict[str, Resources]]:

@@ -65,6 +65,7 @@ class _Cycles:
                 node=part.node,
                 resources=part.resources,
                 exclusive=part.exclusive,
+                devices=part.devices,
                 ends_at=part.since + self._limit(part.time_limit_s, math.inf),
             )
             for part in situation.inventory.parts
@@ -94,6 +95,7 @@ class _Cycles:
             array_reserve=self._scheduling.array_reserve,
             array_rooms=self._rooms,
             array_of=self._array_of,
+            billing=situation.settings.fairshare.billing,
             each=True,
         )
 
@@ -186,9 +188,17 @@ class _Cycles:
 
 def node_order(situation: Situation, sorts: NodeSorts) -> dict[str, list[tuple[str, float]]]:
     """By partition, its nodes that are up, with their utilisation before the cycle. The next node to use is first."""
+    holds = [
+        Hold(node=part.node, resources=part.resources, exclusive=part.exclusive, devices=part.devices)
+        for part in situation.inventory.parts
+        if part.devices
+    ]
     return {
         partition.name: NodeTable(
-            situation.inventory.of(partition.name), sorts[partition.nodesort.type], partition.nodesort.resourceweights
+            situation.inventory.of(partition.name),
+            sorts[partition.nodesort.type],
+            partition.nodesort.resourceweights,
+            holds,
         ).in_order()
         for partition in situation.catalogue.partitions
     }

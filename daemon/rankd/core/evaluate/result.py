@@ -65,10 +65,11 @@ class AssociationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AllocationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that starts now. ``task``: of an array, the index of the task."""
+    """A job that starts now. ``task``: of an array, the index of the task. ``devices``: their ids, by node."""
 
     job: Id
     nodes: list[str]
+    devices: dict[str, list[str]] | UnsetType = UNSET
     task: int | UnsetType = UNSET
 
 

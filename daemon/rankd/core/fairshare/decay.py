@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from rankd.core.model.device import GPU, is_device_kind, model_of, price_of
 from rankd.core.model.quantity import VCORE
 
 if TYPE_CHECKING:
@@ -32,11 +33,21 @@ def billing_rate(resources: Mapping[str, int], nodes: int, billing: Mapping[str,
     Args:
         resources: internal amounts per node (vcore in thousandths of a core).
         nodes: the number of nodes that the job holds.
-        billing: cost per unit and second; vcore is billed per core. A type that is not in it costs nothing.
+        billing: cost per unit and second; vcore is billed per core. A type that is not in it costs nothing. Devices of
+            a model cost what the model costs, or else what ``gpu`` costs.
         usage_factor: the usage factor of the job's QoS.
     """
-    per_node = sum(weight * _units(resource, resources.get(resource, 0)) for resource, weight in billing.items())
-    return per_node * nodes * usage_factor
+    others = ((weight, resource) for resource, weight in billing.items() if not is_device_kind(resource))
+    per_node = sum(weight * _units(resource, resources.get(resource, 0)) for weight, resource in others)
+    return (per_node + _of_devices(resources, billing)) * nodes * usage_factor
+
+
+def _of_devices(resources: Mapping[str, int], billing: Mapping[str, float]) -> float:
+    """The cost of the devices on a node: of those whose model is known, and of the others."""
+    named = {model: amount for kind, amount in resources.items() if (model := model_of(kind)) is not None}
+    others = resources.get(GPU, 0) - sum(named.values())
+    cost = sum(price_of(model, billing) * amount for model, amount in sorted(named.items()))
+    return cost + billing.get(GPU, 0.0) * max(0, others)
 
 
 def decay(usage: FloatArray, elapsed_s: FloatArray | float, half_life_s: float | None) -> FloatArray:

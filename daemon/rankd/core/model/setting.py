@@ -37,7 +37,7 @@ class FairshareSettings(_Setting, frozen=True, kw_only=True):
     """Only for `classic`: a larger number makes overuse count less."""
     half_life_s: Positive | None = 604800.0
     """Seconds after which usage counts half (7 days). `"none"`: usage never fades."""
-    billing: dict[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0})
+    billing: dict[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0, "gpu": 16.0})
     """A table: the cost of one unit of a resource for one second. `vcore` is per core, memory per byte."""
 
 
