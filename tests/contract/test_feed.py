@@ -39,7 +39,7 @@ PENDING = [FIRST, SECOND, HELD, BLOCKED, BETWEEN, LATE]
 async def test_every_node_as_it_registered(world):
     found = await world.look(all_nodes)
     assert [(node.name, node.capacity, node.state) for node in found] == [
-        ("n1", {"vcore": 4000}, NodeState.UP),
+        ("n1", {"vcore": 4000, "gpu": 1, "gpu:a100": 1}, NodeState.UP),
         ("n2", {"vcore": 4000}, NodeState.UP),
         ("n3", {"vcore": 4000}, NodeState.DRAINING),
     ]

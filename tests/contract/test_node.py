@@ -94,8 +94,9 @@ async def test_a_drain_stays_until_it_is_resumed(store):
 
 async def test_what_is_in_use(world):
     _, use = await world.read(read_nodes)
-    assert use.by_node == {"n1": {"vcore": 1000}, "n2": {"vcore": 1000}}
-    assert list(use.by_queue.values()) == [{"vcore": 2000}]
+    one_device = {"gpu": 1, "gpu:a100": 1}
+    assert use.by_node == {"n1": {"vcore": 1000, **one_device}, "n2": {"vcore": 1000}}
+    assert list(use.by_queue.values()) == [{"vcore": 2000, **one_device}]
     assert use.by_application == {}
     [(allocation, job)] = await world.read(open_allocations_of, "n1")
     assert job == RUNNING

@@ -15,6 +15,7 @@ from rankd.core.adapter.input import Input, QosRow
 from rankd.core.change.node_action import drain
 from rankd.core.fairshare.tree import AccountTree
 from rankd.core.model.association import Association
+from rankd.core.model.device import Device
 from rankd.core.model.priority_class import PriorityClass
 from rankd.core.model.queue import Partition
 from rankd.core.model.setting import AdapterSettings, PrioritySettings
@@ -137,13 +138,14 @@ async def _fill_administration(store):
         at=NOW, stream="jobs", subject="rankd.job", sequence=3, n_bytes=2, head=b"\xff\x00", reason="not JSON"
     )
     await store.write(keep_unreadable, [message])
-    await store.add_nodes("n1", "n2", "n3")
+    await store.add_nodes("n1", devices=[Device(model="a100", id="g0", index=0)])
+    await store.add_nodes("n2", "n3")
     await store.write(act, NodeWish(nodes=["n3"], actor="root", reason="a fan", at=NOW), drain)
 
 
 async def _fill_jobs(store):
     await store.submit("bob", at=LONG_AGO)
-    await allocate(store, GONE, "n1", at=LONG_AGO)
+    await allocate(store, GONE, "n1", at=LONG_AGO, devices={"n1": ("g0",)})
     await end(store, GONE, "n1", at=LONG_AGO + 10)
     await store.submit("alice", "bob", at=NOW - 60)
     await allocate(store, DONE, "n1", at=NOW - 50)
@@ -152,7 +154,7 @@ async def _fill_jobs(store):
     await store.submit("bob", at=NOW - 20, queue="root.other", request={"application": "app"})
     await store.submit("alice", at=NOW - 20, held=True)
     await store.submit("bob", at=NOW - 20, request={"depends_on": [{"type": "afterok", "job": RUNNING}]})
-    await allocate(store, RUNNING, "n1", "n2", at=NOW - 10)
+    await allocate(store, RUNNING, "n1", "n2", at=NOW - 10, devices={"n1": ("g0",)})
     [one, _] = await store.take("n1", "n2", at=NOW - 9)
     for node in ("n1", "n2"):
         await store.report(node, one.starts[0].allocation, RUNNING, "started", at=NOW - 8, stdout="/tmp/out")
@@ -165,12 +167,13 @@ async def _fill_jobs(store):
     await store.write(save_reservations, [ReservationRow(job=SECOND, nodes=("n1",), starts_at=NOW + 60)], 3, NOW)
 
 
-async def allocate(store, job, *nodes, at=NOW, cycle=1):
+async def allocate(store, job, *nodes, at=NOW, cycle=1, devices=None):
     """Place a pending job on nodes with one core each; the number of allocations made."""
     [row] = await store.rows("jobs", id=job)
     new = NewAllocation(
-        job=job, revision=row["revision"], nodes=nodes, resources={"vcore": 1000}, charge_rate=1.0, generation=0, rank=1
-    )
+        job=job, revision=row["revision"], nodes=nodes, resources={"vcore": 1000}, charge_rate=1.0, generation=0,
+        rank=1, devices=devices or {},
+    )  # fmt: skip
     return await store.write(commit_allocations, [new], cycle, at)
 
 

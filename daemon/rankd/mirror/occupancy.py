@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from rankd.core.placement.node_set import SLOTS, Held, NodeSet
 from rankd.core.placement.problem import Tenant
 from rankd.core.ranking.columns import NO_GROUP, IntArray
 from rankd.store.feed.occupancy import OpenAllocation, Since
+from rankd.store.record.allocation_device import HeldDevice, models_by_node, used_on
 
 
 class _Holding(NamedTuple):
@@ -28,6 +29,8 @@ class _Holding(NamedTuple):
     limit_s: float
     tenant: Tenant
     array: int | None
+    devices: Mapping[int, int] = {}
+    """The sets of its devices, by row."""
 
 
 class Occupancy:
@@ -81,7 +84,12 @@ class Occupancy:
             if allocation.exclusive
             else [allocation.resources] * len(rows)
         )
+        sets: dict[int, int] = {}
+        if allocation.devices:
+            per_node = _with_models(per_node, [own.nodes[row].name for row in rows], allocation.devices)
+            sets = _sets(own, rows, allocation.devices)
         vectors = own.matrix(per_node)
+        own.correct(vectors, rows, [sets.get(row, 0) for row in rows])
         vectors[:, -1] = SLOTS if allocation.exclusive else 1
         return _Holding(
             allocation.partition,
@@ -90,6 +98,7 @@ class Occupancy:
             self._limit_s(allocation),
             _tenant(allocation, per_node),
             allocation.array,
+            sets,
         )
 
     def _of_lost_partition(self, allocation: OpenAllocation) -> _Holding:
@@ -126,11 +135,35 @@ class Occupancy:
             np.concatenate([np.empty(0, dtype=np.int64), *(holding.rows for _, holding in own)]),
             np.concatenate([np.empty((0, width), dtype=np.int64), *(holding.vectors for _, holding in own)]),
             np.repeat(np.array(ends_at, dtype=np.float64), [len(holding.rows) for _, holding in own]),
+            _all_sets(holding.devices for _, holding in own),
         )
 
     def tenants(self) -> list[Tenant]:
         """The running jobs, for quotas."""
         return [holding.tenant for holding in self._open.values()]
+
+
+def _with_models(per_node: Sequence[Resources], nodes: Sequence[str], held: Iterable[HeldDevice]) -> list[Resources]:
+    """The amounts on each of the nodes, with the models of the devices there."""
+    models = models_by_node(held)
+    return [used_on(amounts, models.get(node)) for amounts, node in zip(per_node, nodes, strict=True)]
+
+
+def _sets(own: NodeSet, rows: Iterable[int], held: Iterable[HeldDevice]) -> dict[int, int]:
+    """The sets of these devices, by row. Devices that their node no longer lists are left out."""
+    ids: dict[str, list[str]] = {}
+    for device in held:
+        ids.setdefault(device.node, []).append(device.id)
+    listed = [(row, own.devices[row], ids.get(own.nodes[row].name, ())) for row in rows]
+    return {row: devices.set_of(of_node) for row, devices, of_node in listed if devices is not None}
+
+
+def _all_sets(parts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    sets: dict[int, int] = {}
+    for part in parts:
+        for row, held in part.items():
+            sets[row] = sets.get(row, 0) | held
+    return sets
 
 
 def _tenant(allocation: OpenAllocation, per_node: Iterable[Resources]) -> Tenant:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rankd.core.model.array import TaskOfArray
+from rankd.core.model.device import AssignedDevice
 from rankd.core.model.job import JobRequest
 from rankd.core.model.report import Report
 
@@ -14,7 +15,7 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``script``: the text to run, in UTF-8; only the first node of a job with a script gets it. ``holds``: the other
     nodes of such a job run nothing, and are the job's until its allocation ends. ``account``, ``queue`` and ``qos`` are
-    those of the job now.
+    those of the job now. ``devices``: those of the job on this node, in the order of their indices.
     """
 
     allocation: int
@@ -31,6 +32,7 @@ class StartJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str = ""
     qos: str = ""
     array: TaskOfArray | None = None
+    devices: list[AssignedDevice] = []
 
 
 class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,6 +52,7 @@ class StartOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str = ""
     qos: str = ""
     array: TaskOfArray | None = None
+    devices: list[AssignedDevice] = []
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

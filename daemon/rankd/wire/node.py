@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rankd.core.model.device import Device
+
 
 class NodeSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Nodes to change, and the reason."""
@@ -42,6 +44,7 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     running: list[int] = []
     key: str = ""
     instance: str = ""
+    devices: list[Device] = []
 
 
 class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

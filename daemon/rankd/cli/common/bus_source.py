@@ -95,6 +95,10 @@ class BusSource:
         """See :class:`.record_source.Source`."""
         return self._rows("node.list", "nodes", {})
 
+    def devices(self) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return self._rows("device.list", "devices", {})
+
     def services(self) -> Row:
         """See :class:`.record_source.Source`."""
         answer = self._ask("service.list", {})

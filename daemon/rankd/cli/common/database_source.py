@@ -8,6 +8,7 @@ from rankd.cli.common.freshness import Known
 from rankd.cli.common.limit import say_cut
 from rankd.store.look.accounting import accounting, in_time
 from rankd.store.look.class_list import classes
+from rankd.store.look.device_list import devices
 from rankd.store.look.filter_check import check_filter
 from rankd.store.look.job_detail import job_detail, job_events, owner_of
 from rankd.store.look.job_filter import count_jobs
@@ -88,6 +89,10 @@ class DatabaseSource:
     def nodes(self) -> list[Row]:
         """See :class:`.record_source.Source`."""
         return nodes(self._connection)
+
+    def devices(self) -> list[Row]:
+        """See :class:`.record_source.Source`."""
+        return devices(self._connection)
 
     def services(self) -> Row:
         """See :class:`.record_source.Source`."""

@@ -55,6 +55,9 @@ class Source(Protocol):
     def nodes(self) -> list[Row]:
         """All nodes."""
 
+    def devices(self) -> list[Row]:
+        """The devices of all nodes, by node and id."""
+
     def services(self) -> Row:
         """The services with the time of their last sign of life, and the nodes that are silent."""
 

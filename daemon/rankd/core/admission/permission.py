@@ -72,6 +72,7 @@ RULES: Mapping[str, Rule] = {
     "site.show": Rule(Circle.EVERYONE),
     "schema.show": Rule(Circle.EVERYONE),
     "node.list": Rule(Circle.EVERYONE),
+    "device.list": Rule(Circle.EVERYONE),
     "queue.list": Rule(Circle.EVERYONE),
     "share.list": Rule(Circle.EVERYONE),
     "service.list": Rule(Circle.EVERYONE),

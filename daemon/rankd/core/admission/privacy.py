@@ -87,6 +87,14 @@ def seen_shares(rows: Sequence[Row], asker: Submitter) -> Sequence[Row]:
     return [row for row in rows if row["user"] in (None, asker.user)]
 
 
+def seen_devices(rows: Sequence[Row], asker: Submitter) -> Sequence[Row]:
+    """All devices. Of others' jobs, they show what this asker sees: their ids with ``counts``, nothing with ``own``."""
+    if sees_all(asker):
+        return rows
+    hidden = {"user": None, "taken_by": None} | ({} if asker.sees == "counts" else {"job": None, "since": None})
+    return [row if row["user"] == asker.user else row | hidden for row in rows]
+
+
 def public_actor(actor: str, jobs: Privacy) -> str | None:
     """The user in an event that every user may hear; None where ``[privacy] jobs`` hides users from each other."""
     return actor if jobs == "all" else None

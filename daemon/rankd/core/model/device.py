@@ -40,6 +40,14 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     state: DeviceState = DeviceState.OK
 
 
+class AssignedDevice(msgspec.Struct, frozen=True):
+    """A device of a job, as the node's agent gets it."""
+
+    id: str
+    model: str
+    index: int
+
+
 def in_order(devices: Iterable[Device]) -> list[Device]:
     """The devices by index; equal indices (of several vendors) by id."""
     return sorted(devices, key=lambda device: (device.index, device.id))

@@ -38,7 +38,8 @@ class FairshareSettings(_Setting, frozen=True, kw_only=True):
     half_life_s: Positive | None = 604800.0
     """Seconds after which usage counts half (7 days). `"none"`: usage never fades."""
     billing: dict[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0, "gpu": 16.0})
-    """A table: the cost of one unit of a resource for one second. `vcore` is per core, memory per byte."""
+    """A table: the cost of one unit of a resource for one second. `vcore` is per core, memory per byte, `gpu` per
+    device. `"gpu:MODEL"` is the cost of one model. Types that the table leaves out cost nothing."""
 
 
 class PluginSettings(_Setting, frozen=True, kw_only=True):
@@ -151,7 +152,7 @@ class AdmissionSettings(_Setting, frozen=True, kw_only=True):
     """Bytes that the script of a job may have. A larger one is refused with `script_too_large`. `0`: no scripts."""
     resource_types: list[str] | None = None
     """A list of the resource types that jobs may ask for, besides `vcore`. Without it: `memory` and every type that a
-    node, a queue or `priority.fairshare.billing` names."""
+    node, a queue or `priority.fairshare.billing` names. A price of GPUs makes no type known."""
 
     admins: list[str] = []
     """A list of users who are administrators, besides those with an administrator's credentials. They ask with

@@ -9,7 +9,7 @@ import msgspec
 
 from rankd.bus.endpoint import Reply, UserHandler, Verb
 from rankd.core.admission.permission import OwnedJob, ThingsOf, check, may
-from rankd.core.admission.privacy import is_about_hidden, seen, seen_neighbours, seen_shares, sees_all
+from rankd.core.admission.privacy import is_about_hidden, seen, seen_devices, seen_neighbours, seen_shares, sees_all
 from rankd.core.admission.submitter import Submitter
 from rankd.core.model.array import parse_name
 from rankd.services.intake.look_turns import LookTurns
@@ -118,6 +118,8 @@ class LookVerbs:
             wanted, shown = decode_strict(payload, TableFilter), listing
             if name == "share.list":
                 shown = listing._replace(read=lambda reader: seen_shares(listing.read(reader), asker))
+            if name == "device.list":
+                shown = listing._replace(read=lambda reader: seen_devices(listing.read(reader), asker))
             return await self.page(asker, lambda reader: shown.page(reader, wanted))
 
         return handle

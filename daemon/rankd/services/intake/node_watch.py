@@ -102,9 +102,9 @@ class NodeWatch:
         registration = decode_of_node(payload, NodeRegistration)
         try:
             _checked(node, registration)
-            bounded = self._limits.bounded(node, registration.resources)
-            capacity = node_capacity(bounded.resources)
-            counted = msgspec.structs.replace(registration, resources=bounded.resources)
+            bounded = self._limits.bounded(node, registration.resources, registration.devices)
+            capacity = node_capacity(bounded.resources, bounded.devices)
+            counted = msgspec.structs.replace(registration, resources=bounded.resources, devices=list(bounded.devices))
             answer = await self._registered_now(node, counted, bounded.cuts)
         except Refused as error:
             self._complaints.note(node, registration.instance, error)
@@ -228,14 +228,14 @@ def _checked(node: str, registration: NodeRegistration) -> None:
     """Check that a registration is within the bounds.
 
     Raises:
-        Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_label``.
+        Refused: ``too_many``, ``bad_name``, ``bad_quantity``, ``bad_devices``, ``bad_label``.
     """
     check_node_name(node)
     for field, name in (("partition", registration.partition), ("agent", registration.agent)):
         check_name(name, field)
     check_labels(registration.labels)
     check_running(len(registration.running))
-    node_capacity(registration.resources)
+    node_capacity(registration.resources, registration.devices)
 
 
 def _beat(connection: Connection, nodes: Sequence[str], instance: str, now: float) -> tuple[list[str], list[str]]:

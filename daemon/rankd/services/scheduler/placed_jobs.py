@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rankd.core.fairshare.decay import billing_rate
+from rankd.core.model.device import with_models
+from rankd.core.model.quantity import Resources
 from rankd.core.placement.node_set import NodeSet
 from rankd.core.placement.problem import Placement
 from rankd.core.placement.request import Shape
@@ -24,13 +26,26 @@ class JobCost(NamedTuple):
     usage_factors: Mapping[int, float]
     nodes: Mapping[str, NodeSet]
 
-    def rate(self, shape: Shape, qos: int, nodes: Sequence[str]) -> float:
-        """Billing units per second of a job on these nodes; an exclusive job is charged for whole nodes."""
+    def rate(self, shape: Shape, qos: int, placement: Placement) -> float:
+        """Billing units per second of a placed job.
+
+        An exclusive job is charged for whole nodes, and each job for the models of devices that it gets.
+        """
         usage_factor = self.usage_factors.get(qos, 1.0)
-        if not shape.exclusive:
-            return billing_rate(shape.resources, len(nodes), self.billing, usage_factor)
+        if not shape.exclusive and not placement.devices:
+            return billing_rate(shape.resources, len(placement.nodes), self.billing, usage_factor)
+        amounts = [self._amounts(shape, name, placement.devices.get(name)) for name in placement.nodes]
+        return sum(billing_rate(of_node, 1, self.billing, usage_factor) for of_node in amounts)
+
+    def _amounts(self, shape: Shape, name: str, held: Sequence[str] | None) -> Resources:
+        """What the job gets on one node."""
         own = self.nodes[shape.partition]
-        return sum(billing_rate(own.nodes[own.rows[name]].capacity, 1, self.billing, usage_factor) for name in nodes)
+        row = own.rows[name]
+        node, devices = own.nodes[row], own.devices[row]
+        amounts = node.capacity if shape.exclusive else shape.resources
+        if devices is None:
+            return amounts
+        return with_models(amounts, [devices.models[devices.places[id_]] for id_ in held or ()])
 
 
 class PlacedJobs:
@@ -58,9 +73,10 @@ class PlacedJobs:
             of_array=array is not None,
             nodes=placement.nodes,
             resources=shape.resources,
-            charge_rate=self._cost.rate(shape, int(columns.qos[row]), placement.nodes),
+            charge_rate=self._cost.rate(shape, int(columns.qos[row]), placement),
             generation=self._order.generation,
             rank=rank,
+            devices=placement.devices,
         )
 
     def _row(self, job: int) -> int:

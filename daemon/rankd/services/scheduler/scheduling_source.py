@@ -274,6 +274,7 @@ class SchedulingSource:
                     array_reserve=scheduling.array_reserve,
                     array_rooms=rooms,
                     array_of=array_of,
+                    billing=self._configuration.settings.priority.fairshare.billing,
                 )
             )
         return problems

@@ -19,6 +19,7 @@ from rankd.core.ranking.columns import NO_GROUP
 from rankd.store.engine.bulk import stream
 from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
+from rankd.store.record.allocation_device import HeldDevice, devices_of
 from rankd.store.schema.table import allocations, jobs, queues
 
 _OPEN = "SELECT id, coalesce(started_at, allocated_at) FROM allocations WHERE ended_at IS NULL"
@@ -37,6 +38,7 @@ _DETAILS = (
         _OF.groups,
         queues.c.partition,
         _OF.array_job,
+        allocations.c.devices.is_not(None),
     )
     .join_from(allocations, jobs, _OF.id == allocations.c.job_id)
     .join(queues, queues.c.id == _OF.queue_id)
@@ -64,6 +66,7 @@ class OpenAllocation(NamedTuple):
     groups: tuple[str, ...]
     partition: str
     array: int | None = None
+    devices: tuple[HeldDevice, ...] = ()
 
 
 def open_since(connection: Connection) -> list[Since]:
@@ -73,8 +76,9 @@ def open_since(connection: Connection) -> list[Since]:
 
 def read_open(connection: Connection, ids: Collection[int]) -> Iterator[OpenAllocation]:
     """The details of these open allocations."""
-    rows = connection.execute(_DETAILS, {"ids": ids}) if ids else ()
-    for id_, nodes, resources, exclusive, queue, application, limit, user, groups, partition, array in rows:
+    rows = connection.execute(_DETAILS, {"ids": ids}).all() if ids else []
+    held = devices_of(connection, [row[0] for row in rows if row[-1]])
+    for id_, nodes, resources, exclusive, queue, application, limit, user, groups, partition, array, _ in rows:
         yield OpenAllocation(
             id=id_,
             nodes=json.loads(nodes),
@@ -87,4 +91,5 @@ def read_open(connection: Connection, ids: Collection[int]) -> Iterator[OpenAllo
             groups=tuple(json.loads(groups)) if groups else (),
             partition=partition,
             array=array,
+            devices=tuple(held.get(id_, ())),
         )

@@ -21,6 +21,7 @@ from rankd.core.admission.rights import with_given
 from rankd.core.errors import Unavailable
 from rankd.core.model.access import AccessList
 from rankd.core.model.association import Association
+from rankd.core.model.device import with_models
 from rankd.core.model.index_set import read, union, written
 from rankd.core.model.job import URGENCY_DEFAULT, Event, State
 from rankd.core.model.quantity import shown_resources
@@ -72,9 +73,14 @@ FROM applications p JOIN queues q ON q.id = p.queue_id
 WHERE p.name {IN_LIST} ORDER BY p.id"""
 
 _ALLOCATIONS = f"""
-SELECT l.id, l.job_id AS job, e.value AS node, l.resources, coalesce(l.started_at, l.allocated_at) AS started_at
+SELECT l.id, l.job_id AS job, e.value AS node, l.resources, l.devices,
+    coalesce(l.started_at, l.allocated_at) AS started_at
 FROM allocations l, {elements("l.nodes", "e")} JOIN nodes n ON n.name = e.value
 WHERE l.id {IN_LIST} ORDER BY l.id, e.key"""
+
+_DEVICES = f"""
+SELECT allocation_id, node, device, model FROM allocation_devices
+WHERE allocation_id {IN_LIST} ORDER BY allocation_id, node, position, device"""
 
 _OTHERS = f"SELECT id, state FROM jobs WHERE id {IN_LIST}"
 
@@ -211,6 +217,7 @@ def _nodes(connection: Reader) -> list[Row]:
             "state": node.state.value,
             "capacity": shown_resources(node.capacity),
             "labels": node.labels,
+            **({"devices": node.devices} if node.devices else {}),
         }
         for node in all_nodes(connection)
     ]
@@ -314,10 +321,26 @@ def _applications(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
 
 def _allocations(connection: Reader, jobs: Sequence[Row]) -> list[Row]:
     held = {job["allocation_id"] for job in jobs if job["state"] != State.PENDING and job["allocation_id"]}
-    return [
-        {name: row[name] for name in ("job", "node", "started_at")} | {"resources": shown_resources(row["resources"])}
-        for row in fetch(connection, _ALLOCATIONS, [_list(held)])
-    ]
+    rows = fetch(connection, _ALLOCATIONS, [_list(held)])
+    models = _models(connection, [row["id"] for row in rows if row["devices"]])
+    return [_allocation(row, models.get((row["id"], row["node"]), {})) for row in rows]
+
+
+def _allocation(row: Row, models: Mapping[str, str]) -> Row:
+    """An allocation on one node. ``models``: of its devices there, by id."""
+    shown = {name: row[name] for name in ("job", "node", "started_at")}
+    if not models:
+        return shown | {"resources": shown_resources(row["resources"])}
+    amounts = with_models(row["resources"], models.values())
+    return shown | {"resources": shown_resources(amounts), "devices": {row["node"]: list(models)}}
+
+
+def _models(connection: Reader, allocations: Sequence[int]) -> dict[tuple[int, str], dict[str, str]]:
+    """The models of the devices of these allocations by id, for each allocation and node."""
+    found: dict[tuple[int, str], dict[str, str]] = {}
+    for row in fetch(connection, _DEVICES, [_list(allocations)]):
+        found.setdefault((row["allocation_id"], row["node"]), {})[row["device"]] = row["model"]
+    return found
 
 
 def _list(values: Iterable[Any]) -> str:

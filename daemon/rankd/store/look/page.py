@@ -13,6 +13,7 @@ import msgspec
 
 from rankd.store.engine.reading import Reader, Row, fetch
 from rankd.store.look.accounting import accounting_of, in_time
+from rankd.store.look.device_list import devices
 from rankd.store.look.event_list import events_behind
 from rankd.store.look.job_filter import ALL, count_jobs, job_ids
 from rankd.store.look.job_list import jobs_of
@@ -180,6 +181,7 @@ class Listing(NamedTuple):
 
 
 LISTINGS = {
+    "device.list": Listing("devices", devices, ("node", "id")),
     "node.list": Listing("nodes", nodes, ("partition", "name")),
     "queue.list": Listing("queues", queues, ("partition", "path")),
     "share.list": Listing("shares", shares, ("account", "user")),

@@ -6,11 +6,22 @@ The statement is text: ``rankd dump`` reads on the driver's connection and must 
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
+import msgspec
+
+from rankd.core.model.device import Device
 from rankd.core.model.node import Node, NodeState
 from rankd.store.engine.reading import Reader, fetch
 
-_NODES = "SELECT name, partition, state, capacity, labels FROM nodes ORDER BY name"
+_NODES = "SELECT name, partition, state, capacity, labels, devices FROM nodes ORDER BY name"
+_DEVICES = msgspec.json.Decoder(tuple[Device, ...])
+
+
+@lru_cache(maxsize=16_384)
+def read_devices(text: str) -> tuple[Device, ...]:
+    """The devices of a node from their JSON. Remembered, because few nodes change between two readings."""
+    return _DEVICES.decode(text)
 
 
 def all_nodes(connection: Reader) -> list[Node]:
@@ -22,6 +33,7 @@ def all_nodes(connection: Reader) -> list[Node]:
             capacity=row["capacity"],
             labels=json.loads(row["labels"]),
             state=NodeState(row["state"]),
+            devices=read_devices(row["devices"]),
         )
         for row in fetch(connection, _NODES)
     ]

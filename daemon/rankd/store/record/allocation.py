@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from sqlalchemy import bindparam, delete, func, insert, select
 
 from rankd.core.change.job_change import Change
+from rankd.core.model.device import GPU
 from rankd.core.model.job import Event, State
 from rankd.core.model.node import NodeState
 from rankd.core.model.nodelist import fold
@@ -22,12 +23,24 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.last_id import last_id
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.prepared import run_each
+from rankd.store.record.allocation_device import DevicesOfNodes, devices_of_nodes, insert_devices
 from rankd.store.record.array import split_first
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.schema.table import allocations, jobs, nodes, reservations, wait_reasons
 
 ACTOR = "scheduler"
-_COLUMNS = ("id", "job_id", "cycle", "generation", "rank", "nodes", "resources", "charge_rate", "allocated_at")
+_COLUMNS = (
+    "id",
+    "job_id",
+    "cycle",
+    "generation",
+    "rank",
+    "nodes",
+    "resources",
+    "charge_rate",
+    "allocated_at",
+    "devices",
+)
 _REASON_COLUMNS = ("queue_id", "shape", "time_limit_s", "user", "application_id", "reason", "fact")
 
 _UP = select(nodes.c.name).where(nodes.c.state == NodeState.UP.value, nodes.c.name.in_(values_of("names")))
@@ -46,7 +59,7 @@ _LAST_CYCLE = select(func.coalesce(func.max(allocations.c.cycle), 0))
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     """A placement to be committed, with the generation and the rank on which it is based.
 
-    ``of_array``: the job is an array, whose next task gets the placement.
+    ``of_array``: the job is an array, whose next task gets the placement. ``devices``: their ids by node.
     """
 
     job: int
@@ -57,6 +70,7 @@ class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     rank: int
     of_array: bool = False
+    devices: Mapping[str, tuple[str, ...]] = {}
 
 
 class ReasonRow(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -85,27 +99,37 @@ class ReservationRow(msgspec.Struct, frozen=True, kw_only=True):
 def commit_allocations(connection: Connection, new: Sequence[NewAllocation], cycle: int, now: float) -> int:
     """Allocate the jobs that have not changed since the cycle read them; returns their number.
 
-    The others were cancelled or held meanwhile, or one of their nodes accepts no more jobs.
+    The others were cancelled or held meanwhile, or one of their nodes accepts no more jobs, or one of their devices is
+    no longer offered.
     """
     first = last_id(connection, "allocations") + 1
-    tasks = _with_tasks(connection, _possible(connection, new), now)
+    devices = devices_of_nodes(connection, {node for entry in new if _uses_devices(entry) for node in entry.nodes})
+    tasks = _with_tasks(connection, _possible(connection, new, devices), now)
     possible = list(enumerate(tasks, start=first))
     if not possible:
         return 0
     rows = [
         (id_, entry.job, cycle, entry.generation, entry.rank, json.dumps(entry.nodes), json.dumps(entry.resources),
-         entry.charge_rate, now)
+         entry.charge_rate, now, json.dumps(entry.devices) if entry.devices else None)
         for id_, entry in possible
     ]  # fmt: skip
     bulk_insert(connection, "allocations", _COLUMNS, rows)
     parts = [(id_, node) for id_, entry in possible for node in entry.nodes]
     bulk_insert(connection, "allocation_nodes", ("allocation_id", "node"), parts)
+    insert_devices(connection, [row for id_, entry in possible for row in devices.rows(id_, entry.devices)])
     apply_changes(connection, [_change(id_, entry) for id_, entry in possible], now)
     return len(possible)
 
 
-def _possible(connection: Connection, new: Sequence[NewAllocation]) -> list[NewAllocation]:
-    """Those whose job is pending and unchanged, and whose nodes all accept jobs; only the first one of a single job."""
+def _uses_devices(entry: NewAllocation) -> bool:
+    return bool(entry.devices) or GPU in entry.resources
+
+
+def _possible(connection: Connection, new: Sequence[NewAllocation], devices: DevicesOfNodes) -> list[NewAllocation]:
+    """Those whose job is pending and unchanged, and whose nodes all accept jobs; only the first one of a single job.
+
+    Their devices must still be offered, and no open allocation may hold them.
+    """
     up = _nodes_up(connection, {node for entry in new for node in entry.nodes})
     states = read_states(connection, [entry.job for entry in new])
     revisions = _revisions(connection, [entry.job for entry in new])
@@ -114,7 +138,9 @@ def _possible(connection: Connection, new: Sequence[NewAllocation]) -> list[NewA
         # popped: a job that is named twice is allocated once
         state = states.get(entry.job) if entry.of_array else states.pop(entry.job, None)
         is_unchanged = state is not None and state.state is State.PENDING and revisions[entry.job] == entry.revision
-        if is_unchanged and up.issuperset(entry.nodes):
+        if not is_unchanged or not up.issuperset(entry.nodes):
+            continue
+        if devices.take(entry.nodes, entry.devices, uses_devices=GPU in entry.resources):
             possible.append(entry)
     return possible
 
@@ -142,6 +168,7 @@ def _change(allocation: int, entry: NewAllocation) -> Change:
             "nodes": entry.nodes,
             "generation": entry.generation,
             "rank": entry.rank,
+            **({"devices": entry.devices} if entry.devices else {}),
         },
         columns={"allocation_id": allocation, "nodelist": fold(entry.nodes)},
     )

@@ -19,6 +19,7 @@ from sqlalchemy import and_, bindparam, func, or_, select, update
 from rankd.core.admission.job_size import MAX_JOB_BYTES
 from rankd.core.model.array import TaskOfArray
 from rankd.core.model.delivery import NOT_TAKEN, Newest, Waiting
+from rankd.core.model.device import AssignedDevice
 from rankd.core.model.node import NodeState
 from rankd.core.model.node_holder import Agent
 from rankd.core.model.report import Report
@@ -26,6 +27,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import values_of
 from rankd.store.engine.plan import in_order, most
 from rankd.store.engine.prepared import run_each
+from rankd.store.record.allocation_device import devices_of
 from rankd.store.record.node_action import drain_undrained
 from rankd.store.record.report import take_reports
 from rankd.store.record.script import read_script
@@ -45,6 +47,8 @@ from rankd.wire.message import StartOrder, Taken
 
 MOST_STARTS = 500
 """Starts in one answer. The agent records them before it requests more."""
+DEVICE_BYTES = 300
+"""More than one of its devices."""
 AROUND_BYTES = 1_000
 """The approximate bytes of a start without its request and nodes."""
 MOST_CANCELS = 10_000
@@ -72,6 +76,7 @@ _STARTS = (
         _OF.job_id,
         _OF.nodes,
         _OF.resources,
+        _OF.devices,
         _OF.cancel,
         jobs.c.user,
         jobs.c.name,
@@ -206,17 +211,19 @@ def _starts(connection: Connection, node: str) -> tuple[list[StartOrder], list[t
     over: list[tuple[int, int]] = []
     total = 0
     rows = connection.execute(_STARTS, {"node": node}).all()
+    devices = devices_of(connection, [row.id for row in rows if row.devices])
     for row in rows[:MOST_STARTS]:
         if row.cancel is not None:
             over.append((row.id, row.job_id))
             continue
         rank = json.loads(row.nodes).index(node)
         is_run = row.script_bytes is not None and rank == 0
-        total += len(row.request.encode()) + len(row.nodes) + AROUND_BYTES
+        held = [AssignedDevice(one.id, one.model, one.index) for one in devices.get(row.id, ()) if one.node == node]
+        total += len(row.request.encode()) + len(row.nodes) + AROUND_BYTES + DEVICE_BYTES * len(held)
         total += _in_base64(row.script_bytes) if is_run else 0
         if starts and total > 2 * MAX_JOB_BYTES:
             return starts, over, True
-        start = _order(row, rank)
+        start = msgspec.structs.replace(_order(row, rank), devices=held)
         starts.append(
             msgspec.structs.replace(start, script=read_script(connection, row.array_job or row.job_id))
             if is_run

@@ -41,6 +41,7 @@ from rankd.store.engine.upsert import add_sums, insert_missing
 from rankd.store.engine.utc_day import utc_day
 from rankd.store.schema.job_table import IS_ACTIVE
 from rankd.store.schema.table import (
+    allocation_devices,
     allocation_nodes,
     allocations,
     array_requests,
@@ -138,6 +139,7 @@ _DELETIONS = (
     delete(job_events).where(job_events.c.job_id.in_(values_of("ids"))),
     delete(job_scripts).where(job_scripts.c.job_id.in_(values_of("ids"))),
     delete(job_notifications).where(job_notifications.c.job_id.in_(values_of("ids"))),
+    delete(allocation_devices).where(allocation_devices.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocation_nodes).where(allocation_nodes.c.allocation_id.in_(select(_RUN.id).where(_OF_OLD))),
     delete(allocations).where(_OF_OLD),
     delete(jobs).where(_ARE_OLD),

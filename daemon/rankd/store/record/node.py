@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import and_, bindparam, insert, or_, select, update
 
 from rankd.core.admission.node_check import node_capacity
+from rankd.core.model.device import in_order
 from rankd.core.model.node import Node, NodeState
 from rankd.core.model.node_holder import Agent, Holder
 from rankd.core.model.quantity import Resources, add_amounts
@@ -19,6 +20,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import listed, values_of
 from rankd.store.engine.upsert import upsert
 from rankd.store.record.all_nodes import all_nodes
+from rankd.store.record.allocation_device import held_devices, models_by_node, used_on
 from rankd.store.schema.table import allocation_nodes, allocations, jobs, node_events, nodes
 from rankd.wire.message import NodeRegistration
 
@@ -33,7 +35,15 @@ _OPEN_PARTS = select(allocation_nodes.c.node).where(
 )
 """The nodes on which parts of open allocations have not ended. Not a join: SQLite would read the parts of all times."""
 _USED = (
-    select(allocations.c.nodes, allocations.c.resources, jobs.c.exclusive, jobs.c.queue_id, jobs.c.application_id)
+    select(
+        allocations.c.id,
+        allocations.c.nodes,
+        allocations.c.resources,
+        jobs.c.exclusive,
+        jobs.c.queue_id,
+        jobs.c.application_id,
+        allocations.c.devices.is_not(None),
+    )
     .join_from(allocations, jobs, jobs.c.id == allocations.c.job_id)
     .where(allocations.c.ended_at.is_(None))
 )
@@ -64,12 +74,21 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
     Raises:
         Refused: as :func:`rankd.core.admission.node_check.node_capacity`.
     """
-    capacity = json.dumps(node_capacity(registration.resources), sort_keys=True)
+    capacity = json.dumps(node_capacity(registration.resources, registration.devices), sort_keys=True)
+    devices = msgspec.json.encode(in_order(registration.devices)).decode()
     labels = json.dumps(registration.labels, sort_keys=True)
-    query = select(_OF.partition, _OF.state, _OF.capacity, _OF.labels, _OF.drained_by).where(_OF.name == name)
+    query = select(_OF.partition, _OF.state, _OF.capacity, _OF.labels, _OF.drained_by, _OF.devices).where(
+        _OF.name == name
+    )
     present = connection.execute(query).first()
     state = NodeState.DRAINING if present and present.drained_by else NodeState.UP
-    wanted = {"partition": registration.partition, "state": state.value, "capacity": capacity, "labels": labels}
+    wanted = {
+        "partition": registration.partition,
+        "state": state.value,
+        "capacity": capacity,
+        "labels": labels,
+        "devices": devices,
+    }
     holder = {"agent": registration.agent, "instance": registration.instance or None}
     row = {"name": name, **wanted, **holder, "registered_at": now, "heartbeat_at": now}
     upsert(connection, nodes, ["name"], [row])
@@ -157,7 +176,7 @@ def note_heartbeat(connection: Connection, names: Sequence[str], now: float) -> 
 class InUse(msgspec.Struct, frozen=True, kw_only=True):
     """The resources of open allocations: by node, and by their jobs' queue and application.
 
-    An exclusive job uses all resources of its nodes.
+    An exclusive job uses all resources of its nodes. Devices count as ``gpu`` and by their models.
     """
 
     by_node: Mapping[str, Resources]
@@ -176,10 +195,12 @@ def _in_use(connection: Connection, capacities: Mapping[str, Resources]) -> InUs
     by_node: dict[str, Resources] = {}
     by_queue: dict[int, Resources] = {}
     by_application: dict[int, Resources] = {}
-    for names, resources, exclusive, queue, application in connection.execute(_USED):
+    held = held_devices(connection)
+    for id_, names, resources, exclusive, queue, application, has_devices in connection.execute(_USED):
         amounts = json.loads(resources)
+        models = models_by_node(held.get(id_, ())) if has_devices else {}
         for name in json.loads(names):
-            taken = capacities.get(name, {}) if exclusive else amounts
+            taken = used_on(capacities.get(name, {}) if exclusive else amounts, models.get(name))
             add_amounts(by_node.setdefault(name, {}), taken)
             add_amounts(by_queue.setdefault(queue, {}), taken)
             if application is not None:

@@ -21,6 +21,7 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.listed import item_of, listed, values_of
 from rankd.store.engine.plan import in_order
 from rankd.store.engine.prepared import run_each
+from rankd.store.record.allocation_device import release_devices
 from rankd.store.record.job import apply_changes, read_states
 from rankd.store.record.job_story import tells_story
 from rankd.store.schema.table import allocation_nodes, allocations, job_scripts, jobs
@@ -101,6 +102,7 @@ def _write(connection: Connection, effects: ReportEffects) -> None:
     run_each(connection, _PART_ENDED, [_end_row(change) for change in effects.part_ends])
     bulk_update(connection, "allocations", ("started_at",), effects.starts)
     bulk_update(connection, "allocations", ("ended_at",), effects.ends)
+    release_devices(connection, [change.allocation for change in effects.ends])
     if effects.gang_ends:
         connection.execute(_GANG, {"ids": effects.gang_ends})
 

@@ -24,6 +24,7 @@ nodes = Table(
     Column("drained_at", Float),
     Column("drain_reason", Text),
     Column("instance", Text, comment="of the agent's state directory; null: unknown"),
+    Column("devices", Text, nullable=False, server_default="[]", comment="JSON list, as registered"),
 )
 
 node_events = Table(
@@ -54,6 +55,7 @@ allocations = Table(
     Column("ended_at", Float),
     Column("charged", Boolean, nullable=False, server_default=text("0"), comment="in the association's usage"),
     Column("cancel", Text, comment="why it has to end: cancel, gang"),
+    Column("devices", Text, comment="JSON object: the ids by node; null: none"),
     Index("allocations_job", "job_id"),
     Index("allocations_open", "id", sqlite_where=text("ended_at IS NULL")),
     Index("allocations_to_end", "id", sqlite_where=text("cancel IS NOT NULL AND ended_at IS NULL")),
@@ -84,6 +86,18 @@ allocation_nodes = Table(
         "allocation_id",
         sqlite_where=text("taken_at IS NULL AND ended_at IS NULL"),
     ),
+)
+
+allocation_devices = Table(
+    "allocation_devices",
+    metadata,
+    Column("allocation_id", ForeignKey("allocations.id"), primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("device", Text, primary_key=True, comment="its id"),
+    Column("model", Text, nullable=False),
+    Column("position", Integer, nullable=False, comment="its index when it was allocated"),
+    Column("held", Boolean, nullable=False, comment="the allocation is open"),
+    Index("allocation_devices_held", "node", "device", unique=True, sqlite_where=text("held = 1")),
 )
 
 wait_reasons = Table(

@@ -7,6 +7,7 @@ internal: vcore in thousandths, memory in bytes. JSON is stored as text.
 from __future__ import annotations
 
 from rankd.store.schema.allocation_table import (
+    allocation_devices,
     allocation_nodes,
     allocations,
     node_events,
@@ -33,6 +34,7 @@ from rankd.store.schema.service_table import adapters, configurations, relay_mar
 
 __all__ = [
     "adapters",
+    "allocation_devices",
     "allocation_nodes",
     "allocations",
     "applications",

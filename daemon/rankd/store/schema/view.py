@@ -92,7 +92,7 @@ FROM job_events e JOIN jobs j ON j.id = e.job_id"""
 
 _ALLOCATION = f"""CREATE VIEW allocation AS
 SELECT l.id, l.job_id, j."user", l.nodes, {_in_cores("l.resources")} AS resources,
-    l.cycle, l.generation, l.rank, l.charge_rate, l.allocated_at, l.started_at, l.ended_at
+    l.cycle, l.generation, l.rank, l.charge_rate, l.allocated_at, l.started_at, l.ended_at, l.devices
 FROM allocations l JOIN jobs j ON j.id = l.job_id"""
 
 _NODE = f"""CREATE VIEW node AS
@@ -105,6 +105,22 @@ SELECT n.name, n.partition, n.state, {_in_cores("n.capacity")} AS capacity, n.la
         FROM allocations l, {elements("l.nodes", "e")}, {elements("l.resources", "r")}
         WHERE l.ended_at IS NULL AND e.value = n.name GROUP BY r.key)) AS allocated
 FROM nodes n"""
+
+_DEVICE = f"""CREATE VIEW device AS
+SELECT n.name AS node, json_extract(e.value, '$.index') AS "index", json_extract(e.value, '$.id') AS id,
+    coalesce(json_extract(e.value, '$.type'), 'gpu') AS type, json_extract(e.value, '$.model') AS model,
+    coalesce(json_extract(e.value, '$.group'), 0) AS "group", nullif(json_extract(e.value, '$.memory'), 0) AS memory,
+    coalesce(json_extract(e.value, '$.state'), 'ok') AS state, l.job_id AS job, j."user",
+    l.allocated_at AS since, NULL AS taken_by
+FROM nodes n JOIN {elements("n.devices", "e")}
+LEFT JOIN allocation_devices d ON d.node = n.name AND d.device = json_extract(e.value, '$.id') AND d.held = 1
+LEFT JOIN allocations l ON l.id = d.allocation_id
+LEFT JOIN jobs j ON j.id = l.job_id"""
+
+_JOB_DEVICE = """CREATE VIEW job_device AS
+SELECT l.job_id AS job, d.allocation_id AS allocation, d.node, d.device AS id, d.position AS "index", d.model,
+    NULL AS mean_utilisation, NULL AS peak_memory
+FROM allocation_devices d JOIN allocations l ON l.id = d.allocation_id"""
 
 _NODE_EVENT = """CREATE VIEW node_event AS
 SELECT id, node, event, at, actor, reason FROM node_events"""
@@ -176,6 +192,8 @@ def fixed_views() -> dict[str, str]:
         "job": _JOB,
         "job_event": _JOB_EVENT,
         "allocation": _ALLOCATION,
+        "device": _DEVICE,
+        "job_device": _JOB_DEVICE,
         "node": _NODE,
         "node_event": _NODE_EVENT,
         "priority_class": _PRIORITY_CLASS,

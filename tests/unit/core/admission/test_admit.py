@@ -215,7 +215,7 @@ TEXT = "a\0b"
         ({"account": "root"}, "unknown_association", "account"),
         ({"resources": {"memory": "-1"}}, "bad_quantity", "resources.memory"),
         ({"resources": {"vcore": math.nan}}, "bad_quantity", "resources.vcore"),
-        ({"resources": {"gpu": 0.5}}, "bad_quantity", "resources.gpu"),
+        ({"resources": {"gpu": 0.5}}, "bad_resources", "resources.gpu"),
         ({"resources": {"vcore": 2**63}}, "bad_quantity", "resources.vcore"),
         ({"resources": {}}, "zero_cores", "resources.vcore"),
         ({"resources": {"vcore": 0, "memory": 1}}, "zero_cores", "resources.vcore"),

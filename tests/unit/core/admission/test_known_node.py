@@ -4,6 +4,7 @@ import pytest
 
 from rankd.core.admission.known_node import Bounded, KnownNodes
 from rankd.core.errors import Refused
+from rankd.core.model.device import Device
 
 OFFER = {"vcore": 128, "memory": "512Gi", "gpu": 4}
 
@@ -33,3 +34,19 @@ def test_more_than_allowed_is_cut_and_said():
 def test_a_long_list_of_cuts_is_short():
     offer = {f"kind{number}": 1 for number in range(9)}
     assert KnownNodes({"n1": {"vcore": 1}}).bounded("n1", offer).cuts.endswith("no kind4 (1) and 4 more")
+
+
+def test_an_entry_bounds_the_devices_that_count():
+    models = ("a100", "a100", "v100", "v100")
+    devices = [Device(model=model, id=f"g{at}", index=at) for at, model in enumerate(models)]
+
+    def counted(most):
+        found = KnownNodes({"n1": most}).bounded("n1", {"vcore": 4}, devices)
+        return [device.id for device in found.devices], found.cuts
+
+    assert counted({}) == (["g0", "g1", "g2", "g3"], "")
+    assert counted({"vcore": 4, "gpu": 4})[0] == ["g0", "g1", "g2", "g3"]
+    assert counted({"vcore": 4, "gpu": 3}) == (["g0", "g1", "g2"], "3 of 4 devices")
+    assert counted({"vcore": 4, "gpu:v100": 1}) == (["g2"], "1 of 4 devices")
+    assert counted({"vcore": 4, "gpu": 2, "gpu:a100": 1})[0] == ["g0", "g2"]
+    assert counted({"vcore": 4}) == ([], "0 of 4 devices")

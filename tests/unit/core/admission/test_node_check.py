@@ -11,6 +11,7 @@ from rankd.core.admission.node_check import (
     node_capacity,
 )
 from rankd.core.errors import Refused
+from rankd.core.model.device import Device
 from rankd.core.placement.constraint import NODE
 
 
@@ -52,3 +53,35 @@ def test_capacity_is_read_as_users_write_it_and_bounded():
 def test_a_node_runs_a_bounded_number_of_allocations():
     check_running(MAX_RUNNING)
     assert code_of(check_running, MAX_RUNNING + 1) == "too_many"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": ""},
+        {"id": "x" * 129},
+        {"id": "a,b"},
+        {"id": "a b"},
+        {"id": "a\n"},
+        {"id": "\u00e9"},
+        {"model": "A100"},
+        {"model": ""},
+        {"index": -1},
+        {"group": 2**31},
+        {"memory": 2**51},
+    ],
+)
+def test_an_impossible_device_is_refused(fields):
+    device = Device(**{"model": "a100", "id": "g0", "index": 0, **fields})
+    with pytest.raises(Refused) as refusal:
+        node_capacity({"vcore": 1}, [device])
+    assert (refusal.value.code, refusal.value.field) == ("bad_devices", "devices")
+
+
+def test_a_node_lists_a_bounded_number_of_devices_with_ids_of_their_own():
+    devices = [Device(model="a100", id=f"g{at}", index=at) for at in range(257)]
+    assert node_capacity({"vcore": 1}, devices[:256])["gpu"] == 256
+    for listed, code in ((devices, "too_many"), ([devices[0], devices[0]], "bad_devices")):
+        with pytest.raises(Refused) as refusal:
+            node_capacity({"vcore": 1}, listed)
+        assert refusal.value.code == code

@@ -127,3 +127,17 @@ def test_published_billing_of_cpus_and_memory(cpus, memory_gib, billed):
     """https://slurm.schedmd.com/priority_multifactor.html, "Fair-share Factor": CPU=1.0 and Mem=0.25G."""
     weights = {"vcore": 1.0, "memory": 0.25 / 2**30}
     assert billing_rate({"vcore": 1000 * cpus, "memory": memory_gib * 2**30}, 1, weights, 1.0) == billed
+
+
+@pytest.mark.parametrize(
+    ("resources", "billing", "rate"),
+    [
+        ({"gpu": 2}, {"gpu": 16.0}, 32.0),
+        ({"gpu": 2, "gpu:a100": 2}, {"gpu": 16.0}, 32.0),
+        ({"gpu": 2, "gpu:a100": 2}, {"gpu": 16.0, "gpu:a100": 40.0}, 80.0),
+        ({"gpu": 3, "gpu:a100": 1, "gpu:v100": 1}, {"gpu": 16.0, "gpu:a100": 40.0}, 72.0),
+        ({"gpu": 1, "gpu:a100": 1}, {"gpu:v100": 4.0}, 0.0),
+    ],
+)
+def test_the_price_of_a_model_wins_over_that_of_all(resources, billing, rate):
+    assert billing_rate(resources, 1, billing, 1.0) == rate

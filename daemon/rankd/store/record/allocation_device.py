@@ -1,0 +1,121 @@
+"""The devices of allocations. A device is in one open allocation at most; a unique index holds this, too."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import select, update
+
+from rankd.core.model.device import Device, DeviceState, in_order, with_models
+from rankd.store.engine.bulk import bulk_insert
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
+from rankd.store.record.all_nodes import read_devices
+from rankd.store.schema.table import allocation_devices, nodes
+
+_COLUMNS = ("allocation_id", "node", "device", "model", "position", "held")
+_OF = allocation_devices.c
+_LISTED = select(nodes.c.name, nodes.c.devices).where(nodes.c.name.in_(values_of("names")))
+_HELD = select(_OF.node, _OF.device).where(_OF.held, _OF.node.in_(values_of("names")))
+_OF_ALLOCATIONS = (
+    select(_OF.allocation_id, _OF.node, _OF.device, _OF.model, _OF.position)
+    .where(_OF.allocation_id.in_(values_of("ids")))
+    .order_by(_OF.allocation_id, _OF.node, _OF.position, _OF.device)
+)
+_OPEN = (
+    select(_OF.allocation_id, _OF.node, _OF.device, _OF.model, _OF.position)
+    .where(_OF.held)
+    .order_by(_OF.allocation_id, _OF.node, _OF.position, _OF.device)
+)
+_RELEASE = update(allocation_devices).where(_OF.allocation_id.in_(values_of("ids")), _OF.held).values(held=False)
+
+DevicesByNode = Mapping[str, Sequence[str]]
+
+
+class HeldDevice(msgspec.Struct, frozen=True):
+    """A device of an allocation. ``model`` and ``index``: when it was allocated."""
+
+    node: str
+    id: str
+    model: str
+    index: int
+
+
+class DevicesOfNodes:
+    """The devices of some nodes: those that they list, and those that may be allocated."""
+
+    def __init__(self, listed: Mapping[str, Sequence[Device]], held: Collection[tuple[str, str]]) -> None:
+        self._listed = {(node, device.id): device for node, devices in listed.items() for device in devices}
+        self._free = {key for key, device in self._listed.items() if device.state is DeviceState.OK and key not in held}
+        self._with_devices = {node for node, devices in listed.items() if devices}
+
+    def take(self, nodes_: Sequence[str], devices: DevicesByNode, *, uses_devices: bool) -> bool:
+        """Whether an allocation may have these devices. Then they are not free for the next one.
+
+        ``uses_devices``: it asks for devices, so it must name some on each node that lists any.
+        """
+        wanted = {(node, id_) for node, ids in devices.items() for id_ in ids}
+        lacks = uses_devices and any(node in self._with_devices and not devices.get(node) for node in nodes_)
+        if lacks or not wanted <= self._free:
+            return False
+        self._free -= wanted
+        return True
+
+    def rows(self, allocation: int, devices: DevicesByNode) -> list[tuple[object, ...]]:
+        """The rows of the table for an allocation."""
+        found = [(node, device) for node, ids in devices.items() for device in in_order(self._of(node, ids))]
+        return [(allocation, node, device.id, device.model, device.index, True) for node, device in found]
+
+    def _of(self, node: str, ids: Sequence[str]) -> list[Device]:
+        return [self._listed[node, id_] for id_ in ids]
+
+
+def devices_of_nodes(connection: Connection, names: Collection[str]) -> DevicesOfNodes:
+    """The devices of these nodes."""
+    listed = {name: read_devices(text) for name, text in connection.execute(_LISTED, {"names": names})}
+    held = {(node, device) for node, device in connection.execute(_HELD, {"names": names})}
+    return DevicesOfNodes(listed, held)
+
+
+def insert_devices(connection: Connection, rows: Sequence[Sequence[object]]) -> None:
+    """Record the devices of new allocations, the rows of :meth:`DevicesOfNodes.rows`."""
+    if rows:
+        bulk_insert(connection, "allocation_devices", _COLUMNS, rows)
+
+
+def release_devices(connection: Connection, allocations: Collection[int]) -> None:
+    """The devices of ended allocations are free again."""
+    if allocations:
+        connection.execute(_RELEASE, {"ids": allocations})
+
+
+def devices_of(connection: Connection, allocations: Collection[int]) -> dict[int, list[HeldDevice]]:
+    """The devices of these allocations, by allocation. Those without any are left out."""
+    return _by_allocation(connection.execute(_OF_ALLOCATIONS, {"ids": allocations})) if allocations else {}
+
+
+def held_devices(connection: Connection) -> dict[int, list[HeldDevice]]:
+    """The devices of all open allocations, by allocation."""
+    return _by_allocation(connection.execute(_OPEN))
+
+
+def _by_allocation(rows: Iterable[Any]) -> dict[int, list[HeldDevice]]:
+    found: dict[int, list[HeldDevice]] = {}
+    for allocation, node, device, model, index in rows:
+        found.setdefault(allocation, []).append(HeldDevice(node, device, model, index))
+    return found
+
+
+def models_by_node(held: Iterable[HeldDevice]) -> dict[str, list[str]]:
+    """The models of an allocation's devices, by node."""
+    found: dict[str, list[str]] = {}
+    for device in held:
+        found.setdefault(device.node, []).append(device.model)
+    return found
+
+
+def used_on(amounts: Mapping[str, int], models: Sequence[str] | None) -> dict[str, int]:
+    """The amounts that a job uses on a node, with the models of its devices there; None if it has none there."""
+    return dict(amounts) if models is None else with_models(amounts, models)

@@ -1,0 +1,135 @@
+"""Devices: those of nodes, which open allocation holds which one, and that no two hold one."""
+
+import pytest
+from builder import NOW
+from contract.world import end
+from sqlalchemy.exc import IntegrityError
+
+from rankd.core.model.device import AssignedDevice, Device, DeviceState
+from rankd.store.feed.occupancy import read_open
+from rankd.store.look.device_list import devices
+from rankd.store.record.all_nodes import all_nodes
+from rankd.store.record.allocation import NewAllocation, commit_allocations
+from rankd.store.record.allocation_device import (
+    HeldDevice,
+    devices_of,
+    devices_of_nodes,
+    held_devices,
+    insert_devices,
+    release_devices,
+)
+from rankd.store.record.node import read_nodes
+
+MIXED = [Device(model="v100", id="g1", index=1), Device(model="a100", id="g0", index=0)]
+GPU = {"vcore": 1000, "gpu": 1}
+
+
+async def placed(store, job, held, *, resources=None, at=NOW):
+    """The number of allocations that were made: 1, or 0 if it was not possible."""
+    [row] = await store.rows("jobs", id=job)
+    new = NewAllocation(
+        job=job,
+        revision=row["revision"],
+        nodes=("n1",),
+        resources=resources or GPU,
+        charge_rate=1.0,
+        generation=0,
+        rank=1,
+        devices={"n1": held} if held else {},
+    )
+    return await store.write(commit_allocations, [new], 1, at)
+
+
+async def two_jobs(store, listed=MIXED):
+    await store.add_nodes("n1", devices=listed)
+    return await store.submit("alice", "bob", resources=GPU)
+
+
+async def test_a_node_offers_its_devices_in_the_order_of_their_indices(store):
+    await store.add_nodes("n1", devices=MIXED, resources={"vcore": 4, "gpu": 9})
+    [node] = await store.look(all_nodes)
+    assert [device.id for device in node.devices] == ["g0", "g1"]
+    assert node.capacity == {"vcore": 4000, "gpu": 2, "gpu:a100": 1, "gpu:v100": 1}
+
+
+async def test_a_device_is_in_one_open_allocation_at_most(store):
+    one, other = await two_jobs(store)
+    assert await placed(store, one, ("g0",)) == 1
+    assert await placed(store, other, ("g0",)) == 0
+    assert await placed(store, other, ("g1",)) == 1
+    assert await store.read(held_devices) == {
+        1: [HeldDevice("n1", "g0", "a100", 0)],
+        2: [HeldDevice("n1", "g1", "v100", 1)],
+    }
+
+
+async def test_the_database_refuses_a_second_holder(store):
+    one, other = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    await placed(store, other, ("g1",))
+    with pytest.raises(IntegrityError):
+        await store.write(insert_devices, [(2, "n1", "g0", "a100", 0, True)])
+
+
+async def test_a_device_is_free_again_when_its_allocation_ends(store):
+    one, other = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    await end(store, one, "n1")
+    assert await store.read(held_devices) == {}
+    assert await placed(store, other, ("g0",)) == 1
+    assert (await store.read(devices_of, [1, 2]))[1] == [HeldDevice("n1", "g0", "a100", 0)]
+    await store.write(release_devices, [2])
+    assert await store.read(held_devices) == {}
+
+
+@pytest.mark.parametrize("state", [DeviceState.TAKEN, DeviceState.FAILED])
+async def test_a_device_that_is_not_ok_is_not_allocated(store, state):
+    one, _ = await two_jobs(store, [Device(model="a100", id="g0", index=0, state=state)])
+    assert await placed(store, one, ("g0",)) == 0
+
+
+async def test_a_job_with_gpus_needs_devices_on_a_node_that_lists_some(store):
+    one, other = await two_jobs(store)
+    assert await placed(store, one, ()) == 0
+    assert await placed(store, one, (), resources={"vcore": 1000}) == 1
+    await store.add_nodes("n1", resources={"vcore": 4, "gpu": 2})
+    assert await placed(store, other, ()) == 1
+    assert (await store.read(devices_of_nodes, ["n1"])).take(["n1"], {}, uses_devices=True)
+
+
+async def test_a_node_that_comes_back_with_fewer_devices_loses_no_job_on_the_others(store):
+    one, other = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    await placed(store, other, ("g1",))
+    await store.add_nodes("n1", devices=[MIXED[0]])
+    assert {row["state"] for row in await store.rows("job")} == {"allocated"}
+    assert set(await store.read(held_devices)) == {1, 2}
+    assert [row["job"] for row in await store.look(devices)] == [other]
+
+
+async def test_an_agent_gets_the_devices_of_each_start(store):
+    one, _ = await two_jobs(store)
+    await placed(store, one, ("g0", "g1"), resources={"vcore": 1000, "gpu": 2})
+    [taken] = await store.take("n1")
+    assert taken.starts[0].devices == [AssignedDevice("g0", "a100", 0), AssignedDevice("g1", "v100", 1)]
+
+
+async def test_used_amounts_have_the_models(store):
+    one, _ = await two_jobs(store)
+    await placed(store, one, ("g1",))
+    [node], use = await store.read(read_nodes)
+    assert node.used == {"vcore": 1000, "gpu": 1, "gpu:v100": 1}
+    assert list(use.by_queue.values()) == [node.used]
+    [held] = await store.read(lambda connection: list(read_open(connection, [1])))
+    assert held.devices == (HeldDevice("n1", "g1", "v100", 1),)
+
+
+async def test_the_view_shows_who_holds_a_device(store):
+    one, _ = await two_jobs(store)
+    await placed(store, one, ("g1",))
+    found = {row["id"]: (row["index"], row["model"], row["job"], row["user"]) for row in await store.look(devices)}
+    assert found == {"g0": (0, "a100", None, None), "g1": (1, "v100", one, "alice")}
+    [row] = await store.rows("allocation")
+    assert row["devices"] == '{"n1": ["g1"]}'
+    [row] = await store.rows("job_device")
+    assert (row["job"], row["node"], row["id"], row["model"]) == (one, "n1", "g1", "v100")
