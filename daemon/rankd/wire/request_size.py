@@ -27,6 +27,7 @@ from rankd.core.admission.node_check import MAX_NAME as MAX_NODE_NAME
 from rankd.core.admission.node_check import MAX_RUNNING
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList
+from rankd.core.model.device import Device
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.notification import Notify
 from rankd.core.model.priority_class import PriorityClass
@@ -133,9 +134,10 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
 ELSEWHERE: Final[Mapping[type[msgspec.Struct], Sequence[str]]] = {
     JobBatch: ("jobs",),  # read_submission, decode_submission
     Jobs: ("jobs",),  # the same, as clients write it
+    Device: ("model", "id"),  # core.admission.node_check
     Notify: ("on", "to"),  # core.admission.notify_check
     JobRequest: JobRequest.__struct_fields__,  # core.admission.limit, amount and path_limit
-    NodeRegistration: ("partition", "resources", "labels", "agent", "running"),  # core.admission.node_check
+    NodeRegistration: ("partition", "resources", "labels", "agent", "running", "devices"),  # core.admission.node_check
     Report: ("cause", "message", "stdout", "stderr"),  # core.model.believable cuts them
 }
 """Fields whose size other modules limit."""

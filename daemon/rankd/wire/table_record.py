@@ -43,6 +43,30 @@ class NodePage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     next: RowsAfter | UnsetType = UNSET
 
 
+class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of a node. ``job``, ``user`` and ``since``: who holds it since when. ``memory``: bytes, if known."""
+
+    node: str
+    index: int
+    id: str
+    type: str
+    model: str
+    group: int
+    memory: int | None
+    state: str
+    job: int | None
+    user: str | None
+    since: float | None
+    taken_by: str | None
+
+
+class DevicePage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of devices, by node and id."""
+
+    devices: list[DeviceRow]
+    next: RowsAfter | UnsetType = UNSET
+
+
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """A queue. ``place``: among its siblings that have pending jobs; ``ahead_by``: what puts it before the next one."""
 

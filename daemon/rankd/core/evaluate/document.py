@@ -33,6 +33,10 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Base of all sections: an unknown key (a typo) is an error."""
 
 
+class DeviceEntry(Device, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device of a node. ``state`` is ``ok`` if it is left out."""
+
+
 class NodeEntry(_Section, frozen=True, kw_only=True):
     """A node. ``partition`` None means the first one. ``used`` None means the sum of its allocations.
 
@@ -45,7 +49,7 @@ class NodeEntry(_Section, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     state: NodeState = NodeState.UP
     used: Amounts | None = None
-    devices: list[Device] = []
+    devices: list[DeviceEntry] = []
 
 
 class ApplicationEntry(_Section, frozen=True, kw_only=True):

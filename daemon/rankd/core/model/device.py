@@ -25,7 +25,7 @@ class DeviceState(StrEnum):
     FAILED = "failed"
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A device of a node. ``id`` is unique on the node. ``index``: the vendor's, in the order of the PCI bus.
 
     ``group``: devices with the same number are linked. ``memory``: bytes; 0 means unknown.
