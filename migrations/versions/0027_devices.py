@@ -1,14 +1,14 @@
 """Devices: those of nodes, and which open allocation holds which one.
 
-Revision: 0026
-Revises: 0025
+Revision: 0027
+Revises: 0026
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0026"
-down_revision = "0025"
+revision = "0027"
+down_revision = "0026"
 branch_labels = None
 depends_on = None
 
