@@ -346,3 +346,19 @@ async def test_whose_tasks_get_records_is_known(store):
     [other] = await store.submit("bob")
     assert await store.read(owners_of, {job: parse("0-2,7"), 99: parse("1")}) == {job: Owner("alice", "physics", 4)}
     assert await store.read(owners_of, {other: parse("0")}) == {other: Owner("bob", "physics", 1)}
+
+
+async def test_an_array_is_read_once_however_many_of_its_tasks_are_named(store):
+    """Its indices may be a megabyte of text: 10,000 names would take a quarter of an hour."""
+    array = await submit_array(store, "0-999")
+    statements = []
+
+    def counted(connection):
+        connection.set_trace_callback(statements.append)
+        try:
+            return shown_records_of(connection, [f"{array}_{task}" for task in range(1_000)])
+        finally:
+            connection.set_trace_callback(None)
+
+    assert await store.look(counted) == [array]
+    assert sum("cancelled" in statement for statement in statements) == 1

@@ -184,9 +184,12 @@ def _check_parts(path: str, value: object, limit: Parts) -> None:
     if isinstance(value, dict):
         _check_texts("a name", path, value, limit.keys)
     entries = value.values() if isinstance(value, dict) else value
-    _check_texts("an entry", path, entries, limit.text)
-    for place, entry in enumerate(entries):
-        _check(entry, f"{path}[{place}].")
+    kinds = set(map(type, entries))  # 2 ms for 100,000 numbers; a look at each of them would take 50
+    if str in kinds:
+        _check_texts("an entry", path, entries, limit.text)
+    if any(issubclass(kind, msgspec.Struct) for kind in kinds):
+        for place, entry in enumerate(entries):
+            _check(entry, f"{path}[{place}].")
 
 
 def _check_texts(what: str, path: str, texts: Iterable[object], limit: TextLimit | None) -> None:

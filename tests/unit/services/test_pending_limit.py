@@ -7,6 +7,7 @@ from builder import accepted
 
 from rankd.core.model.array import parse_array
 from rankd.core.model.setting import AdmissionSettings
+from rankd.services.intake import pending_limit
 from rankd.services.intake.pending_limit import (
     AGAIN_S,
     ALL,
@@ -235,3 +236,16 @@ async def test_tasks_that_get_records_count_as_jobs_of_their_user_and_account():
     assert "admission.max_pending_per_user" in refused[0].message
     records.limits.settle_more(records_of("alice", "physics", 3), stored=False)
     assert await records.limits.reserve_more([records_of("alice", "physics", 3)]) == {}
+
+
+async def test_a_batch_at_the_limit_is_refused_kind_by_kind_not_job_by_job(monkeypatch):
+    """10,000 jobs above a limit took 130 ms, in which nobody else was answered."""
+    records = Records(per_user=3, alice=3, bob=2)
+    await records.limits.start()
+    sums = []
+    of_kind = pending_limit._of_kind
+    monkeypatch.setattr(pending_limit, "_of_kind", lambda *kind: sums.append(kind) or of_kind(*kind))
+    jobs = [accepted(user=user) for user in ("alice", "bob") * 500]
+    refused = await records.limits.reserve(jobs, atomic=False)
+    assert sorted(set(range(1_000)) - refused.keys()) == [1], "bob has room for one"
+    assert len(sums) < 20

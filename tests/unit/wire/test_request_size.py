@@ -13,7 +13,7 @@ import rankd.wire
 from rankd.core.errors import Refused
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.priority_class import PriorityClass
-from rankd.wire import message
+from rankd.wire import message, request_size
 from rankd.wire.codec import decode_of_node, decode_strict, encode
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import (
@@ -172,3 +172,12 @@ def test_the_reference_names_every_field_with_a_limit():
     text = text[text.index("### Limits of requests") : text.index("## Enqueueing")]
     own = {name for kind in LIMITS if kind not in {JobFilter, JobUpdate, Dependency} for name in LIMITS[kind]}
     assert own <= set(re.findall(r"`(\w+)`", text))
+
+
+def test_numbers_of_a_list_are_not_looked_at_one_by_one(monkeypatch):
+    """100,000 of them took 43 ms of the intake's event loop, in which nobody else was answered."""
+    looked = []
+    check = request_size._check
+    monkeypatch.setattr(request_size, "_check", lambda *given: looked.append(given) or check(*given))
+    decode_strict(encode({"ids": list(range(MOST_IDS))}), JobSelection)
+    assert len(looked) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rankd.core.errors import Refused
@@ -86,6 +87,16 @@ def parse_name(name: int | str) -> JobName:
         raise Refused("bad_job_id", f"'{name[:40]}' is not a job; write 17, 17_3 or 17_[1-5,9]", "id")
     listed = found["task"] if found["task"] is not None else found["list"]
     return JobName(int(found["job"]), EMPTY if listed is None else parse(listed))
+
+
+def by_kind(names: Iterable[int | str]) -> tuple[list[int], list[str]]:
+    """The ids among these names, and the texts. A request may have 100,000 names, most of them ids.
+
+    >>> by_kind([17, "18_3", 19])
+    ([17, 19], ['18_3'])
+    """
+    given = list(names)
+    return [name for name in given if isinstance(name, int)], [name for name in given if isinstance(name, str)]
 
 
 def shown_name(job: int, array_job: int | None, task: int | None, array: str | None, limit: int | None) -> str:

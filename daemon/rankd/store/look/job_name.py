@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rankd.core.errors import Refused
-from rankd.core.model.array import JobName, parse_name
-from rankd.core.model.index_set import common, contains, count, each, read
+from rankd.core.model.array import JobName, by_kind, parse_name
+from rankd.core.model.index_set import IndexSet, common, contains, count, each, read, union
 from rankd.store.engine.reading import Reader, fetch
 from rankd.store.engine.word import IN_LIST
 
@@ -61,16 +61,20 @@ def records_of(connection: Reader, names: Iterable[int | str]) -> list[int]:
     Raises:
         Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``, ``too_many_tasks``.
     """
-    parsed = [parse_name(name) for name in names]
+    numbers, texts = by_kind(names)
+    parsed = [parse_name(name) for name in texts]
     if sum(count(name.indices) for name in parsed) > MOST_TASKS:
         message = f"at most {MOST_TASKS} tasks can be named at once; name the whole array, or fewer tasks"
         raise Refused("too_many_tasks", message, "ids")
-    found = [name.job for name in parsed if not name.indices]
+    found = numbers + [name.job for name in parsed if not name.indices]
     sql = f"SELECT id FROM jobs WHERE array_job {IN_LIST}"
     found += [row["id"] for row in fetch(connection, sql, [msgspec.json.encode(found).decode()])]
+    named: dict[int, list[IndexSet]] = {}
     for name in parsed:
         if name.indices:
-            found += _of_tasks(connection, name)
+            named.setdefault(name.job, []).append(name.indices)
+    for array, indices in named.items():  # each array is read once: its indices may be a megabyte of text
+        found += _of_tasks(connection, JobName(array, union(*indices)))
     return list(dict.fromkeys(found))
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, select
 
 from rankd.core.errors import Refused
-from rankd.core.model.array import JobName, parse_name
+from rankd.core.model.array import JobName, by_kind, parse_name
 from rankd.core.model.index_set import IndexSet, common, count, each, of, read, union, without
 from rankd.core.model.job import State
 from rankd.store.engine.connection import Connection
@@ -73,12 +73,16 @@ def targets_of(connection: Connection, names: Iterable[int | str]) -> Targets:
     Raises:
         Refused: ``bad_job_id``, ``bad_array``, ``array_too_large``: a text is no name. ``too_many_tasks``.
     """
-    parsed = [parse_name(name) for name in names]
+    numbers, texts = by_kind(names)
+    parsed = [parse_name(name) for name in texts]
     if sum(count(name.indices) for name in parsed) > MOST_TASKS:
         message = f"at most {MOST_TASKS} tasks can be named at once; name the whole array, or fewer tasks"
         raise Refused("too_many_tasks", message, "ids")
-    states = {row[0]: State(row[1]) for row in connection.execute(_ARRAYS, {"jobs": {name.job for name in parsed}})}
-    found: list[Target] = []
+    states = {
+        row[0]: State(row[1])
+        for row in connection.execute(_ARRAYS, {"jobs": {*numbers, *(name.job for name in parsed)}})
+    }
+    found = [target for job in numbers for target in _whole(connection, job, states)]
     failed: list[Failed] = []
     named: dict[int, list[IndexSet]] = {}
     for name in parsed:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from rankd.core.errors import Refused
-from rankd.core.model.array import ArrayRequest, ArraySpan, JobName, parse_array, parse_name, shown_name, span_of
+from rankd.core.model.array import (
+    ArrayRequest,
+    ArraySpan,
+    JobName,
+    by_kind,
+    parse_array,
+    parse_name,
+    shown_name,
+    span_of,
+)
 from rankd.core.model.index_set import EMPTY, parse
 
 
@@ -54,3 +63,7 @@ def test_records_are_named_as_in_squeue() -> None:
 def test_the_span_of_an_irregular_list_has_step_one() -> None:
     assert span_of(parse("1,3,7-9")) == ArraySpan(tasks=5, first=1, last=9, step=1)
     assert span_of(parse("1-7:2")) == ArraySpan(tasks=4, first=1, last=7, step=2)
+
+
+def test_ids_and_names_of_tasks_are_told_apart() -> None:
+    assert by_kind(iter([17, "18_3", "19", 20])) == ([17, 20], ["18_3", "19"])
