@@ -311,3 +311,13 @@ async def test_a_request_that_is_too_large_is_refused_before_anything_is_done(
     async with an_intake(broker, tmp_path) as stage:
         reply = await stage.ask(subject, body)
         assert (reply.status, reply.body["code"], reply.body["field"]) == (400, code, field), reply
+
+
+async def test_reports_in_quick_succession_are_refused_since_each_starts_a_process(broker, tmp_path):
+    async with an_intake(broker, tmp_path) as stage:
+        answers = [await stage.do("report.make", {"kind": "gap", "job": 1}) for _ in range(12)]
+        other = await stage.do("report.make", {"kind": "gap", "job": 1}, "bob")
+    codes = [answer.body.get("code") for answer in answers]
+    assert codes[:5] == [None] * 5
+    assert "too_many_reports" in codes
+    assert other.body.get("code") != "too_many_reports"

@@ -11,11 +11,13 @@ import os
 import resource
 import secrets
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from rankd.bus.endpoint import Reply, Verb
+from rankd.bus.token_bucket import TokenBuckets
 from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import RankdError, Refused, Unavailable
 from rankd.plugin.interpreter import python_command, python_environment
@@ -33,6 +35,9 @@ KEPT_S = 300.0
 WAIT_S = 4.0
 """Seconds after which a request for a part of an unfinished report is answered."""
 MOST_KEPT = 8
+STARTS_PER_S = 1.0
+STARTS_BURST_S = 10.0
+"""How many reports a user may start per second over a longer time, and after a pause: each starts a process."""
 NICE = 10
 
 
@@ -42,6 +47,7 @@ class Reports:
     def __init__(self, database: Path) -> None:
         self._database = str(database.absolute())
         self._reports: dict[str, _Report] = {}
+        self._starts = TokenBuckets(STARTS_BURST_S)
 
     def verbs(self) -> list[Verb]:
         """The endpoints."""
@@ -56,6 +62,9 @@ class Reports:
         """Start computing a report."""
         request = decode_strict(payload, ReportRequest)
         check_request(request, asker)
+        if wait_s := self._starts.spend(asker.user, 1, STARTS_PER_S, time.monotonic()):
+            message = f"you have started many reports; {STARTS_PER_S:g} a second may be started, wait {wait_s:.1f} s"
+            raise Unavailable("too_many_reports", message, status=429)
         for token, report in list(self._reports.items()):
             if report.asker == asker:
                 self._drop(token)
