@@ -85,7 +85,9 @@ DECLARES = {
 
 WAITS = {
     "cli/common/bus_source.py": "asks over a connection",
+    "client/async_bus.py": "a connection",
     "client/session.py": "a connection",
+    "client/thread.py": "a connection",
     "cli/jobs/deadletter.py": "asks over a connection",
     "bus/client.py": "nats-py's client",
     "bus/connection.py": "a connection",
@@ -136,6 +138,10 @@ ELSEWHERE = {
     "cli/common/database_source.py": "tests/unit/cli/look/test_look.py",
     "cli/common/record_source.py": "tests/unit/cli/look/test_look.py",
     "cli/common/session.py": "tests/system/test_socket_requests.py",
+    "client/async_channel.py": "tests/system/test_client.py",
+    "client/client.py": "tests/system/test_client.py",
+    "client/operation.py": "tests/system/test_client.py",
+    "client/sync_client.py": "tests/system/test_client.py",
     "cli/configure/class_change.py": "tests/system/test_class.py",
     "cli/configure/class_command.py": "tests/system/test_class.py",
     "cli/configure/config_check.py": "tests/integration/test_third_party_node_sort.py",

@@ -227,6 +227,15 @@ class Bus(AbstractAsyncContextManager["Bus"]):
         await self._refused.lasting.wait()
         raise not_authorized(self._address, self._presented.newest)
 
+    def check_accepted(self) -> None:
+        """Check that the broker does not go on refusing the credentials.
+
+        Raises:
+            Refused: ``not_authorized``.
+        """
+        if self._refused.lasting.is_set():
+            raise not_authorized(self._address, self._presented.newest)
+
     async def _on_reconnect(self) -> None:
         self._refused.over()
         self.connected_at = time.monotonic()

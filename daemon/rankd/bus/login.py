@@ -92,7 +92,24 @@ def ask_at(path: Path, verb: str, payload: bytes, *, key: str | None = None, tim
         Unavailable: ``no_gateway``: nobody answers there; ``no_answer``: not in time; the gateway's reason.
     """
     asked = {"want": "answer", "verb": verb, "size": len(payload)} | ({} if key is None else {"key": key})
-    line, rest = _exchange(path, asked, payload, timeout_s)
+    return answer_in(path, *_exchange(path, asked, payload, timeout_s))
+
+
+def asking(verb: str, payload: bytes) -> bytes:
+    """The line that announces a request. The payload comes behind it."""
+    return _line({"want": "answer", "verb": verb, "size": len(payload)})
+
+
+def _line(asked: dict[str, Any]) -> bytes:
+    return json.dumps(asked, ensure_ascii=False).encode() + b"\n"
+
+
+def answer_in(path: Path, line: bytes, rest: bytes) -> Answer:
+    """The answer in a line and the bytes behind it.
+
+    Raises:
+        Refused, Unavailable: as :func:`ask_at`.
+    """
     found = _answered(path, line)
     size, status = _field(path, found, "size", int), _field(path, found, "status", str, type(None))
     if len(rest) != size:
@@ -146,19 +163,21 @@ def _exchange(
             with short_path(path) as short:
                 _connect(connection, short, timeout_s)
             with suppress(BrokenPipeError, ConnectionResetError):  # it has refused the first line, and says why
-                connection.sendall(json.dumps(asked, ensure_ascii=False).encode() + b"\n" + payload)
+                connection.sendall(_line(asked) + payload)
             return _received(connection)
-    except BlockingIOError:
-        message = f"too many processes ask at {path} at this moment; try again in a second"
-        raise Unavailable("busy", message) from None
-    except TimeoutError:
-        message = (
-            f"no answer to '{asked.get('verb') or asked['want']}' at {path} within {timeout_s:.3g} s; is rankd running?"
-        )
-        raise Unavailable("no_answer", message) from None
     except OSError as error:
-        message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` running?"
-        raise Unavailable("no_gateway", message) from None
+        raise refusal_of_socket(path, asked.get("verb") or asked["want"], timeout_s, error) from None
+
+
+def refusal_of_socket(path: Path, what: str, timeout_s: float, error: OSError) -> Unavailable:
+    """What it means that ``what`` was not answered at a socket. ``error``: the system's."""
+    if isinstance(error, BlockingIOError):
+        return Unavailable("busy", f"too many processes ask at {path} at this moment; try again in a second")
+    if isinstance(error, TimeoutError):
+        message = f"no answer to '{what}' at {path} within {timeout_s:.3g} s; is rankd running?"
+        return Unavailable("no_answer", message)
+    message = f"nobody answers at {path} ({error.strerror or error}); is `rankd up` running?"
+    return Unavailable("no_gateway", message)
 
 
 def _connect(connection: socket.socket, path: str, timeout_s: float) -> None:

@@ -1,1 +1,65 @@
-"""The client: which rankd is asked, as whom, and how. The command line uses it, and so can programs."""
+"""The Python client. Programs use :class:`Client` or :class:`SyncClient`; the command line uses the modules below.
+
+Names are imported when they are used, so that a command imports only what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankd.client.client import Client
+    from rankd.client.error import (
+        BadRequest,
+        Conflict,
+        NotAllowed,
+        NotFound,
+        NotReady,
+        OverLimit,
+        RequestError,
+        TooLarge,
+        WaitTimeout,
+    )
+    from rankd.client.sync_client import SyncClient
+    from rankd.core.model.job import JobRequest
+
+_ERRORS = (
+    "BadRequest",
+    "Conflict",
+    "NotAllowed",
+    "NotFound",
+    "NotReady",
+    "OverLimit",
+    "RequestError",
+    "TooLarge",
+    "WaitTimeout",
+)
+_MODULES = {
+    "Client": "rankd.client.client",
+    "SyncClient": "rankd.client.sync_client",
+    "JobRequest": "rankd.core.model.job",
+    **dict.fromkeys(_ERRORS, "rankd.client.error"),
+}
+
+__all__ = [
+    "BadRequest",
+    "Client",
+    "Conflict",
+    "JobRequest",
+    "NotAllowed",
+    "NotFound",
+    "NotReady",
+    "OverLimit",
+    "RequestError",
+    "SyncClient",
+    "TooLarge",
+    "WaitTimeout",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        message = f"module 'rankd.client' has no attribute '{name}'"
+        raise AttributeError(message)
+    return getattr(import_module(_MODULES[name]), name)

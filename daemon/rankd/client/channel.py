@@ -55,7 +55,7 @@ class SocketChannel:
     """Asks at a login socket: each request is a connection of its own."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     @property
     def largest(self) -> int:
@@ -71,16 +71,16 @@ class SocketChannel:
         until = time.monotonic() + min(CONNECT_TIMEOUT_S, timeout_s)
         while True:
             try:
-                answer = ask_at(self._path, verb, payload, timeout_s=timeout_s)
+                answer = ask_at(self.path, verb, payload, timeout_s=timeout_s)
             except Unavailable as error:
                 if error.code not in AGAIN or time.monotonic() >= until:
                     raise
                 time.sleep(GATEWAY_PAUSE_S)
             else:
-                return _decoded(verb, answer.payload, answer.status, kind)
+                return decoded(verb, answer.payload, answer.status, kind)
 
 
-def _decoded(verb: str, payload: bytes, status: str | None, kind: type[T]) -> T:
+def decoded(verb: str, payload: bytes, status: str | None, kind: type[T]) -> T:
     """The answer in this form. ``dict``: any object, decoded without msgspec, whose import takes long.
 
     Raises:

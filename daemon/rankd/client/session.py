@@ -54,7 +54,7 @@ def with_bus(
         source = credentials or credentials_for(place)
         async with Bus(url, "command", connect_timeout_s=connect_timeout_s, credentials=source, tls=place.tls) as bus:
             if place.is_both and place.database is not None:
-                await _check_site(bus, place.database, bus.user or login_name())
+                await check_site(bus, place.database, bus.user or login_name())
             return await action(bus)
 
     return run_quietly(url, run)
@@ -85,7 +85,7 @@ def connecting(place: Place, *, connect_timeout_s: float = CONNECT_TIMEOUT_S) ->
         bus = runner.run(connected())
         try:
             if place.is_both and place.database is not None:
-                runner.run(_check_site(bus, place.database, bus.user or login_name()))
+                runner.run(check_site(bus, place.database, bus.user or login_name()))
             yield bus, runner
         finally:
             runner.run(bus.__aexit__(None, None, None))
@@ -194,7 +194,7 @@ def _stand_in(creds: Path, user: str, own: str) -> Source:
     return lambda: read_credentials(path)
 
 
-async def _check_site(bus: Bus, database: Path, user: str) -> None:
+async def check_site(bus: Bus, database: Path, user: str) -> None:
     """Check that the rankd at this broker keeps its records in this file.
 
     Raises:

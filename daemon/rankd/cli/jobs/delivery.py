@@ -19,7 +19,6 @@ from rankd.core.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     import msgspec
 
@@ -28,14 +27,10 @@ if TYPE_CHECKING:
     from rankd.client.asker import Asker
     from rankd.client.channel import Channel
     from rankd.client.place import Place
-    from rankd.store.engine.reading import Row
+    from rankd.wire.job_record import JobRecord
     from rankd.wire.submission import Rejected
 
 T = TypeVar("T")
-
-POLL_S = 0.2
-PAYLOAD_SHARE = 0.9
-"""How much of the broker's largest payload a message may fill."""
 
 REQUEST_TIMEOUT_S = 10.0
 """Without an answer for this long, the request is repeated. The key makes sure that it gives no second job."""
@@ -71,6 +66,7 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
     import msgspec
 
     from rankd.client.session import repeat, with_bus
+    from rankd.client.submission import parts
     from rankd.wire.subject import enqueue_subject
 
     until = time.monotonic() + arguments.retry_for
@@ -79,7 +75,7 @@ def enqueue(place: Place, who: Asker, jobs: list[Job], arguments: argparse.Names
         if bus.role == "user":
             message = "only an administrator's programs may enqueue; submit without --enqueue"
             raise Refused("not_permitted", message, "enqueue", 403)
-        for first, payload in parts_of(jobs, bus.client.max_payload, arguments):
+        for first, payload in parts(jobs, bus.client.max_payload, atomic=arguments.atomic):
 
             async def send(message: msgspec.Raw, key: str) -> None:
                 await bus.publish_durably(enqueue_subject(who.user), message, key)
@@ -127,17 +123,13 @@ def _accepted_one(answer: dict[str, Any]) -> Delivered:
 
 
 def _submit_many(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
-    from msgspec.structs import replace
+    from rankd.client.blocking import carry_out
+    from rankd.client.step import Effort
+    from rankd.client.submission import submit_many
 
-    from rankd.wire.submission import BatchReply
-
-    ids: dict[int, int] = {}
-    rejected: list[Rejected] = []
-    for first, payload in parts_of(jobs, channel.largest, arguments):
-        batch = _sent(channel, payload, BatchReply, until)
-        ids |= {first + taken.index: taken.id for taken in batch.accepted}
-        rejected += [replace(bad, index=first + bad.index) for bad in batch.rejected]
-    return Delivered(ids, rejected)
+    effort = Effort(until - time.monotonic())
+    reply = carry_out(submit_many(jobs, effort, atomic=arguments.atomic, until=until), channel)
+    return Delivered({taken.index: taken.id for taken in reply.accepted}, reply.rejected)
 
 
 def _submit_as_allowed(channel: Channel, jobs: list[Job], arguments: argparse.Namespace, until: float) -> Delivered:
@@ -154,36 +146,6 @@ def _sent(channel: Channel, payload: bytes, kind: type[T], until: float) -> T:
         return channel.request("job.submit", payload, kind, timeout_s=min(REQUEST_TIMEOUT_S, left_s))
 
     return repeated(send, until)
-
-
-def parts_of(jobs: list[Job], largest: int, arguments: argparse.Namespace) -> list[tuple[int, bytes]]:
-    """The messages for these jobs, each with the place of its first job. ``largest``: bytes of a message.
-
-    Raises:
-        Refused: ``too_many_jobs``: those of ``--atomic`` don't fit into one.
-    """
-    parts = list(messages(jobs, int(largest * PAYLOAD_SHARE), atomic=arguments.atomic))
-    if arguments.atomic and len(parts) > 1:
-        raise Refused("too_many_jobs", f"{len(jobs)} jobs don't fit into one message, as --atomic needs", "jobs")
-    return parts
-
-
-def messages(jobs: list[Job], largest: int, *, atomic: bool = False) -> Iterator[tuple[int, bytes]]:
-    """The jobs in as few messages as the limits allow, each with the place of its first job."""
-    import msgspec
-
-    from rankd.wire.submission import MAX_JOBS_PER_MESSAGE
-
-    frame = b'{"jobs":[%s],"atomic":true}' if atomic else b'{"jobs":[%s]}'
-    first, batch, size = 0, list[bytes](), len(frame)
-    for place, job in enumerate(jobs):
-        encoded = msgspec.json.encode(job)
-        if batch and (len(batch) == MAX_JOBS_PER_MESSAGE or size + len(encoded) + 1 > largest):
-            yield first, frame % b",".join(batch)
-            first, batch, size = place, [], len(frame)
-        batch.append(encoded)
-        size += len(encoded) + 1
-    yield first, frame % b",".join(batch)
 
 
 def accepted(outcome: Delivered) -> str:
@@ -261,30 +223,15 @@ def shown_ids(ids: list[int]) -> str:
 
 def wait(channel: Channel, ids: list[int], retry_for: float) -> int:
     """Wait until all jobs have ended. Returns their largest exit status. Requests are repeated while rankd is away."""
-    from rankd.core.model.job import FINAL_STATES
+    from rankd.client.blocking import carry_out
+    from rankd.client.step import Effort
+    from rankd.client.waiting import wait_for
 
-    worst, left = 0, list(ids)
-    while left:
-        record = _looked_up(channel, left[0], time.monotonic() + retry_for)
-        if record["state"] in FINAL_STATES:
-            worst = max(worst, status_of(record))
-            left.pop(0)
-        else:
-            time.sleep(POLL_S)
-    return worst
+    return max(map(status_of, carry_out(wait_for(ids, Effort(retry_for), gives_up=True), channel)))
 
 
-def _looked_up(channel: Channel, job: int, until: float) -> Row:
-    def look(left_s: float) -> Row:
-        return channel.request("job.show", b'{"id":%d}' % job, dict, timeout_s=min(REQUEST_TIMEOUT_S, left_s))
-
-    return repeated(look, until)
-
-
-def status_of(record: Row) -> int:
+def status_of(record: JobRecord) -> int:
     """The status that a shell would give: the exit status, 128 + signal, or 1 for any other end than success."""
-    if record["state"] == "completed":
+    if record.state == "completed":
         return 0
-    if record.get("signal"):
-        return 128 + int(record["signal"])
-    return int(record.get("exit_status") or 1)
+    return 128 + record.signal if record.signal else record.exit_status or 1

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from rankd.cli.common.output import telling
 from rankd.cli.common.screen import print_line
+from rankd.client.selection import Outcome, change
 from rankd.core.errors import RankdError
-from rankd.wire.job_selection import JobName
-from rankd.wire.message import Failed, JobSelection, SelectionReply
+from rankd.wire.message import JobSelection, SelectionReply
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
-
-AT_ONCE = 10_000
-ANSWER_TIMEOUT_S = 30.0
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -29,26 +23,6 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="print how many jobs would be changed, and change nothing"
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
-
-
-class Outcome:
-    """The outcome so far. ``untold`` counts failures of which the answers have only the number."""
-
-    def __init__(self) -> None:
-        self.done: list[int] = []
-        self.failed: list[Failed] = []
-        self.untold = 0
-
-    def take(self, reply: SelectionReply) -> None:
-        """Add another answer."""
-        self.done += reply.done
-        self.failed += reply.failed
-        self.untold += (reply.failed_count or len(reply.failed)) - len(reply.failed)
-
-    @property
-    def n_failed(self) -> int:
-        """The number of jobs that could not be changed."""
-        return len(self.failed) + self.untold
 
 
 def act(arguments: argparse.Namespace, verb: str, selection: JobSelection) -> int:
@@ -97,34 +71,8 @@ def _print(arguments: argparse.Namespace, outcome: Outcome) -> None:
 
 def _ask(arguments: argparse.Namespace, verb: str, selection: JobSelection, outcome: Outcome) -> None:
     from rankd.cli.common.channel import opened
-    from rankd.wire.codec import encode
+    from rankd.client.blocking import carry_out
+    from rankd.client.step import Effort
 
     with opened(arguments) as channel:
-        for part in parts(selection):
-            following: JobSelection | None = part
-            while following is not None:
-                reply = channel.request(verb, encode(following), SelectionReply, timeout_s=ANSWER_TIMEOUT_S)
-                outcome.take(reply)
-                following = behind(following, reply.last)
-
-
-def parts(selection: JobSelection) -> Iterator[JobSelection]:
-    """The same jobs in parts of at most :data:`AT_ONCE`. Of a filter, only the first part."""
-    if selection.filter is None:
-        for ids in _split(selection.ids or []):
-            yield msgspec.structs.replace(selection, ids=ids)
-    else:
-        for some in [None] if selection.filter.ids is None else _split(selection.filter.ids):
-            chosen = msgspec.structs.replace(selection.filter, ids=some, limit=AT_ONCE)
-            yield msgspec.structs.replace(selection, filter=chosen)
-
-
-def behind(selection: JobSelection, last: int | None) -> JobSelection | None:
-    """The selection of a filter after the job ``last``. None if there are no more jobs."""
-    if last is None or selection.filter is None:
-        return None
-    return msgspec.structs.replace(selection, filter=msgspec.structs.replace(selection.filter, after=last))
-
-
-def _split(ids: Sequence[JobName]) -> list[list[JobName]]:
-    return [list(ids[start : start + AT_ONCE]) for start in range(0, len(ids), AT_ONCE)]
+        carry_out(change(verb, selection, outcome, Effort(0.0)), channel)

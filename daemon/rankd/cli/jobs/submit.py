@@ -13,6 +13,7 @@ from rankd.cli.common.option import add_asker, add_command, add_place
 from rankd.cli.common.place import find
 from rankd.cli.jobs.request import Job, job_of, submission_variables, use_scripts_defaults
 from rankd.cli.jobs.submit_option import add_job_options
+from rankd.client.key import with_keys
 from rankd.core.errors import Refused
 
 if TYPE_CHECKING:
@@ -163,13 +164,3 @@ def read_jobs(name: str) -> list[Job]:
     if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise Refused("bad_request", f"{name}: expected a job, or a list of jobs", "file")
     return jobs
-
-
-def with_keys(jobs: list[Job], key: str | None) -> list[Job]:
-    """Give every job a key, so that a repeated message makes no second job."""
-    stem = key or os.urandom(16).hex()
-    if len(jobs) == 1:
-        return [{**jobs[0], "key": key or jobs[0].get("key") or stem}]
-    own = [job.get("key") for job in jobs]
-    distinct = key is None and len(set(own)) == len(own)  # copies of one job must not be taken for the same
-    return [{**job, "key": (distinct and job.get("key")) or f"{stem}-{place}"} for place, job in enumerate(jobs)]

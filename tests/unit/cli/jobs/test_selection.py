@@ -5,34 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from rankd.cli.jobs import selection
-from rankd.cli.jobs.selection import AT_ONCE, Outcome, act, behind, parts
+from rankd.cli.jobs.selection import act
 from rankd.core.errors import Unavailable
-from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
-
-
-def test_very_many_numbers_go_in_several_messages():
-    ids = list(range(1, 2 * AT_ONCE + 2))
-    sent = list(parts(JobSelection(ids=ids, dry_run=True)))
-    assert [len(part.ids) for part in sent] == [AT_ONCE, AT_ONCE, 1]
-    assert [job for part in sent for job in part.ids] == ids
-    assert all(part.dry_run for part in sent)
-    filtered = list(parts(JobSelection(filter=JobFilter(ids=ids, users=["bob"]))))
-    assert [len(part.filter.ids) for part in filtered] == [AT_ONCE, AT_ONCE, 1]
-
-
-def test_a_filter_goes_on_behind_the_last_job_until_there_are_no_more():
-    (first,) = parts(JobSelection(filter=JobFilter(users=["bob"])))
-    assert first.filter == JobFilter(users=["bob"], limit=AT_ONCE)
-    assert behind(first, 17).filter == JobFilter(users=["bob"], limit=AT_ONCE, after=17)
-    assert behind(first, None) is None
-
-
-def test_failures_that_an_answer_only_counts_are_counted():
-    outcome = Outcome()
-    failed = [Failed(id=1, code="c", message="m")]
-    outcome.take(SelectionReply(done=[2], failed=failed, failed_count=10))
-    outcome.take(SelectionReply(done=[3], failed=failed))
-    assert (outcome.done, outcome.n_failed, outcome.untold) == ([2, 3], 11, 9)
+from rankd.wire.message import Failed, JobSelection, SelectionReply
 
 
 @pytest.fixture

@@ -1,0 +1,54 @@
+"""A connection to the broker in a thread of its own, for callers that block."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from rankd.client.async_bus import AsyncBusChannel
+from rankd.client.async_channel import carry_out
+from rankd.client.step import Plan
+from rankd.client.target import Way
+
+T = TypeVar("T")
+
+
+class BusThread:
+    """Runs operations over a broker. Any thread may ask; a caller that is interrupted ends its operation."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rankd client", daemon=True)
+        self._thread.start()
+        self._channel = self._wait_for(self._made())
+
+    async def _made(self) -> AsyncBusChannel:
+        return AsyncBusChannel(self._way)
+
+    def run(self, plan: Plan[T]) -> T:
+        """The result of an operation.
+
+        Raises:
+            RankdError: as the operation says.
+        """
+        return self._wait_for(carry_out(plan, self._channel))
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close the connection and end the thread."""
+        try:
+            self._wait_for(self._channel.close())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
