@@ -30,7 +30,7 @@ MOST_LOOKED_AGAIN = 200
 MOST_NAMED = 1_000
 """More jobs are not named in each request for events: the wanted ones are picked out here."""
 FOR_EVER = float("inf")
-ENDS_TASKS = frozenset({"cancel", "run_out"})
+ENDS_TASKS = frozenset({"cancel", "run_out", "match"})
 """Events of an array by which tasks without a record may end."""
 
 

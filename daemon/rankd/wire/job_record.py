@@ -83,6 +83,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     array_limit: int | None
     array_job: int | None
     array_task: int | None
+    array_eligible: str | None
+    array_unmet: str | None
+    cancel_if_unmet: bool | None
     retry_of: int | None
     env: dict[str, str] | UnsetType = UNSET
     notify: Notify | UnsetType | None = UNSET

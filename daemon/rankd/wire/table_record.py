@@ -178,6 +178,7 @@ class LetterRow(msgspec.Struct, frozen=True, kw_only=True):
     """A dead letter, and what became of it. ``jobs``: the ids that a retry made, as JSON text."""
 
     id: int
+    kind: str
     user: str
     at: float
     message_id: str | None
