@@ -118,7 +118,7 @@ async def _tables(checked: Checked) -> None:
         assert len(page[name]) == 1
         await checked.ask(verb, {"limit": 1, **page["next"]})
         await checked.ask(verb, {})
-    for verb in ("service.list", "diag.show", "class.list", "site.show", "deadletter.list"):
+    for verb in ("service.list", "device.list", "diag.show", "class.list", "site.show", "deadletter.list"):
         await checked.ask(verb, {})
     await checked.ask("class.show", {"name": "high"})
 
