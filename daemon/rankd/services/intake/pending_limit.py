@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from rankd.core.errors import AboveLimit
@@ -183,12 +184,13 @@ class PendingLimits:
         return settings.max_pending if name is ALL else settings.max_pending_per_user
 
     def _fits(self, name: Whose, number: int) -> bool:
-        if isinstance(name, OfAccount | TasksOf):
-            of_all = self._most.get(ALL if isinstance(name, OfAccount) else TASKS_OF_ALL)
-            if of_all is not None and of_all + number <= self._limit(name):
+        limit = self._limit(name)
+        if not isinstance(name, str):
+            of_all = self._most.get(TASKS_OF_ALL if isinstance(name, TasksOf) else ALL)
+            if of_all is not None and of_all + number <= limit:
                 return True  # those of all together would fit, so that these need not be counted
         most = self._most.get(name)
-        return most is not None and most + number <= self._limit(name)
+        return most is not None and most + number <= limit
 
     def _add(self, wanted: Mapping[Whose, int]) -> None:
         for name, number in wanted.items():
@@ -272,10 +274,13 @@ def _numbers(jobs: Sequence[AcceptedJob]) -> Mapping[Whose, int]:
     return total
 
 
-def _of_job(job: AcceptedJob) -> dict[Whose, int]:
+def _of_job(job: AcceptedJob) -> Mapping[Whose, int]:
     return _of_kind(job.user, job.account, job.n_tasks)
 
 
-def _of_kind(user: str, of: str, tasks: int) -> dict[Whose, int]:
-    account = OfAccount(of)
-    return {user: 1, account: 1, ALL: 1, TasksOf(user): tasks, TasksOf(account): tasks, TASKS_OF_ALL: tasks}
+@lru_cache(maxsize=4_096)
+def _of_kind(user: str, account: str, tasks: int) -> Mapping[Whose, int]:
+    """What a job adds. Users submit many jobs that add the same."""
+    of_account = OfAccount(account)
+    jobs: dict[Whose, int] = {user: 1, of_account: 1, ALL: 1}
+    return jobs | {TasksOf(user): tasks, TasksOf(of_account): tasks, TASKS_OF_ALL: tasks}
