@@ -8,12 +8,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from rankd.cli.common.bus_source import BusSource
-from rankd.cli.common.database_source import DatabaseSource
 from rankd.cli.common.freshness import Known, say
 from rankd.cli.common.place import find
 from rankd.core.errors import RankdError
-from rankd.store.engine.reading import ReadError, open_for_reading
+from rankd.store.engine.reading import ReadError
 
 if TYPE_CHECKING:
     import argparse
@@ -83,8 +81,13 @@ def open_source(arguments: argparse.Namespace) -> Source:
     source: Source
     who, now = asker(arguments), time.time()
     if place.uses_bus:
+        from rankd.cli.common.bus_source import BusSource
+
         source = BusSource(place, who, now)
     else:
+        from rankd.cli.common.database_source import DatabaseSource
+        from rankd.store.engine.reading import open_for_reading
+
         source = DatabaseSource(open_for_reading(place.need_database()), now, who.user, is_admin=who.admin)
     source.known = _known(source, now)
     say(source.known.of_services())

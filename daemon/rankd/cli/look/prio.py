@@ -12,7 +12,7 @@ from rankd.cli.common.option import add_asker, add_command, add_output, add_plac
 from rankd.cli.common.record_source import open_source
 from rankd.cli.common.table import print_json, print_table
 from rankd.core.errors import Refused
-from rankd.wire.message import JobFilter
+from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
     import argparse

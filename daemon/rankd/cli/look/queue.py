@@ -18,7 +18,7 @@ from rankd.core.model.index_set import each, read, take, written
 from rankd.core.model.nodelist import fold, unfold
 from rankd.store.engine.reading import Row
 from rankd.store.look.job_filter import ACTIVE
-from rankd.wire.message import JobFilter
+from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
     import argparse

@@ -117,7 +117,7 @@ def _source(words: Sequence[str]) -> Source:
 
 def _jobs(source: Source, begun: str) -> Iterator[str]:
     """Jobs that have not ended: those that continue a number by up to two digits, then the newest."""
-    from rankd.wire.message import JobFilter
+    from rankd.wire.job_selection import JobFilter
 
     active = ["pending", "running"]
     for ids in [continued(int(begun)), None] if begun.isdecimal() and len(begun) < MOST_DIGITS else [None]:

@@ -12,7 +12,8 @@ import msgspec
 from rankd.store.engine.reading import Reader, fetch
 from rankd.store.engine.word import IN_LIST, LISTED
 from rankd.store.look.job_name import records_of
-from rankd.wire.message import JobFilter, JobList
+from rankd.wire.job_selection import JobFilter
+from rankd.wire.page import JobList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

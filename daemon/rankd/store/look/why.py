@@ -21,7 +21,7 @@ from rankd.store.look.job_name import record_of
 from rankd.store.look.node_list import nodes
 from rankd.store.look.priority_list import priorities
 from rankd.store.look.rank_look import at_rank
-from rankd.wire.message import JobFilter
+from rankd.wire.job_selection import JobFilter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
