@@ -14,7 +14,8 @@ from builder import NOW, accepted, add_nodes, configuration, new_database
 from rankd.core.admission.submitter import Submitter
 from rankd.core.change.job_action import cancel, hold, release
 from rankd.core.change.job_update import Task
-from rankd.core.model.array import parse_array
+from rankd.core.change.retry import Wish
+from rankd.core.model.array import JobName, parse_array
 from rankd.core.model.index_set import count, each, of, read, written
 from rankd.core.model.job import ACTIVE_STATES, FINAL_STATES, State
 from rankd.store.engine.driver import sqlite3
@@ -25,6 +26,7 @@ from rankd.store.record.job import NewJob, insert_jobs
 from rankd.store.record.job_action import act, split_targets
 from rankd.store.record.job_name import targets_of, without_records
 from rankd.store.record.job_update import judge, write_update
+from rankd.store.record.old_job import read_old_job
 from rankd.store.record.report import take_reports
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.message import Report
@@ -141,6 +143,17 @@ class Arrays:
             self._check_indices(row, tasks, whole)
             self._check_numbers(row, tasks)
             self._check_state(row, tasks)
+            self._check_retry(row, tasks, whole)
+
+    def _check_retry(self, row, tasks, whole):
+        """What a retry would repeat, by the records of the tasks."""
+        wish = Wish(JobName(row["job_id"], of(whole)), failed=True)
+        found, _ = self.runner.run(self.database.read(lambda c: read_old_job(c, wish, ALICE)))
+        ended = {task["array_task"] for task in tasks if task["state"] in FINAL_STATES - {State.COMPLETED}}
+        waiting = {task["array_task"] for task in tasks if task["state"] not in FINAL_STATES}
+        assert found.tasks.all == of(whole)
+        assert set(each(found.tasks.unfinished)) == ended | set(each(read(row["cancelled"])))
+        assert set(each(found.tasks.open)) == waiting | set(each(read(row["array"])))
 
     def _check_indices(self, row, tasks, whole):
         places = [*each(read(row["array"])), *each(read(row["cancelled"])), *(task["array_task"] for task in tasks)]
