@@ -32,6 +32,10 @@ from rankd.core.admission.submitter import Submitter
 from rankd.core.errors import ConfigurationError, RankdError
 from rankd.core.model.job import JobRequest
 from rankd.core.model.quantity import parse_amount
+from rankd.core.model.setting import NotificationSettings, Settings
+from rankd.core.notification.allow_list import is_allowed, pattern_problem
+from rankd.core.notification.content import Content
+from rankd.core.notification.target import BadTarget, parse_target, with_domain
 from rankd.core.placement.constraint import parse_constraints
 from rankd.core.printable import printable
 from rankd.core.slurm.conversion import SourceText, convert_slurm
@@ -43,6 +47,9 @@ from rankd.identity.token import read_claims
 from rankd.services.intake.stream_end import _last_of
 from rankd.services.intake.submission import read_submission
 from rankd.services.keeper.message import read_ask, read_tell
+from rankd.services.notifier.event_reader import _decode as decode_marks
+from rankd.services.notifier.mail import message_of
+from rankd.services.notifier.web import request as post_of
 from rankd.services.runtime.login_socket import _read_line
 from rankd.store.record.dead_letter import _stored, preview
 from rankd.wire.codec import UNREADABLE, decode_of_node, decode_strict
@@ -84,6 +91,7 @@ EVENT_KINDS = (
 GOOD: dict[str, object] = {
     "command": ["true"], "id": 1, "ids": [1], "jobs": [{"command": ["true"]}], "resources": {"vcore": 1}, "agent": "n1",
     "nodes": [], "reports": [{"allocation": 1, "job": 1, "kind": "started", "at": 1.0}], "events": [], "node": "n1",
+    "notify": {"on": ["end"], "to": ["mailto:a@example.org"]},
     "name": "a", "kind": "gap", "job": 1, "report": "r", "generation": 1, "at": 1.0, "want": "credentials",
 }  # fmt: skip
 
@@ -317,13 +325,52 @@ def read_keeper_line(given: object) -> None:
             continue
 
 
+def a_target(hostile: Hostile) -> str:
+    good = hostile.chance.choice(
+        (b"https://hooks.example.org:8443/a/b?c=d", b"mailto:alice@example.org", b"mailto:alice", b"slack://a/b")
+    )
+    return hostile.damaged(good, hostile.text().encode()).decode(errors="replace")
+
+
+def read_target(given: object) -> None:
+    """A target that is accepted is sent to as one request line, one host and one address."""
+    target = parse_target(with_domain(given, "example.org"))
+    is_allowed(target, ["mailto:*@example.org", "https://*.example.org:*/*", "slack://*"])
+    assert pattern_problem(given) is None or isinstance(pattern_problem(given), str)
+    if target.scheme == "mailto":
+        assert target.address.isascii()
+        assert target.address.count("@") == 1
+    elif target.scheme == "https":
+        head = post_of(target, b"", {}).partition(b"\r\n\r\n")[0].split(b"\r\n")
+        assert [line.split(b" ")[0] for line in head][:2] == [b"POST", b"Host:"]
+        assert len(head) == len(HEAD)
+
+
+def write_mail(given: object) -> None:
+    content = Content(id=1, event="end", job=1, state="failed", at=0.0, user="alice", name=given, queue=given)
+    mail = message_of(content, 0, "alice@example.org", NotificationSettings(mail_domain="example.org"))
+    head = mail.as_bytes().partition(b"\n\n")[0]
+    assert {line.split(b":")[0] for line in head.split(b"\n") if line[:1] not in b" \t"} <= MAIL_FIELDS, head
+
+
+def read_marks(given: object) -> None:
+    decode_marks(given[1])
+
+
+HEAD = post_of(parse_target("https://example.org/"), b"", {}).partition(b"\r\n\r\n")[0].split(b"\r\n")
+MAIL_FIELDS = {
+    b"From", b"To", b"Subject", b"Date", b"Message-ID", b"Auto-Submitted", b"Rankd-Event-Id", b"Content-Type",
+    b"Content-Transfer-Encoding", b"MIME-Version",
+}  # fmt: skip
 BLOCKS = json_blocks()
 FILES = {
     name: (ROOT / "config" / name).read_text()
     for name in ("rankd.toml", "queues.yaml", "accounts.yaml", "priorityclasses.yaml")
     if (ROOT / "config" / name).exists()
 }
-ADMISSION = Admission(admission_tables())
+ADMISSION = Admission(
+    admission_tables(settings=Settings(notifications=NotificationSettings(allow=["mailto:*@example.org"])))
+)
 CREDENTIALS = Site(bytes(32)).credentials(Role.USER, "alice", 1_700_000_000.0)
 BOMB = b"a: &a [x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b]\npartitions: [*c,*c,*c]\n"
 """References to references: a small text that a reader may take for a large one."""
@@ -356,6 +403,9 @@ def targets(directory: Path, loop: asyncio.AbstractEventLoop) -> dict[str, Targe
         "rows of adapters": (some_rows, read_rows, (RankdError, ValueError), 20),
         "texts": (texts, show, (), 60),
         "texts with a grammar": (texts, read_words, (), 60),
+        "targets of notifications": (a_target, read_target, (BadTarget,), 60),
+        "mails of notifications": (texts, write_mail, (), 30),
+        "marks of events": (partial(message, (messages.JobEvents,)), read_marks, UNREADABLE, 20),
         "times": (texts, read_time, (RankdError,), 30),
     }
     return {name: Target(*parts) for name, parts in found.items()}

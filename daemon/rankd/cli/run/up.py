@@ -51,6 +51,11 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--simulate", type=int, default=0, metavar="N", help="add N simulated nodes (default: 0)")
     parser.add_argument("--no-local-agent", action="store_true", help="don't run jobs on this machine")
+    parser.add_argument(
+        "--no-notifier",
+        action="store_true",
+        help="send no notifications; `rankd notifier` runs elsewhere, such as in a unit of its own",
+    )
     _add_broker(parser)
     _add_node(parser)
     add_rights(parser)
@@ -174,6 +179,7 @@ def _options(arguments: argparse.Namespace) -> UpOptions:
         run_as=run_as_of(arguments),
         has_authentication=not arguments.no_auth,
         keep_jobs=arguments.keep_jobs,
+        has_notifications=not arguments.no_notifier,
     )
 
 

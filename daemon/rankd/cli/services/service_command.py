@@ -387,6 +387,7 @@ def run_notifier(arguments: argparse.Namespace) -> int:
     from rankd.services.notifier.service import NotifierOptions, run
 
     with usable(arguments.key, "key"):
+        arguments.key.parent.mkdir(mode=0o700, exist_ok=True)
         open_signing_key(arguments.key)
     options = NotifierOptions(
         nats=arguments.nats,

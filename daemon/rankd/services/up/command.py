@@ -39,7 +39,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     users of this machine may ask, and ``run_as`` says whose rights jobs have (``agent``, ``submitter``).
     ``is_encrypted``: the embedded broker encrypts its connections, with the certificate in ``tls`` or else with one
     for ``tls_names`` and the names of this machine. With ``nats``, ``tls`` has the files for connections to it.
-    ``has_notifications``: the configuration allows notifications, so a notifier runs.
+    ``has_notifications``: a notifier runs if the configuration allows notifications.
     """
 
     directory: Path
@@ -60,7 +60,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_shared: bool = False
     run_as: str = "agent"
     keep_jobs: bool = False
-    has_notifications: bool = False
+    has_notifications: bool = True
 
     @property
     def has_site(self) -> bool:

@@ -81,7 +81,8 @@ async def run(options: UpOptions, told: Told, tell: Tell) -> None:
     """
     settings = load_configuration(options.config).settings
     grace_s = settings.node.grace_s
-    options = msgspec.structs.replace(options, has_notifications=bool(settings.notifications.allow))
+    wanted = options.has_notifications and bool(settings.notifications.allow)
+    options = msgspec.structs.replace(options, has_notifications=wanted)
     _check_text(options.directory.absolute())
     if options.local_agent:
         check_node_name(options.agent_name)
