@@ -26,9 +26,10 @@ from rankd.store.record.dependency import (
     replace_waits,
     show_reason,
 )
+from rankd.store.record.descendant import descendants_of
 from rankd.store.record.job import NewJob, insert_jobs
 from rankd.store.record.job_action import act
-from rankd.store.record.job_name import targets_of
+from rankd.store.record.job_name import Target, targets_of
 from rankd.store.record.unmet import cancel_unmet
 
 
@@ -313,3 +314,48 @@ async def test_jobs_keep_tasks_by_their_usual_names(store):
     assert json.loads((await record(store, job))["depends_on"]) == [
         {"type": "afterok", "job": f"{array}_3"}, {"type": "after", "job": array},
     ]  # fmt: skip
+
+
+# --- descendants --------------------------------------------------------------------------------------------
+
+
+async def named(store, *roots, user="alice"):
+    return {one.name for one in await store.read(descendants_of, list(roots), user)}
+
+
+async def test_descendants_are_those_that_still_wait_directly_or_through_others(store):
+    first = await submit(store)
+    one = await submit(store, after("afterok", first))
+    two = await submit(store, after("afterany", one), after("after", first))
+    task = await submit(store, after("afterok", f"{first}_3"))
+    await submit(store, after("singleton"))
+    [foreign] = await store.submit("bob", request={"depends_on": [after("afterok", one)]})
+    behind = await submit(store, after("afterok", foreign))
+    assert await named(store, Target(first)) == {one, two, task}
+    assert await named(store, Target(first), user=None) == {one, two, task, foreign, behind}
+    await act_on(store, one, cancel)
+    assert await named(store, Target(first)) == {two, task}
+    assert await named(store, Target(one)) == {two}
+    assert await named(store, Target(two)) == set()
+
+
+async def test_descendants_of_a_task_are_those_of_its_index(store):
+    first, second = await by_index(store)
+    third = await submit_array(store, "0-3", depends_on=[{"type": "aftercorr", "job": second}])
+    job = await submit(store, after("afterok", f"{third}_2"))
+    whole = await submit(store, after("afterany", first))
+    other = await submit(store, after("afterok", f"{third}_1"))
+    wanted = {f"{second}_2", f"{third}_2", job, whole}
+    assert await named(store, Target(first, 2)) == wanted
+    await act_on(store, f"{second}_2", hold)
+    record_ = other + 1
+    assert await named(store, Target(first, 2)) == wanted - {f"{second}_2"} | {record_}
+    assert await named(store, Target(first)) == {second, record_, third, job, whole, other}
+
+
+async def test_a_chain_is_followed_to_its_end(store):
+    first = await submit(store)
+    chain = [first]
+    for _ in range(300):
+        chain.append(await submit(store, after("afterok", chain[-1])))
+    assert await named(store, Target(first)) == set(chain[1:])

@@ -33,10 +33,11 @@ from rankd.store.record.dependency import (
     show_reason,
     still_blocked,
 )
+from rankd.store.record.descendant import descendants_of
 from rankd.store.record.history import EVENT_TABLES, Named, prune_events, prune_jobs
 from rankd.store.record.job import count_pending, known_keys, read_states
 from rankd.store.record.job_action import act, select_ids
-from rankd.store.record.job_name import targets_of
+from rankd.store.record.job_name import Target, targets_of
 from rankd.store.record.job_story import past_events
 from rankd.store.record.report import take_reports
 from rankd.wire.message import JobFilter, Report
@@ -103,6 +104,7 @@ def watched(verb, *arguments, **named):
         (indices_of, [[FIRST, 99]]),
         (outcome_of, [[1], (range(3),)]),
         (waiting_array, [1]),
+        (descendants_of, [[Target(FIRST), Target(FIRST, 3)], "alice"]),
         (past_events, [FIRST]),
         (select_ids, [JobFilter()]),
         (select_ids, [JobFilter(users=["alice"], states=["pending"])]),

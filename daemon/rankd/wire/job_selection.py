@@ -49,6 +49,12 @@ class JobRetry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     key: str | None = None
 
 
+class JobCancel(JobSelection, frozen=True, kw_only=True):
+    """Jobs to cancel. ``descendants``: also those that wait for them, directly or through others."""
+
+    descendants: bool = False
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """A job or a task that could not be changed."""
 

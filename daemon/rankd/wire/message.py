@@ -47,6 +47,7 @@ from rankd.wire.event import (
 from rankd.wire.job_selection import (
     AtLeastOne,
     Failed,
+    JobCancel,
     JobFilter,
     JobRetry,
     JobSelection,
@@ -102,6 +103,7 @@ __all__ = [
     "Heartbeat",
     "HistoryRequest",
     "JobBatch",
+    "JobCancel",
     "JobEventList",
     "JobEvents",
     "JobFilter",

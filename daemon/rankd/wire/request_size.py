@@ -36,7 +36,7 @@ from rankd.wire.answer import ClassName
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
 from rankd.wire.delivery import ReportMessage, Take
 from rankd.wire.enrolment import Redeem, Renew
-from rankd.wire.job_selection import JobFilter, JobRetry, JobSelection
+from rankd.wire.job_selection import JobCancel, JobFilter, JobRetry, JobSelection
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
@@ -90,6 +90,7 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
         **dict.fromkeys(("users", "accounts", "queues", "partitions", "states", "names", "qos"), _FILTER_NAMES),
     },
     JobSelection: {"id": _JOB_NAME, "ids": _JOB_NAMES},
+    JobCancel: {"id": _JOB_NAME, "ids": _JOB_NAMES},
     JobRetry: {"id": _JOB_NAME, "key": OWN_TEXTS["key"]},
     JobShow: {"id": _JOB_NAME},
     HistoryRequest: {"id": _JOB_NAME},

@@ -13,7 +13,7 @@ from rankd.wire.delivery import AllocationMessage, ReportMessage, ReportsTaken, 
 from rankd.wire.diag import Diag, DiagAsked
 from rankd.wire.event import JobEventList
 from rankd.wire.job_record import AccountingPage, JobHistory, JobPage, JobRecord, JobScript
-from rankd.wire.job_selection import JobRetry, JobSelection, SelectionReply
+from rankd.wire.job_selection import JobCancel, JobRetry, JobSelection, SelectionReply
 from rankd.wire.job_update import JobUpdate
 from rankd.wire.node import Heartbeat, NodeRegistered, NodeRegistration, NodeReply, NodeSelection
 from rankd.wire.page import (
@@ -63,7 +63,7 @@ _LETTERS = _form(DeadLetterSelection, LettersReply)
 
 VERBS: Mapping[str, Form] = {
     "job.submit": Form((JobRequest, Jobs), (Submitted, BatchReply)),
-    "job.cancel": _CHANGE,
+    "job.cancel": _form(JobCancel, SelectionReply),
     "job.hold": _CHANGE,
     "job.release": _CHANGE,
     "job.retry": _form(JobRetry, Submitted),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rankd.cli.common.option import add_asker, add_command, add_place, job_names
 from rankd.cli.jobs.selection import act, add_report
 from rankd.cli.look.queue import add_filters, job_filter
 from rankd.core.errors import Refused
-from rankd.wire.message import JobFilter, JobSelection
+from rankd.wire.message import JobCancel, JobFilter, JobSelection
 
 if TYPE_CHECKING:
     from rankd.cli.common.option import Subparsers
@@ -32,6 +34,9 @@ def add_parser(subparsers: Subparsers) -> None:
             metavar="JOB",
             help="job ids: 17 or 17-20; tasks: 17_[1-5,9]",
         )
+        if verb == "cancel":
+            more = "also cancel the jobs that wait for these, directly or through others"
+            parser.add_argument("--descendants", action="store_true", help=more)
         add_filters(parser)
         add_report(parser)
         add_place(parser)
@@ -47,12 +52,15 @@ def selection(arguments: argparse.Namespace) -> JobSelection:
     """
     ids = [number for group in arguments.job for number in group] + (arguments.jobs or [])
     wanted = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": None}))
+    kind: Callable[..., JobSelection] = JobSelection
+    if getattr(arguments, "descendants", False):
+        kind = partial(JobCancel, descendants=True)
     if ids and wanted == _EVERY:
-        return JobSelection(ids=ids, dry_run=arguments.dry_run)
+        return kind(ids=ids, dry_run=arguments.dry_run)
     if wanted == _EVERY and not arguments.states:
         raise Refused("usage", "which jobs? give numbers, or a filter such as --me or -n NAME", "job")
     chosen = job_filter(argparse.Namespace(**{**vars(arguments), "jobs": ids or None}))
-    return JobSelection(filter=chosen, dry_run=arguments.dry_run)
+    return kind(filter=chosen, dry_run=arguments.dry_run)
 
 
 _EVERY = JobFilter(limit=2**31 - 1)

@@ -29,14 +29,16 @@ from rankd.store.engine.connection import Connection
 from rankd.store.engine.database import Database
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
 from rankd.store.record.catalog import Catalog
+from rankd.store.record.descendant import descendants_of
 from rankd.store.record.job_action import act, select_ids, split_targets
 from rankd.store.record.job_name import Owner, Target, Targets, owners_of, targets_of, without_records
 from rankd.store.record.job_update import Judgement, judge, judge_again, write_update
 from rankd.wire.codec import decode_strict
 from rankd.wire.job_update import JobUpdate
-from rankd.wire.message import Failed, JobFilter, JobSelection, SelectionReply
+from rankd.wire.message import Failed, JobCancel, JobFilter, JobSelection, SelectionReply
 
 Selection = TypeVar("Selection", bound=JobSelection)
+Descendants = Callable[[list[Target]], Awaitable[list[Target]]]
 Part = Callable[[list[Target]], Awaitable[SelectionReply]]
 """Changes some of the jobs, at most :data:`MAX_GROUP`."""
 
@@ -186,7 +188,8 @@ class JobVerbs:
 
     def _action(self, decide: Decide) -> UserHandler:
         async def handle(asker: Submitter, payload: bytes) -> Reply:
-            selection, asker = _read_selection(payload, JobSelection), self._with_queues(asker)
+            kind = JobCancel if decide is cancel else JobSelection
+            selection, asker = _read_selection(payload, kind), self._with_queues(asker)
             chosen = _chosen(selection, asker, ACTIONS[decide])
 
             async def part(targets: list[Target]) -> SelectionReply:
@@ -202,13 +205,25 @@ class JobVerbs:
                     reply = await self._group.do(work, client=asker.user, weight=len(targets))
                 return _and_failed(reply, full)
 
-            return await self._in_parts(selection, chosen, part)
+            return await self._in_parts(selection, chosen, part, self._descendants(selection, asker))
 
         return handle
 
-    async def _in_parts(self, selection: JobSelection, chosen: JobFilter | None, do: Part) -> SelectionReply:
+    def _descendants(self, selection: JobSelection, asker: Submitter) -> Descendants | None:
+        """What finds the jobs that wait for the selected ones, if they are to be cancelled, too."""
+        if not (isinstance(selection, JobCancel) and selection.descendants):
+            return None
+        user = None if asker.privileged else asker.user
+        return lambda targets: self._database.read_in_thread(lambda c: descendants_of(c, targets, user))
+
+    async def _in_parts(
+        self, selection: JobSelection, chosen: JobFilter | None, do: Part, descendants: Descendants | None = None
+    ) -> SelectionReply:
         """Change all selected jobs. If the request names a single job and it can't be changed, raise that error."""
         (targets, failed), last = await self._select(selection, chosen)
+        if descendants is not None:
+            named = [one._replace(of_whole=True) for one in targets]  # if it has ended, the others are meant
+            targets = list(dict.fromkeys([*named, *await descendants(targets)]))
         done: list[int] = []
         for start in range(0, len(targets), MAX_GROUP):
             try:
@@ -346,8 +361,9 @@ def _still(connection: Connection, targets: Sequence[Target], chosen: JobFilter 
     """Those of these jobs that the filter still selects."""
     if chosen is None:
         return targets
-    ids = [target.job for target in targets]
-    return [Target(job) for job in select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids))]
+    found = [target for target in targets if target.of_whole]
+    ids = [target.job for target in targets if not target.of_whole]
+    return found + [Target(job) for job in select_ids(connection, msgspec.structs.replace(chosen, id=None, ids=ids))]
 
 
 def _by_record(connection: Connection, chosen: JobFilter) -> JobFilter:
