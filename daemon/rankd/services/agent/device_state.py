@@ -12,16 +12,15 @@ from rankd.services.watcher.message import Seen
 
 
 class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a device, and why it is not ``ok``.
+    """The state of a device at present, and why it is not ``ok``.
 
-    ``by``: pid and user of a process that uses it without a job. ``lasts``: the device is failed until an administrator
-    resumes it; otherwise its state changes with what is seen.
+    ``by``: pid and user of a process that uses it without a job. An error that lasts until an administrator resumes the
+    device is not part of it: such an error is reported once, and kept in the records.
     """
 
     state: DeviceState = DeviceState.OK
     by: str = ""
     reason: str = ""
-    lasts: bool = False
 
 
 FINE = DeviceStatus()
@@ -29,8 +28,6 @@ FINE = DeviceStatus()
 
 def status_of(seen: Seen, owners: Mapping[int, Owner], running: Container[int]) -> DeviceStatus:
     """The state of one device. ``owners``: of the living processes; ``running``: the allocations of this node."""
-    if seen.fault:
-        return DeviceStatus(state=DeviceState.FAILED, reason=seen.fault, lasts=True)
     if seen.problem:
         return DeviceStatus(state=DeviceState.FAILED, reason=seen.problem)
     foreign = [owner for pid in seen.pids if (owner := owners.get(pid)) and owner.allocation not in running]

@@ -6,6 +6,7 @@ import ctypes
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -52,12 +53,15 @@ class Nvml:
         self._groups: tuple[list[str], dict[str, int]] = ([], {})
         self._events = library.nvmlEventSetCreate()
         self._watched: set[str] = set()
+        self._lost: set[str] = set()
         self._known: dict[int, list[tuple[Card, object]]] = {}
 
     def look(self) -> list[Seen]:
         """All cards; of cards in parts (MIG), their parts. A card that is lost is as it was when it was seen last."""
         handles: dict[int, object] = {}
-        for index in range(library.nvmlDeviceGetCount()):
+        count = library.nvmlDeviceGetCount()
+        self._known = {index: cards for index, cards in self._known.items() if index < count}
+        for index in range(count):
             try:
                 handles[index] = library.nvmlDeviceGetHandleByIndex(index)
             except library.NVMLError as error:
@@ -67,6 +71,7 @@ class Nvml:
         if self._groups[0] != list(by_id):
             self._groups = (list(by_id), self._linked(by_id))
         for index, handle in handles.items():
+            self._lost.discard(ids[index])
             self._watch(ids[index], handle)
             self._known[index] = list(self._cards(index, ids[index], handle))
         return [
@@ -84,7 +89,9 @@ class Nvml:
         if error.value not in _BROKEN or index not in self._known:
             raise error
         for card, _ in self._known[index]:
-            self._note(card.whole, str(error))
+            if card.whole not in self._lost:
+                self._lost.add(card.whole)
+                self._note(card.whole, str(error))
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for an error of a card, for at most this time; returns whether one makes a card unfit."""
@@ -102,7 +109,9 @@ class Nvml:
         return True
 
     def _note(self, id_: str, fault: str) -> None:
-        self._faults[id_] = fault[:LONGEST_FAULT]
+        """Keep an error with its time, which tells two errors of one kind apart."""
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._faults[id_] = f"{fault[: LONGEST_FAULT - len(at) - 4]} at {at}"
 
     def _watch(self, id_: str, handle: object) -> None:
         """Register for errors of a card, once; and compare its count of memory errors with the one before."""
@@ -161,9 +170,6 @@ class Nvml:
             memory = _supported(lambda: library.nvmlDeviceGetMemoryInfo(handle))
             processes = _processes(handle)
         except library.NVMLError as error:
-            if error.value in _BROKEN:
-                self._note(card.whole, str(error))
-                fault = self._faults[card.whole]
             return Seen(device=card.device, paths=card.paths, fault=fault, problem=str(error)[:LONGEST_FAULT])
         return Seen(
             device=card.device,

@@ -32,8 +32,8 @@ def test_a_process_that_has_ended_takes_nothing():
     assert of(1234) == FINE
 
 
-def test_an_error_of_the_device_lasts_and_counts_more_than_a_process():
-    assert of(8, fault="XID 79") == DeviceStatus(state=DeviceState.FAILED, reason="XID 79", lasts=True)
+def test_an_error_of_the_device_is_no_state_since_the_records_keep_it():
+    assert of(fault="XID 79 at 2026-01-01T00:00:00Z") == FINE
 
 
 def test_a_device_that_can_not_be_read_fails_as_long_as_that_is_so():
