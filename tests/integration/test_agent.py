@@ -22,6 +22,7 @@ from rankd.core.model.job import JobRequest
 from rankd.services.agent.service import AgentOptions, run
 from rankd.services.keeper.orphan import end_kept
 from rankd.wire.codec import encode
+from rankd.wire.device import DeviceReport
 from rankd.wire.message import (
     AllocationMessage,
     ErrorBody,
@@ -53,6 +54,7 @@ class Intake:
         self.max_processes = 4096
         self.waiting: list[str] = []
         self.takes: list[tuple[str, Take]] = []
+        self.device_reports: list[DeviceReport] = []
         self.times_given: Counter[int] = Counter()
         self._waiting: dict[str, dict[int, StartJob]] = {}
         self._given: dict[str, dict[int, StartJob]] = {}
@@ -64,6 +66,7 @@ class Intake:
         await self.bus.client.subscribe(node_pattern("heartbeat"), cb=self._heartbeat)
         await self.bus.client.subscribe(node_pattern("take"), cb=self._take)
         await self.bus.client.subscribe(node_pattern("report"), cb=self._report)
+        await self.bus.client.subscribe(node_pattern("device"), cb=self._device)
 
     async def _register(self, message) -> None:
         self.registrations.append((node_of(message.subject), msgspec.json.decode(message.data, type=NodeRegistration)))
@@ -112,6 +115,11 @@ class Intake:
         reports = msgspec.json.decode(message.data, type=ReportMessage).reports
         self.reports += [(node, report) for report in reports]
         await message.respond(encode(ReportsTaken(taken=len(reports))))
+        await self._tell()
+
+    async def _device(self, message) -> None:
+        self.device_reports.append(msgspec.json.decode(message.data, type=DeviceReport))
+        await message.respond(encode(ReportsTaken(taken=1)))
         await self._tell()
 
     def of(self, allocation: int, kind: str, node: str = NODE) -> list[Report]:

@@ -54,6 +54,7 @@ from rankd.wire.job_selection import (
     SelectionReply,
 )
 from rankd.wire.node import (
+    LONGEST_CONFINEMENT,
     LONGEST_UNABLE,
     Heartbeat,
     NodeFailed,
@@ -81,6 +82,7 @@ from rankd.wire.submission import (
 )
 
 __all__ = [
+    "LONGEST_CONFINEMENT",
     "LONGEST_UNABLE",
     "MAX_JOBS_PER_MESSAGE",
     "Accepted",

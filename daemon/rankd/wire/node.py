@@ -30,11 +30,15 @@ class NodeReply(msgspec.Struct, frozen=True, kw_only=True):
     failed: list[NodeFailed]
 
 
+LONGEST_CONFINEMENT = 500
+
+
 class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a node has. Amounts are in users' units; ``running`` are the allocations that it still runs.
 
     ``key``: a secret that is the same for all nodes of an agent; with it, one message may represent them all.
     ``instance``: the random id of the agent's state directory, which distinguishes two agents of one name.
+    ``confinement``: whether jobs can be kept from devices of other jobs, in words; empty for a node without devices.
     """
 
     partition: str = "default"
@@ -45,6 +49,7 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     key: str = ""
     instance: str = ""
     devices: list[Device] = []
+    confinement: str = ""
 
 
 class NodeRegistered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -80,17 +80,18 @@ class DeviceMonitor:
         blind = "" if self._sees_all else "; processes outside of jobs are NOT seen from this container"
         return f"devices found: {listed}{blind}"
 
-    async def run(self, loops: Loops, group: asyncio.TaskGroup) -> None:
+    async def run(self, loops: Loops) -> None:
         """Handle looks until cancelled. Returns at once on a machine without cards."""
         if not self._has_cards:
             return
         loops.reasons.append(self._watch.waits_for)
-        group.create_task(self._watch.run(loops.add(WATCH_LOOP, WATCH_BOUND_S)))
-        loop = loops.add(LOOK_LOOP, WATCH_BOUND_S)
-        while True:
-            loop.beat()
-            if await is_set(self._fresh, IDLE_S):
-                await self.run_once()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch.run(loops.add(WATCH_LOOP, WATCH_BOUND_S)))
+            loop = loops.add(LOOK_LOOP, WATCH_BOUND_S)
+            while True:
+                loop.beat()
+                if await is_set(self._fresh, IDLE_S):
+                    await self.run_once()
 
     def _looked(self, look: Look | None) -> None:
         self._latest = look

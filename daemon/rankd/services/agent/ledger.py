@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -20,11 +20,12 @@ REMEMBERED = 200_000
 class Entry(Generic[Key]):
     """One allocation."""
 
-    __slots__ = ("ended", "job", "key", "started_at", "terminate")
+    __slots__ = ("devices", "ended", "job", "key", "started_at", "terminate")
 
-    def __init__(self, key: Key, job: int) -> None:
+    def __init__(self, key: Key, job: int, devices: Sequence[str]) -> None:
         self.key = key
         self.job = job
+        self.devices = devices
         self.ended = False
         self.started_at: float | None = None
         self.terminate: Callable[[str], None] | None = None
@@ -41,9 +42,9 @@ class Ledger(Generic[Key]):
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def add(self, key: Key, job: int) -> Entry[Key]:
-        """Add a new allocation, which has not ended yet."""
-        entry = Entry(key, job)
+    def add(self, key: Key, job: int, devices: Sequence[str] = ()) -> Entry[Key]:
+        """Add a new allocation, which has not ended yet, with the ids of its devices."""
+        entry = Entry(key, job, devices)
         self.entries[key] = entry
         self._open += 1
         self._idle.clear()
@@ -74,6 +75,10 @@ class Ledger(Generic[Key]):
     def running(self) -> list[Key]:
         """The keys of the allocations that have not ended."""
         return [entry.key for entry in self.entries.values() if not entry.ended]
+
+    def holders(self) -> dict[str, Key]:
+        """The allocation that holds each device, of those that have not ended."""
+        return {id_: entry.key for entry in self.entries.values() if not entry.ended for id_ in entry.devices}
 
     def reported(self, keys: Iterable[Key]) -> list[Key]:
         """The intake has recorded the ends of these allocations. Forgets those that have ended, and returns them."""

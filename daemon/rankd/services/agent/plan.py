@@ -10,11 +10,13 @@ import msgspec
 from rankd.core.admission.amount import SMALL_SHARE
 from rankd.core.errors import Refused, usable
 from rankd.core.model.job_environment import ARRAY_OUTPUT, DEFAULT_OUTPUT, JobPlace, job_environment, job_path
+from rankd.services.agent.device_denial import DeviceDenial
 from rankd.services.agent.identity import RunAs, account_variables, home_of, own_name
 from rankd.services.agent.leftover import STATE_VARIABLE
 from rankd.services.agent.script_files import ScriptFiles
 from rankd.services.agent.users_directory import make_top, make_users_directory
 from rankd.services.keeper.cgroup_layout import Limits
+from rankd.services.keeper.device_rule import DeviceNumber
 from rankd.services.keeper.proc import Identity, Launch
 from rankd.services.keeper.state import FULL
 from rankd.wire.message import StartJob
@@ -38,6 +40,9 @@ class Planner:
         self, state: Path, output_dir: Path, run_as: RunAs, *, limited: bool = True, instance: str = ""
     ) -> None:
         self.max_processes = MAX_PROCESSES
+        self.denial = DeviceDenial()
+        self.confines = False
+        """Whether the keeper can keep jobs from the devices of others."""
         self._state = str(state)
         self.output = output_dir.absolute()
         self._cwd = Path.cwd()
@@ -75,7 +80,11 @@ class Planner:
             append=len(start.nodes) > 1 and start.script is None,
             identity=identity,
             limits=self._limits(start),
+            denied=self._denied(start),
         )
+
+    def _denied(self, start: StartJob) -> list[DeviceNumber]:
+        return self.denial.denied([device.id for device in start.devices]) if self.confines else []
 
     def _command(self, start: StartJob, identity: Identity | None) -> list[str]:
         """The command; for a job with a script, the file of the script and its arguments."""
@@ -103,6 +112,7 @@ class Planner:
             append=True,
             identity=identity,
             limits=self._limits(start),
+            denied=self._denied(start),
         )
 
     def _default_output(self, start: StartJob, identity: Identity | None) -> str:

@@ -16,6 +16,9 @@ from typing import TypeVar
 import msgspec
 
 from rankd.core.errors import Refused
+from rankd.services.agent.device_monitor import DeviceMonitor
+from rankd.services.agent.device_owner import Owners
+from rankd.services.agent.device_watch import Machine
 from rankd.services.agent.identity import NO_SUCH_USER, OWNER_ONLY, ROOT_REFUSED
 from rankd.services.agent.ledger import Entry, Ledger
 from rankd.services.agent.leftover import end_leftovers
@@ -51,9 +54,19 @@ KEEPER_BOUND_S = 120.0
 class RealNode:
     """The jobs of one node. Used in one event loop; blocking calls run in a few threads."""
 
-    def __init__(self, name: str, state: AgentState, planner: Planner, reporter: Reporter, clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        state: AgentState,
+        planner: Planner,
+        reporter: Reporter,
+        clock: Clock,
+        machine: Machine | None = None,
+    ) -> None:
         self.grace_s = 5.0
         self.instance = state.instance
+        self.confinement = ""
+        """Whether jobs can be kept from devices of other jobs, in words; empty until the keeper has said so."""
         self._name = name
         self._state = state
         self._planner = planner
@@ -64,6 +77,12 @@ class RealNode:
         self._outputs = OldOutputs(planner.output, self._ledger.jobs, has_users_rights=planner.has_users_rights)
         self._tidying: list[asyncio.Task[None]] = []
         self._link = KeeperLink(state.root, self._happened, self._lose_all)
+        self.monitor = self._monitor(machine) if machine else None
+
+    def _monitor(self, machine: Machine) -> DeviceMonitor:
+        ledger = self._ledger
+        owners = Owners(self._state.root)
+        return DeviceMonitor(machine, owners, self._planner.denial, ledger.holders, lambda: set(ledger.running()))
 
     @property
     def max_processes(self) -> int:
@@ -92,6 +111,8 @@ class RealNode:
         """Take over the running jobs, and report all ends that were not reported."""
         hello = await self._link.connect()
         log.info("%s", hello.limits)
+        self.confinement = hello.confinement
+        self._planner.confines = hello.confines
         leftovers = await self._in_thread(self._state.scan)
         kept = {leftover.claim.allocation for leftover in leftovers}
         await self._in_thread(lambda: self._planner.scripts.keep_only(kept))
@@ -99,7 +120,7 @@ class RealNode:
         unwritten = {report.allocation: report for report in hello.unwritten}
         lost = []
         for leftover in leftovers:
-            entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job)
+            entry = self._ledger.add(leftover.claim.allocation, leftover.claim.job, leftover.claim.devices)
             if entry.key in running:
                 self._watch(entry)
             elif ended := leftover.ended or unwritten.get(entry.key):
@@ -180,7 +201,7 @@ class RealNode:
         self.cancel(self._name, cancels)
 
     async def _claim(self, starts: Sequence[StartJob]) -> set[int]:
-        claims = [Claim(allocation=start.allocation, job=start.job) for start in starts]
+        claims = [Claim(allocation=start.allocation, job=start.job, devices=_ids(start)) for start in starts]
         return await self._in_thread(lambda: self._state.claim(claims)) if claims else set()
 
     async def _start(self, starts: Sequence[StartJob]) -> None:
@@ -189,7 +210,7 @@ class RealNode:
         await self._until_up(starts)
         failed = []
         for start, plan in zip(starts, plans, strict=True):
-            entry = self._ledger.add(start.allocation, start.job)
+            entry = self._ledger.add(start.allocation, start.job, _ids(start))
             if isinstance(plan, Refused):
                 failed.append((entry, _refused(entry, plan, self._clock())))
             else:
@@ -318,6 +339,10 @@ class RealNode:
 
     def _in_thread(self, action: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, action)
+
+
+def _ids(start: StartJob) -> list[str]:
+    return [device.id for device in start.devices]
 
 
 def _lost(entry: Entry[int], leftover: Leftover, now: float) -> Report:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.wire.message import AllocationMessage, Report
 
 
@@ -21,13 +22,19 @@ class Runner(Protocol):
 
     ``grace_s``: seconds between the request to end a job and its kill. ``max_processes``: the most processes of a job
     at once. ``outputs_s``: seconds for which output files are kept; None means for ever. ``instance``: the id of the
-    state directory; empty if there is none.
+    state directory; empty if there is none. ``monitor`` watches the node's cards; None if they are not watched.
+    ``confinement``: whether jobs can be kept from devices of other jobs, in words; empty if nothing is known about it.
     """
 
     grace_s: float
     max_processes: int
     outputs_s: float | None
     instance: str
+    confinement: str
+
+    @property
+    def monitor(self) -> DeviceMonitor | None:
+        """What watches the node's cards."""
 
     @property
     def unable(self) -> str | None:

@@ -13,9 +13,10 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -28,6 +29,8 @@ from rankd.core.model.quantity import Amount
 from rankd.identity.credentials import source_of
 from rankd.services.agent.allocation_request import LOOP as REQUESTS_LOOP
 from rankd.services.agent.allocation_request import AllocationRequests
+from rankd.services.agent.device_report import DeviceReporter
+from rankd.services.agent.device_watch import Machine
 from rankd.services.agent.identity import RunAs
 from rankd.services.agent.own_credentials import check_private, check_role
 from rankd.services.agent.plan import Planner
@@ -46,7 +49,7 @@ from rankd.services.keeper.state import AgentState
 from rankd.services.runtime.clock import Clock
 from rankd.services.runtime.hidden_process import hide
 from rankd.services.runtime.life import end_tasks, unless
-from rankd.wire.message import NodeRegistered, NodeRegistration
+from rankd.wire.message import LONGEST_CONFINEMENT, NodeRegistered, NodeRegistration
 from rankd.wire.subject import encode_name
 
 log = logging.getLogger("rankd.agent")
@@ -64,7 +67,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``simulate_resources``. ``limited``: jobs are held to the memory and cores that they asked for, if the host supports
     that. ``drain_on_stop_s``: None leaves running jobs to the keeper when the agent stops. With a number, the agent
     waits for them for this many seconds, then ends them. ``login_socket``: where users of this machine ask as
-    themselves; None: nowhere.
+    themselves; None: nowhere. ``machine``: where a real node's cards are looked for; None: they are not.
     """
 
     nats: str
@@ -80,6 +83,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     limited: bool = True
     drain_on_stop_s: float | None = None
     login_socket: Path | None = None
+    machine: Machine | None = None
     labels: dict[str, str] = {}
     simulate: int = 0
     simulate_prefix: str = "sim-"
@@ -137,7 +141,7 @@ def _runner(options: AgentOptions, reporter: Reporter, clock: Clock) -> Iterator
             check_unreplaceable(state.root, "state")
         output = options.output_dir or state.root / "output"
         planner = Planner(state.root, output, options.run_as, limited=options.limited, instance=state.instance)
-        node = RealNode(options.name, state, planner, reporter, clock)
+        node = RealNode(options.name, state, planner, reporter, clock, options.machine)
         log.info("%s", options.run_as.statement())
         try:
             yield node
@@ -181,6 +185,7 @@ class Agent:
             Refused: ``not_authorized``: the broker does not accept the credentials any more. The jobs run on.
         """
         await self._runner.recover(self._group)
+        await self._find_devices()
         await answer_health(self._bus, f"agent-{encode_name(self._options.name)}", self._probe)
         supervising = self._group.create_task(self._bus.supervise())
         belonging = [self._group.create_task(self._bus.until_refused())]
@@ -189,6 +194,7 @@ class Agent:
         reporting = self._group.create_task(self._reporter.run())
         registering = self._group.create_task(self._registration.run())
         requesting = self._group.create_task(self._request_allocations())
+        monitoring = [self._group.create_task(task) for task in self._monitoring()]
         await stop.wait()
         async with self._requests.busy:
             await end_tasks(requesting)
@@ -200,7 +206,23 @@ class Agent:
         await self._runner.leave()
         await self._flush()
         await end_tasks(reporting, away, supervising, *belonging)
+        await end_tasks(*monitoring)
+        if self._runner.monitor:
+            await self._runner.monitor.close()
         await self._registration.leave()
+
+    async def _find_devices(self) -> None:
+        """Find this machine's cards, before they are registered."""
+        if self._runner.monitor:
+            self._runner.monitor.on_list = self._registration.again
+            await self._runner.monitor.begin()
+
+    def _monitoring(self) -> list[Coroutine[Any, Any, None]]:
+        """The loops that watch the cards, and report what they see."""
+        if self._runner.monitor is None:
+            return []
+        reporter = DeviceReporter(self._bus, self._options.name, self._runner.instance, self._runner.monitor)
+        return [self._runner.monitor.run(self._bus.loops), reporter.run(self._registration.done)]
 
     async def _drain(self, patience_s: float, hurry: asyncio.Event) -> None:
         """Wait for the jobs, then end them. ``hurry`` ends the wait, and then also the grace time.
@@ -237,12 +259,15 @@ class Agent:
 
     def _describe(self, node: str) -> NodeRegistration:
         default = self._options.simulate_resources if self._options.simulate else own_resources()
+        devices = self._runner.monitor.devices() if self._runner.monitor else []
         return NodeRegistration(
             partition=self._options.partition,
             resources=self._options.resources or default,
             labels=self._options.labels,
             agent=self._options.name,
             running=self._runner.running(node),
+            devices=devices,
+            confinement=self._runner.confinement[:LONGEST_CONFINEMENT] if devices else "",
         )
 
     def _on_answer(self, answer: NodeRegistered) -> None:
@@ -253,6 +278,8 @@ class Agent:
 
     def _on_registered(self, node: str, to_end: Sequence[int]) -> None:
         self._runner.cancel(node, to_end)
+        if self._runner.monitor:
+            self._runner.monitor.tell_again()
         self._requests.compare([node])
 
     async def _probe(self) -> str:

@@ -31,6 +31,8 @@ class SimulatedNodes:
         self.max_processes = 0
         self.outputs_s: float | None = None
         self.instance = ""
+        self.confinement = ""
+        self.monitor = None
         self._reporter = reporter
         self._clock = clock
         self._ledger: Ledger[Place] = Ledger()

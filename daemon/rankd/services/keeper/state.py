@@ -51,10 +51,11 @@ CLAIMS_PER_RECORD = 10_000  # ext4 allows 65,000 links to a file
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The right to start an allocation once."""
+    """The right to start an allocation once. ``devices``: the ids of those that it holds on this node."""
 
     allocation: int
     job: int
+    devices: list[str] = []
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from rankd.services.watcher.linked import groups_of
 from rankd.services.watcher.message import MOST_PROCESSES, TREE, Seen
 from rankd.services.watcher.model_name import UNKNOWN, model_name
 
-COMPUTES = "/dev/kfd"
+COMPUTES = "dev/kfd"
 """The file through which all cards compute. Together with a card's own file it gives access to this card."""
 _XGMI, _PCIE = 11, 2
 _OWN_MEMORY = frozenset({1, 2})
@@ -78,7 +78,7 @@ class Kfd:
         busy = _number(card / "gpu_busy_percent")
         return Seen(
             device=device,
-            paths=[f"/dev/dri/renderD{minor}", COMPUTES],
+            paths=[str(self._root / f"dev/dri/renderD{minor}"), str(self._root / COMPUTES)],
             busy=None if busy is None else min(1.0, busy / 100),
             memory_used=_number(card / "mem_info_vram_used"),
             pids=users.get(_number(node.directory / "gpu_id") or 0, [])[:MOST_PROCESSES],

@@ -127,7 +127,7 @@ class Nvml:
     def _cards(self, index: int, id_: str, handle: object) -> Iterator[tuple[Card, object]]:
         model = model_name(library.nvmlDeviceGetName(handle))
         minor = library.nvmlDeviceGetMinorNumber(handle)
-        paths, group = [f"/dev/nvidia{minor}"], self._groups[1].get(id_, 0)
+        paths, group = [str(self._root / f"dev/nvidia{minor}")], self._groups[1].get(id_, 0)
         mode = _supported(lambda: library.nvmlDeviceGetMigMode(handle))
         if not mode or mode[0] != library.NVML_DEVICE_MIG_ENABLE:
             memory = _supported(lambda: library.nvmlDeviceGetMemoryInfo(handle))
@@ -156,7 +156,7 @@ class Nvml:
         listed = (self._root / "proc/driver/nvidia-caps/mig-minors").read_text()
         found = [match.groups() for match in map(_CAPABILITY.fullmatch, listed.splitlines()) if match]
         return [
-            f"/dev/nvidia-caps/nvidia-cap{number}"
+            str(self._root / f"dev/nvidia-caps/nvidia-cap{number}")
             for gpu, instance, ci, number in found
             if (gpu, instance) == of and ci in (None, compute)
         ]
