@@ -34,7 +34,7 @@ from rankd.wire.subject import (
     node_subject,
 )
 
-NODE_REQUESTS = ("register", "heartbeat", "leave", "take", "report", "renew")
+NODE_REQUESTS = ("register", "heartbeat", "leave", "take", "report", "device", "renew")
 """What a node asks of the services."""
 NODE_HINT = "allocation"
 """What a node hears: that an allocation waits. It has to ask for it."""

@@ -134,7 +134,7 @@ def asker_of(subject: str) -> Asker:
 
 
 def node_subject(node: str, kind: str) -> str:
-    """A node's subject: ``register``, ``heartbeat``, ``leave``, ``take``, ``report``, ``renew``, ``allocation``."""
+    """A node's subject: ``register``, ``heartbeat``, ``take``, ``report``, ``device``, ``allocation`` and others."""
     return f"{PREFIX}.node.{encode_name(node)}.{kind}"
 
 

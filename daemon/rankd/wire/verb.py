@@ -10,6 +10,7 @@ from rankd.wire.answer import ClassName
 from rankd.wire.configuration import Reload, Reloaded
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection, LettersReply
 from rankd.wire.delivery import AllocationMessage, ReportMessage, ReportsTaken, Take
+from rankd.wire.device import DeviceReport, DeviceSelection
 from rankd.wire.diag import Diag, DiagAsked
 from rankd.wire.event import JobEventList
 from rankd.wire.job_record import AccountingPage, JobHistory, JobPage, JobRecord, JobScript
@@ -97,6 +98,7 @@ VERBS: Mapping[str, Form] = {
     "node.drain": _NODES,
     "node.resume": _NODES,
     "node.undrain": _NODES,
+    "node.device_resume": _form(DeviceSelection, NodeReply),
     "config.reload": _form(Reload, Reloaded),
 }
 """The verbs of users and administrators."""
@@ -107,5 +109,6 @@ NODE_VERBS: Mapping[str, Form] = {
     "node_leave": _form(Heartbeat, NodeRegistered),
     "node_take": _form(Take, AllocationMessage),
     "node_report": _form(ReportMessage, ReportsTaken),
+    "node_device": _form(DeviceReport, ReportsTaken),
 }
 """The requests of nodes' agents, by the names of their endpoints."""

@@ -63,7 +63,7 @@ def test_a_user_reaches_no_stream_that_captures_what_is_published():
 
 def test_a_node_asks_as_itself_and_hears_its_own_hints():
     imports = {(one.type, one.subject) for one in node_imports("A", "n1")}
-    kinds = ("register", "heartbeat", "leave", "take", "report", "renew")
+    kinds = ("register", "heartbeat", "leave", "take", "report", "device", "renew")
     asked = {("service", f"rankd.v1.node.n1.{kind}") for kind in kinds}
     assert imports == {*asked, ("stream", "rankd.v1.node.n1.allocation")}
 

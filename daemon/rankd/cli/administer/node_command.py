@@ -40,7 +40,18 @@ def add_parser(subparsers: Subparsers) -> None:
         add_place(one)
         add_asker(one)
         one.set_defaults(verb=f"node.{verb}")
+    _add_device_resume(verbs)
     _add_trust(verbs)
+
+
+def _add_device_resume(verbs: Subparsers) -> None:
+    text = "Offer a device again that has failed, after its error has been dealt with."
+    one = add_command(verbs, "device-resume", run_device_resume, text)
+    one.add_argument("node", metavar="NODE", help="the node's name")
+    one.add_argument("device", metavar="ID", help="the device's id, as `rankd nodes --devices --json` shows it")
+    one.add_argument("--json", action="store_true", help="print the answer as JSON")
+    add_place(one)
+    add_asker(one)
 
 
 def _add_trust(verbs: Subparsers) -> None:
@@ -81,6 +92,21 @@ def run(arguments: argparse.Namespace) -> int:
     for failed in reply.failed:
         print_line(f"rankd: {failed.message}", error=True)
     return 1 if reply.failed else 0
+
+
+def run_device_resume(arguments: argparse.Namespace) -> int:
+    """Send the request."""
+    from rankd.cli.common.channel import ask
+    from rankd.wire.device import DeviceSelection
+    from rankd.wire.message import NodeReply
+
+    selection = DeviceSelection(node=arguments.node, device=arguments.device)
+    reply = ask(arguments, "node.device_resume", selection, NodeReply)
+    if arguments.json:
+        from rankd.cli.common.table import print_json
+
+        print_json(reply)
+    return 0
 
 
 def run_trust(arguments: argparse.Namespace) -> int:

@@ -144,6 +144,11 @@ def _add_agent(subparsers: Subparsers) -> None:
         help="when stopped, wait SECONDS (default: 0) for running jobs, then end them; without this option they run on",
     )
     parser.add_argument(
+        "--no-devices",
+        action="store_true",
+        help="don't look for GPUs, and offer none that were not given (default: offer those that the drivers report)",
+    )
+    parser.add_argument(
         "--no-limits", action="store_true", help="don't limit jobs to their memory and cores with control groups"
     )
     parser.add_argument(
@@ -332,6 +337,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
     _need(arguments, "nats")
     import asyncio
 
+    from rankd.services.agent.device_watch import Machine
     from rankd.services.agent.identity import RunAs, usual_mode
     from rankd.services.agent.service import AgentOptions, run
 
@@ -351,6 +357,7 @@ def run_agent(arguments: argparse.Namespace) -> int:
         limited=not arguments.no_limits,
         drain_on_stop_s=arguments.drain_on_stop,
         login_socket=arguments.login_socket,
+        machine=None if arguments.no_devices or arguments.simulate else Machine(),
     )
     hurry = asyncio.Event()
     return serve(

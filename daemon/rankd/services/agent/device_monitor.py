@@ -11,6 +11,7 @@ import msgspec
 
 from rankd.bus.liveness import IDLE_S, Loops
 from rankd.core.model.device import Device
+from rankd.core.model.device_report import MOST_USES, DeviceNote, DeviceUse
 from rankd.services.agent.device_denial import DeviceDenial
 from rankd.services.agent.device_owner import Owner, Owners, sees_all_processes
 from rankd.services.agent.device_state import FINE, DeviceStatus, changed, status_of, unseen
@@ -18,7 +19,6 @@ from rankd.services.agent.device_usage import Usage
 from rankd.services.agent.device_watch import DeviceWatch, Machine
 from rankd.services.runtime.life import is_set
 from rankd.services.watcher.message import Look, Seen
-from rankd.wire.device import MOST_USES, DeviceNote, DeviceUse
 
 log = logging.getLogger("rankd.agent")
 

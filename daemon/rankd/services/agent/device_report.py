@@ -8,10 +8,11 @@ import logging
 from rankd.bus.connection import Bus
 from rankd.bus.liveness import IDLE_S
 from rankd.core.errors import RankdError
+from rankd.core.model.device_report import DeviceUse
 from rankd.services.agent.device_monitor import DeviceMonitor
 from rankd.services.runtime.life import is_set
 from rankd.wire.codec import encode
-from rankd.wire.device import DeviceReport, DeviceUse
+from rankd.wire.device import DeviceReport
 from rankd.wire.message import ReportsTaken
 from rankd.wire.subject import node_subject
 

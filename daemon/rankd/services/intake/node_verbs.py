@@ -1,4 +1,4 @@
-"""Requests of administrators about nodes: ``node.drain``, ``node.resume`` and its alias ``node.undrain``."""
+"""Requests of administrators about nodes: ``node.drain``, ``node.resume`` (``node.undrain``), ``node.device_resume``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from rankd.core.change.node_action import Decide, drain, resume
 from rankd.core.errors import Refused
 from rankd.services.runtime.clock import Clock
 from rankd.store.engine.group_commit import MAX_GROUP, GroupCommit
+from rankd.store.record.device_note import resume_device
 from rankd.store.record.node_action import NodeWish, act
 from rankd.wire.codec import decode_strict
+from rankd.wire.device import DeviceSelection
 from rankd.wire.message import NodeFailed, NodeReply, NodeSelection
 
 _STATUS = {"unknown_node": 404, "not_draining": 409}
@@ -31,8 +33,15 @@ def node_verbs(group: GroupCommit, clock: Clock) -> list[Verb]:
 
         return handle
 
+    async def handle_resume(asker: Submitter, payload: bytes) -> Reply:
+        wish = decode_strict(payload, DeviceSelection)
+        work = partial(resume_device, node=wish.node, device=wish.device, actor=asker.user, now=clock())
+        await group.do(work, client=asker.user)
+        return NodeReply(done=[wish.node], failed=[])
+
     decisions = {"node.drain": drain, "node.resume": resume, "node.undrain": resume}
-    return [Verb(name, handler(decide)) for name, decide in decisions.items()]
+    verbs = [Verb(name, handler(decide)) for name, decide in decisions.items()]
+    return [*verbs, Verb("node.device_resume", handle_resume)]
 
 
 async def _in_parts(group: GroupCommit, wish: NodeWish, decide: Decide) -> NodeReply:

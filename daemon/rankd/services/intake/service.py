@@ -40,6 +40,7 @@ from rankd.services.intake.class_verbs import class_verbs
 from rankd.services.intake.configuration_keeper import ConfigurationKeeper, find, start_with
 from rankd.services.intake.dead_letter_verbs import DeadLetterVerbs
 from rankd.services.intake.delivery import Deliveries
+from rankd.services.intake.device_reports import DeviceReports
 from rankd.services.intake.diag_verb import diag_verb
 from rankd.services.intake.durable_submission import EnqueuedSubmissions
 from rankd.services.intake.entry import Entry
@@ -187,6 +188,7 @@ class Intake:
         self.nodes = NodeWatch(configuration.settings, database, bus, self.group, clock)
         self.nodes.on_types = self.learn_types
         self.deliveries = Deliveries(lambda: self.configuration.settings.node, database, bus, self.group, clock)
+        self.devices = DeviceReports(self.group, self.deliveries.foreign, clock)
         self.inputs = InputFollower(configuration, database, self._use_inputs)
         self.keeper = ConfigurationKeeper(
             Path(configuration.directory), database, self.group, self._use_configuration, clock
@@ -210,7 +212,9 @@ class Intake:
 
         try:
             async with requests:
-                await endpoints.serve(self._verbs(), {**self.nodes.verbs(), **self.deliveries.verbs()})
+                await endpoints.serve(
+                    self._verbs(), {**self.nodes.verbs(), **self.deliveries.verbs(), **self.devices.verbs()}
+                )
                 await answer_health(self.bus, ROLE, self._probe)
                 log.info("ready")
                 await run_until(

@@ -21,6 +21,7 @@ from rankd.store.engine.listed import listed, values_of
 from rankd.store.engine.upsert import upsert
 from rankd.store.record.all_nodes import all_nodes
 from rankd.store.record.allocation_device import held_devices, models_by_node, used_on
+from rankd.store.record.device_fault import noted_at_registration
 from rankd.store.schema.table import allocation_nodes, allocations, jobs, node_events, nodes
 from rankd.wire.message import NodeRegistration
 
@@ -74,12 +75,13 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
     Raises:
         Refused: as :func:`rankd.core.admission.node_check.node_capacity`.
     """
-    capacity = json.dumps(node_capacity(registration.resources, registration.devices), sort_keys=True)
-    devices = msgspec.json.encode(in_order(registration.devices)).decode()
+    known = noted_at_registration(connection, name, registration.devices)
+    capacity = json.dumps(node_capacity(registration.resources, known), sort_keys=True)
+    devices = msgspec.json.encode(in_order(known)).decode()
     labels = json.dumps(registration.labels, sort_keys=True)
-    query = select(_OF.partition, _OF.state, _OF.capacity, _OF.labels, _OF.drained_by, _OF.devices).where(
-        _OF.name == name
-    )
+    query = select(
+        _OF.partition, _OF.state, _OF.capacity, _OF.labels, _OF.drained_by, _OF.devices, _OF.confinement
+    ).where(_OF.name == name)
     present = connection.execute(query).first()
     state = NodeState.DRAINING if present and present.drained_by else NodeState.UP
     wanted = {
@@ -88,6 +90,7 @@ def register_node(connection: Connection, name: str, registration: NodeRegistrat
         "capacity": capacity,
         "labels": labels,
         "devices": devices,
+        "confinement": registration.confinement,
     }
     holder = {"agent": registration.agent, "instance": registration.instance or None}
     row = {"name": name, **wanted, **holder, "registered_at": now, "heartbeat_at": now}

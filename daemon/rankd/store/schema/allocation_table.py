@@ -24,7 +24,8 @@ nodes = Table(
     Column("drained_at", Float),
     Column("drain_reason", Text),
     Column("instance", Text, comment="of the agent's state directory; null: unknown"),
-    Column("devices", Text, nullable=False, server_default="[]", comment="JSON list, as registered"),
+    Column("devices", Text, nullable=False, server_default="[]", comment="JSON list, with their present states"),
+    Column("confinement", Text, nullable=False, server_default=""),
 )
 
 node_events = Table(

@@ -97,7 +97,7 @@ FROM allocations l JOIN jobs j ON j.id = l.job_id"""
 
 _NODE = f"""CREATE VIEW node AS
 SELECT n.name, n.partition, n.state, {_in_cores("n.capacity")} AS capacity, n.labels,
-    n.agent, n.registered_at, n.heartbeat_at, n.drained_by, n.drained_at, n.drain_reason,
+    n.agent, n.registered_at, n.heartbeat_at, n.drained_by, n.drained_at, n.drain_reason, n.confinement,
     (SELECT count(*) FROM allocations l, {elements("l.nodes", "e")}
      WHERE l.ended_at IS NULL AND e.value = n.name) AS allocations,
     (SELECT json_group_object(k, total) FROM (
@@ -111,16 +111,20 @@ SELECT n.name AS node, json_extract(e.value, '$.index') AS "index", json_extract
     coalesce(json_extract(e.value, '$.type'), 'gpu') AS type, json_extract(e.value, '$.model') AS model,
     coalesce(json_extract(e.value, '$.group'), 0) AS "group", nullif(json_extract(e.value, '$.memory'), 0) AS memory,
     coalesce(json_extract(e.value, '$.state'), 'ok') AS state, l.job_id AS job, j."user",
-    l.allocated_at AS since, NULL AS taken_by
+    l.allocated_at AS since, t.taken_by,
+    coalesce(t.fault, t.reason) AS reason
 FROM nodes n JOIN {elements("n.devices", "e")}
 LEFT JOIN allocation_devices d ON d.node = n.name AND d.device = json_extract(e.value, '$.id') AND d.held = 1
 LEFT JOIN allocations l ON l.id = d.allocation_id
-LEFT JOIN jobs j ON j.id = l.job_id"""
+LEFT JOIN jobs j ON j.id = l.job_id
+LEFT JOIN device_notes t ON t.node = n.name AND t.device = json_extract(e.value, '$.id')"""
 
 _JOB_DEVICE = """CREATE VIEW job_device AS
 SELECT l.job_id AS job, d.allocation_id AS allocation, d.node, d.device AS id, d.position AS "index", d.model,
-    NULL AS mean_utilisation, NULL AS peak_memory
-FROM allocation_devices d JOIN allocations l ON l.id = d.allocation_id"""
+    u.busy / nullif(u.samples, 0) AS mean_utilisation, u.recent AS recent_utilisation, u.peak_bytes AS peak_memory,
+    u.idle_s, u.at AS measured_at
+FROM allocation_devices d JOIN allocations l ON l.id = d.allocation_id
+LEFT JOIN device_uses u ON u.allocation_id = d.allocation_id AND u.node = d.node AND u.device = d.device"""
 
 _NODE_EVENT = """CREATE VIEW node_event AS
 SELECT id, node, event, at, actor, reason FROM node_events"""

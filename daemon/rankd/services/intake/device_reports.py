@@ -1,0 +1,59 @@
+"""What agents report about their devices: states and errors, and what jobs do with them."""
+
+from __future__ import annotations
+
+from rankd.bus.endpoint import NodeHandler, Reply
+from rankd.core.errors import Refused
+from rankd.core.model.device_report import check_device_report
+from rankd.core.model.node_holder import NODE_TAKEN
+from rankd.services.intake.foreign_report import ForeignReports
+from rankd.services.runtime.clock import Clock
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.group_commit import GroupCommit
+from rankd.store.record.device_note import note_devices
+from rankd.store.record.device_use import add_uses
+from rankd.store.record.node import of_instance
+from rankd.wire.codec import decode_of_node
+from rankd.wire.device import DeviceReport
+from rankd.wire.message import ReportsTaken
+from rankd.wire.subject import node_pattern
+
+LEAST_S = 0.5
+"""A node's reports must be this far apart. Agents gather changes for a second; others would flood the events."""
+
+
+class DeviceReports:
+    """Takes the reports of agents. A node can change what is known of its own devices only."""
+
+    def __init__(self, group: GroupCommit, foreign: ForeignReports, clock: Clock) -> None:
+        self._group = group
+        self._foreign = foreign
+        self._clock = clock
+        self._taken_at: dict[str, float] = {}
+
+    def verbs(self) -> dict[str, tuple[str, NodeHandler]]:
+        """The subject that nodes send to, and its handler."""
+        return {"node_device": (node_pattern("device"), self.take)}
+
+    async def take(self, node: str, payload: bytes) -> Reply:
+        """Record a report, with one commit."""
+        report, now = decode_of_node(payload, DeviceReport), self._clock()
+        check_device_report(report.notes, report.uses)
+        if 0 <= now - self._taken_at.get(node, 0.0) < LEAST_S:
+            message = f"reports about the devices of node '{node}' come more often than every {LEAST_S:g} s; wait"
+            raise Refused("too_many_requests", message, "node", status=429)
+        self._taken_at[node] = now
+
+        def work(connection: Connection) -> list[int] | None:
+            if not of_instance(connection, [node], report.instance):
+                return None
+            note_devices(connection, node, report.notes, now)
+            return add_uses(connection, node, report.uses, now)
+
+        foreign = await self._group.do(work, client=f"node {node}")
+        if foreign is None:
+            text = f"another agent represents node '{node}' now; its devices are reported by that one"
+            raise Refused(NODE_TAKEN, text, "instance", status=409)
+        if foreign:
+            self._foreign.note(node, foreign)
+        return ReportsTaken(taken=len(report.notes) + len(report.uses))

@@ -1,0 +1,59 @@
+"""What jobs do with their devices, added up from the reports of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from rankd.core.model.device_report import DeviceUse
+from rankd.store.engine.connection import Connection
+from rankd.store.engine.listed import values_of
+from rankd.store.engine.upsert import upsert
+from rankd.store.schema.table import allocation_devices, device_uses
+
+_HELD, _OF = allocation_devices.c, device_uses.c
+_KEY = ("allocation_id", "node", "device")
+_NOTHING = (0.0, 0, 0)
+
+
+def add_uses(connection: Connection, node: str, uses: Sequence[DeviceUse], now: float) -> list[int]:
+    """Add what jobs did with their devices on a node.
+
+    Returns the allocations that never held the device there. What is reported about these has no effect.
+    """
+    asked = {"ids": sorted({use.allocation for use in uses})}
+    held = select(_HELD.allocation_id, _HELD.device).where(
+        _HELD.node == node, _HELD.allocation_id.in_(values_of("ids"))
+    )
+    known = {tuple(row) for row in connection.execute(held, asked)}
+    before = _before(connection, node, asked)
+    own = [use for use in uses if (use.allocation, use.id) in known]
+    rows = [_added(node, use, before.get((use.allocation, use.id), _NOTHING), now) for use in own]
+    upsert(connection, device_uses, _KEY, rows)
+    return sorted({use.allocation for use in uses if (use.allocation, use.id) not in known})
+
+
+def _before(
+    connection: Connection, node: str, asked: dict[str, list[int]]
+) -> dict[tuple[int, str], tuple[float, int, int]]:
+    query = select(_OF.allocation_id, _OF.device, _OF.busy, _OF.samples, _OF.peak_bytes).where(
+        _OF.node == node, _OF.allocation_id.in_(values_of("ids"))
+    )
+    rows = connection.execute(query, asked)
+    return {(allocation, device): (busy, samples, peak) for allocation, device, busy, samples, peak in rows}
+
+
+def _added(node: str, use: DeviceUse, before: tuple[float, int, int], now: float) -> dict[str, object]:
+    busy, samples, peak = before
+    return {
+        "allocation_id": use.allocation,
+        "node": node,
+        "device": use.id,
+        "recent": use.recent,
+        "busy": busy + use.busy,
+        "samples": samples + use.samples,
+        "peak_bytes": max(peak, use.peak_bytes),
+        "idle_s": use.idle_s,
+        "at": now,
+    }
