@@ -1,4 +1,4 @@
-"""Requests of administrators about nodes: ``node.drain``, ``node.resume`` (``node.undrain``), ``node.device_resume``."""
+"""Requests about nodes: ``node.drain``, ``node.resume``, its alias ``node.undrain``, and ``node.device_resume``."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """What agents see of devices: states, errors, and what jobs do with them.
 
-Revision: 0027
-Revises: 0026
+Revision: 0028
+Revises: 0027
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0027"
-down_revision = "0026"
+revision = "0028"
+down_revision = "0027"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,140 @@
+"""What agents report about devices: states, errors that last, and what jobs do."""
+
+import msgspec
+import pytest
+from builder import NOW
+from contract.test_device import placed, two_jobs
+from contract.world import end
+
+from rankd.core.errors import Refused
+from rankd.core.model.device import DeviceState
+from rankd.core.model.device_report import DeviceNote, DeviceUse
+from rankd.store.look.device_list import devices
+from rankd.store.record.all_nodes import all_nodes
+from rankd.store.record.device_fault import noted_at_registration, notes_of
+from rankd.store.record.device_note import note_devices, resume_device
+from rankd.store.record.device_use import add_uses
+
+TAKEN = DeviceNote(id="g0", state=DeviceState.TAKEN, by="4711 bob")
+FREE = DeviceNote(id="g0", state=DeviceState.OK)
+BROKEN = DeviceNote(id="g0", state=DeviceState.OK, fault="XID 79 at 2026-01-01T00:00:00Z")
+
+
+async def seen(store) -> dict[str, tuple[str, str | None]]:
+    return {row["id"]: (row["state"], row["taken_by"]) for row in await store.look(devices)}
+
+
+async def capacity(store) -> dict[str, int]:
+    [node] = await store.look(all_nodes)
+    return {kind: amount for kind, amount in node.capacity.items() if kind.startswith("gpu")}
+
+
+async def device_events(store) -> list[str]:
+    rows = sorted(await store.rows("node_event"), key=lambda row: row["id"])
+    return [row["reason"] for row in rows if row["event"] == "device"]
+
+
+async def test_a_taken_device_counts_but_is_not_free_until_it_is_left(store):
+    await two_jobs(store)
+    await store.write(note_devices, "n1", [TAKEN], NOW)
+    assert await seen(store) == {"g0": ("taken", "4711 bob"), "g1": ("ok", None)}
+    assert await capacity(store) == {"gpu": 2, "gpu:a100": 1, "gpu:v100": 1}
+    await store.write(note_devices, "n1", [FREE], NOW + 1)
+    assert await seen(store) == {"g0": ("ok", None), "g1": ("ok", None)}
+    assert await device_events(store) == [
+        "gpu 0 is taken by process 4711 of bob",
+        "gpu 0 is free of other processes",
+    ]
+
+
+async def test_a_taken_device_is_not_allocated(store):
+    one, other = await two_jobs(store)
+    await store.write(note_devices, "n1", [TAKEN], NOW)
+    assert await placed(store, one, ("g0",)) == 0
+    await store.write(note_devices, "n1", [FREE], NOW)
+    assert await placed(store, other, ("g0",)) == 1
+
+
+async def test_what_is_reported_twice_changes_nothing(store):
+    await two_jobs(store)
+    for _ in range(2):
+        await store.write(note_devices, "n1", [TAKEN, msgspec.structs.replace(TAKEN, id="unknown")], NOW)
+    assert len(await device_events(store)) == 1
+    assert list(await store.read(notes_of, "n1")) == ["g0"]
+    await store.write(note_devices, "n9", [TAKEN], NOW)
+    assert await store.read(notes_of, "n9") == {}
+
+
+async def test_an_error_lasts_until_somebody_resumes_the_device(store):
+    await two_jobs(store)
+    await store.write(note_devices, "n1", [BROKEN], NOW)
+    await store.write(note_devices, "n1", [FREE], NOW + 1)
+    assert (await seen(store))["g0"] == ("failed", None)
+    assert await capacity(store) == {"gpu": 1, "gpu:v100": 1}
+    listed = (await store.look(all_nodes))[0].devices
+    fresh = [msgspec.structs.replace(device, state=DeviceState.OK) for device in listed]
+    await store.add_nodes("n1", devices=fresh, at=NOW + 2)
+    assert (await seen(store))["g0"] == ("failed", None), "also after its agent has registered again"
+    await store.write(resume_device, "n1", "g0", "root", NOW + 3)
+    assert await seen(store) == {"g0": ("ok", None), "g1": ("ok", None)}
+    assert await capacity(store) == {"gpu": 2, "gpu:a100": 1, "gpu:v100": 1}
+    assert (await device_events(store))[-1] == "gpu 0 is resumed"
+    await store.write(note_devices, "n1", [msgspec.structs.replace(BROKEN, fault="XID 79, later")], NOW + 4)
+    assert (await seen(store))["g0"] == ("failed", None)
+
+
+async def test_only_a_device_with_an_error_is_resumed(store):
+    await two_jobs(store)
+    await store.write(note_devices, "n1", [TAKEN], NOW)
+    for device, code in (("g0", "not_failed"), ("g1", "not_failed"), ("g9", "unknown_device")):
+        with pytest.raises(Refused) as refused:
+            await store.write(resume_device, "n1", device, "root", NOW)
+        assert refused.value.code == code
+    with pytest.raises(Refused):
+        await store.write(resume_device, "n9", "g0", "root", NOW)
+
+
+async def test_a_registration_forgets_states_and_keeps_errors(store):
+    await two_jobs(store)
+    broken = msgspec.structs.replace(BROKEN, id="g1")
+    await store.write(note_devices, "n1", [TAKEN, broken], NOW)
+    listed = (await store.look(all_nodes))[0].devices
+    kept = await store.write(noted_at_registration, "n1", listed)
+    assert [(device.id, device.state) for device in kept] == [("g0", DeviceState.TAKEN), ("g1", DeviceState.FAILED)]
+    assert list(await store.read(notes_of, "n1")) == ["g1"]
+
+
+def use(allocation, id_="g0", **more):
+    return DeviceUse(**{"allocation": allocation, "id": id_, "busy": 3.0, "samples": 6, "peak_bytes": 5} | more)
+
+
+async def test_uses_of_reports_are_added_up(store):
+    [one, _] = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    [allocation] = [row["id"] for row in await store.rows("allocation")]
+    assert await store.write(add_uses, "n1", [use(allocation, recent=0.5, idle_s=9.0)], NOW) == []
+    assert await store.write(add_uses, "n1", [use(allocation, peak_bytes=2, recent=0.1, samples=4)], NOW + 60) == []
+    [row] = await store.rows("job_device")
+    assert (row["mean_utilisation"], row["recent_utilisation"], row["peak_memory"]) == (0.6, 0.1, 5)
+    assert (row["idle_s"], row["measured_at"]) == (None, NOW + 60)
+
+
+async def test_uses_of_what_a_job_never_held_have_no_effect(store):
+    [one, _] = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    [allocation] = [row["id"] for row in await store.rows("allocation")]
+    asked = [use(allocation, "g1"), use(allocation + 7)]
+    assert await store.write(add_uses, "n1", asked, NOW) == [allocation, allocation + 7]
+    assert await store.write(add_uses, "n2", [use(allocation)], NOW) == [allocation]
+    [row] = await store.rows("job_device")
+    assert row["peak_memory"] is None
+
+
+async def test_uses_count_after_the_end_and_go_with_the_job(store):
+    [one, _] = await two_jobs(store)
+    await placed(store, one, ("g0",))
+    await end(store, one, "n1", at=NOW + 5)
+    [allocation] = [row["id"] for row in await store.rows("allocation")]
+    assert await store.write(add_uses, "n1", [use(allocation)], NOW + 6) == []
+    [row] = await store.rows("job_device")
+    assert row["mean_utilisation"] == 0.5
