@@ -23,11 +23,12 @@ from rankd.core.admission.limit import (
     check_count,
     check_length,
 )
+from rankd.core.admission.node_check import MAX_DEVICE_ID, MAX_RUNNING
 from rankd.core.admission.node_check import MAX_NAME as MAX_NODE_NAME
-from rankd.core.admission.node_check import MAX_RUNNING
 from rankd.core.errors import Refused
 from rankd.core.model.access import AccessList
 from rankd.core.model.device import Device
+from rankd.core.model.device_report import LONGEST_NOTE, MOST_NOTES, MOST_USES, DeviceNote, DeviceUse
 from rankd.core.model.job import Dependency, JobRequest
 from rankd.core.model.notification import Notify
 from rankd.core.model.priority_class import PriorityClass
@@ -35,10 +36,11 @@ from rankd.core.model.report import Report
 from rankd.wire.answer import ClassName
 from rankd.wire.dead_letter import DeadLetterFilter, DeadLetterSelection
 from rankd.wire.delivery import ReportMessage, Take
+from rankd.wire.device import DeviceReport, DeviceSelection
 from rankd.wire.enrolment import Redeem, Renew
 from rankd.wire.job_selection import JobCancel, JobFilter, JobRetry, JobSelection
 from rankd.wire.job_update import JobUpdate
-from rankd.wire.node import LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
+from rankd.wire.node import LONGEST_CONFINEMENT, LONGEST_UNABLE, Heartbeat, NodeRegistration, NodeSelection
 from rankd.wire.page import EventsRequest, HistoryRequest, JobShow, TableFilter
 from rankd.wire.report import ReportPartRequest, ReportRequest
 from rankd.wire.schema_record import SchemaRequest
@@ -61,6 +63,7 @@ _KEY = TextLimit(256, advice="use a shorter secret")
 _CAUSE = TextLimit(LONGEST_UNABLE, advice="give the first part of it")
 _INSTANCE = TextLimit(64)
 _TOKEN_PART = TextLimit(64)
+_DEVICE = TextLimit(MAX_DEVICE_ID)
 
 
 class Parts(NamedTuple):
@@ -121,7 +124,15 @@ LIMITS: Final[Mapping[type[msgspec.Struct], Mapping[str, TextLimit | Parts]]] = 
     },
     ReportPartRequest: {"report": TextLimit(64)},
     SchemaRequest: {"verb": TextLimit(64)},
-    NodeRegistration: {"key": _KEY, "instance": _INSTANCE},
+    NodeRegistration: {"key": _KEY, "instance": _INSTANCE, "confinement": TextLimit(LONGEST_CONFINEMENT)},
+    DeviceSelection: {"node": _NODE, "device": _DEVICE},
+    DeviceNote: {"id": _DEVICE, **dict.fromkeys(("by", "reason", "fault"), TextLimit(LONGEST_NOTE))},
+    DeviceUse: {"id": _DEVICE},
+    DeviceReport: {
+        "notes": Parts(MOST_NOTES, "devices", advice="report some at a time"),
+        "uses": Parts(MOST_USES, "uses", advice="report some at a time"),
+        "instance": _INSTANCE,
+    },
     Heartbeat: {"nodes": _NODES, "key": _KEY, "instance": _INSTANCE, "unable": _CAUSE},
     Take: {
         "agent": _NODE,

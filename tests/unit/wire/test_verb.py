@@ -1,5 +1,6 @@
 from rankd.core.admission.permission import RULES
 from rankd.services.intake.delivery import Deliveries
+from rankd.services.intake.device_reports import DeviceReports
 from rankd.services.intake.node_watch import NodeWatch
 from rankd.wire.verb import NODE_VERBS, VERBS
 
@@ -9,7 +10,7 @@ def test_every_verb_that_has_a_rule_has_the_forms_of_its_messages():
 
 
 def test_every_request_of_nodes_has_the_forms_of_its_messages():
-    assert set(NODE_VERBS) == {*NodeWatch.verbs(_Any()), *Deliveries.verbs(_Any())}
+    assert set(NODE_VERBS) == {*NodeWatch.verbs(_Any()), *Deliveries.verbs(_Any()), *DeviceReports.verbs(_Any())}
 
 
 class _Any:

@@ -50,16 +50,12 @@ class DeviceUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     idle_s: float | None = None
 
 
-def check_device_report(notes: Sequence[DeviceNote], uses: Sequence[DeviceUse]) -> None:
-    """Check that an agent's report is within its bounds.
+def check_uses(uses: Sequence[DeviceUse]) -> None:
+    """Check that these are possible amounts.
 
     Raises:
-        Refused: ``too_many``, ``bad_field``.
+        Refused: ``bad_field``.
     """
-    if len(notes) > MOST_NOTES or len(uses) > MOST_USES:
-        raise Refused("too_many", f"at most {MOST_NOTES} notes and {MOST_USES} uses fit into a report", "notes")
-    if any(max(len(note.by), len(note.reason), len(note.fault)) > LONGEST_NOTE for note in notes):
-        raise Refused("bad_field", f"a text about a device has at most {LONGEST_NOTE} characters", "notes")
     for use in uses:
         if not _is_possible(use):
             raise Refused("bad_field", f"allocation {use.allocation} can't use a device in this way", "uses")

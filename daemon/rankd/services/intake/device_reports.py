@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rankd.bus.endpoint import NodeHandler, Reply
 from rankd.core.errors import Refused
-from rankd.core.model.device_report import check_device_report
+from rankd.core.model.device_report import check_uses
 from rankd.core.model.node_holder import NODE_TAKEN
 from rankd.services.intake.foreign_report import ForeignReports
 from rankd.services.runtime.clock import Clock
@@ -38,7 +38,7 @@ class DeviceReports:
     async def take(self, node: str, payload: bytes) -> Reply:
         """Record a report, with one commit."""
         report, now = decode_of_node(payload, DeviceReport), self._clock()
-        check_device_report(report.notes, report.uses)
+        check_uses(report.uses)
         if 0 <= now - self._taken_at.get(node, 0.0) < LEAST_S:
             message = f"reports about the devices of node '{node}' come more often than every {LEAST_S:g} s; wait"
             raise Refused("too_many_requests", message, "node", status=429)

@@ -40,7 +40,7 @@ from rankd.store.record.node import (
 from rankd.store.record.node_action import drain_undrained, undrained
 from rankd.store.record.report import take_reports
 from rankd.wire.codec import decode_of_node
-from rankd.wire.message import LONGEST_CONFINEMENT, Heartbeat, NodeRegistered, NodeRegistration
+from rankd.wire.message import Heartbeat, NodeRegistered, NodeRegistration
 from rankd.wire.subject import node_pattern
 
 log = logging.getLogger("rankd.intake")
@@ -235,8 +235,6 @@ def _checked(node: str, registration: NodeRegistration) -> None:
         check_name(name, field)
     check_labels(registration.labels)
     check_running(len(registration.running))
-    if len(registration.confinement) > LONGEST_CONFINEMENT:
-        raise Refused("too_many", f"confinement has more than {LONGEST_CONFINEMENT} characters", "confinement")
     node_capacity(registration.resources, registration.devices)
 
 
