@@ -48,8 +48,11 @@ from rankd.wire.subject import ENROL, NOTIFIER, inbox_prefix
 
 KEY_FILE = "site.key"
 REVOKED_FILE = "revoked.json"
-USER_LIMITS = AccountLimits(connections=256, subscriptions=4_096)
-"""Of one user's or node's connections together: one client can't use up what the broker has."""
+USER_LIMITS = AccountLimits(connections=100, subscriptions=4_096)
+"""Of one user's or node's connections together: one client can't use up what the broker has.
+
+The largest messages of all of them together are less than what may wait for the intake's connection.
+"""
 ENROLMENT_LIMITS = AccountLimits(connections=64, subscriptions=256, payload_bytes=MOST_BYTES)
 """Of the connections of all invitations together."""
 ENROLMENT_SUBSCRIPTIONS = 4

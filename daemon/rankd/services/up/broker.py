@@ -14,6 +14,12 @@ from rankd.identity.site import Account
 from rankd.services.up.certificate import Certified
 
 MAX_PAYLOAD = "8MB"
+MAX_PENDING = "1GB"
+"""What may wait for one connection; beyond that, the broker ends it. All services of one process share a connection.
+
+A user may have 100 connections, and each may send a message of :data:`MAX_PAYLOAD` at the same moment. With 64 MB, the
+broker's default, 30 of them made it end the intake's connection, and the requests of all users were lost.
+"""
 
 _CONFIGURATION = """\
 # written by `rankd up` at every start; not kept
@@ -21,6 +27,7 @@ server_name: rankd
 host: {host}
 port: {port}
 max_payload: {max_payload}
+max_pending: {max_pending}
 jetstream {{
   store_dir: {store}
   sync_interval: always   # an acknowledged message is on the disk
@@ -100,7 +107,9 @@ def write_configuration(directory: Path, host: str, port: int, trust: Trust | No
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "server.conf"
     store = str(directory / "jetstream")
-    text = _CONFIGURATION.format(host=quoted(host), port=port, max_payload=MAX_PAYLOAD, store=quoted(store))
+    text = _CONFIGURATION.format(
+        host=quoted(host), port=port, max_payload=MAX_PAYLOAD, max_pending=MAX_PENDING, store=quoted(store)
+    )
     if trust is not None:
         text += _authentication(trust, directory / "accounts")
         if (certified := trust.certified) is not None:
